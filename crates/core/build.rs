@@ -1,0 +1,86 @@
+//! Finds the facts and the checks, so that adding one is one new file, and a file that is there cannot be forgotten.
+//!
+//! * every `src/fact/NAME.rs` is a module; where it has a `pub const SOURCES`, those are read on a machine
+//! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
+#![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout)]
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+fn main() {
+    let source = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("src");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    fs::write(out.join("facts.rs"), facts(&source.join("fact"))).expect("OUT_DIR is ours to write");
+    fs::write(out.join("checks.rs"), checks(&source.join("check"))).expect("OUT_DIR is ours to write");
+}
+
+fn facts(root: &Path) -> String {
+    let mut modules = String::new();
+    let mut table = String::from("static SOURCES: &[&[Source]] = &[\n");
+    for file in rust_files(root) {
+        let stem = stem(&file);
+        if stem == "mod" {
+            continue;
+        }
+        modules.push_str(&module(&file, ""));
+        if read(&file).contains("pub const SOURCES: &[Source]") {
+            writeln!(table, "    {stem}::SOURCES,").expect("a String takes it");
+        }
+    }
+    modules + &table + "];\n"
+}
+
+fn checks(root: &Path) -> String {
+    let mut modules = String::new();
+    let mut table = String::from("pub static CHECKS: &[Registered] = &[\n");
+    println!("cargo:rerun-if-changed={}", root.display());
+    let mut families: Vec<PathBuf> = entries(root).into_iter().filter(|path| path.is_dir()).collect();
+    families.sort();
+    for family in families {
+        let name = stem(&family);
+        writeln!(modules, "pub mod {name} {{").expect("a String takes it");
+        for file in rust_files(&family) {
+            let (check, explain) = (stem(&file), head_comment(&file));
+            let id = format!("{name}.{check}").replace('_', "-");
+            assert!(!explain.is_empty(), "{}: the head comment is the text of `carrick explain {id}`", file.display());
+            modules.push_str(&module(&file, "    "));
+            writeln!(table, "    Registered {{ file: {id:?}, check: &{name}::{check}::CHECK, explain: {explain:?} }},")
+                .expect("a String takes it");
+        }
+        modules.push_str("}\n");
+    }
+    modules + &table + "];\n"
+}
+
+fn module(file: &Path, indent: &str) -> String {
+    format!("{indent}#[path = {:?}]\n{indent}pub mod {};\n", file.display().to_string(), stem(file))
+}
+
+fn rust_files(dir: &Path) -> Vec<PathBuf> {
+    println!("cargo:rerun-if-changed={}", dir.display());
+    let mut files: Vec<PathBuf> =
+        entries(dir).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect();
+    files.sort();
+    files
+}
+
+fn entries(dir: &Path) -> Vec<PathBuf> {
+    fs::read_dir(dir).expect("a directory of this crate").flatten().map(|entry| entry.path()).collect()
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().expect("it has a name").to_string_lossy().into_owned()
+}
+
+fn read(file: &Path) -> String {
+    fs::read_to_string(file).expect("a file of this crate can be read")
+}
+
+/// The `//!` lines at the top of a file, without their marks.
+fn head_comment(file: &Path) -> String {
+    let text = read(file);
+    let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
+    let lines: Vec<&str> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
+    lines.join("\n").trim().to_owned()
+}

@@ -1,0 +1,54 @@
+//! Swap is off.
+//!
+//! A kubelet refuses to start while swap is on, unless its configuration says `failSwapOn: false`. kubeadm only warns,
+//! then waits four minutes for a kubelet that cannot come up.
+//!
+//! See it yourself: `swapon --show`
+//! Mend it: `swapoff -a`, and see `carrick explain machine.swap-after-boot` to keep it off.
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::fact::Facts;
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "machine.swap",
+    title: "swap is off",
+    subsystem: Subsystem::Machine,
+    kubeadm: &["Swap"],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let areas = known!(facts.swaps());
+    if areas.is_empty() {
+        return pass("swap is off");
+    }
+    fail("swap is on: the kubelet would refuse to start")
+        .seen(areas.into_iter().map(|area| Evidence::at(area.source, area.line, area.text)))
+        .fix("swapoff -a")
+        .explains(["kubelet.crash-loop"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    const HEAD: &str = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n";
+
+    #[test]
+    fn judges() {
+        let one = format!("{HEAD}/dev/dm-1                               partition\t1000444\t\t0\t\t-2\n");
+        table(
+            &CHECK,
+            [
+                ("no swap", facts().with_file("/proc/swaps", HEAD), Pass),
+                ("one partition", facts().with_file("/proc/swaps", &one), Fail),
+                ("empty file", facts().with_file("/proc/swaps", ""), Unknown),
+                ("/proc hangs", facts().without(Source::File("/proc/swaps"), Why::TimedOut), Unknown),
+            ],
+        );
+    }
+}

@@ -1,0 +1,1 @@
+//! What kubeadm's token discovery proves.

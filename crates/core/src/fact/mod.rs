@@ -1,0 +1,222 @@
+//! What was seen of a machine.
+//!
+//! A [`Source`] says where to look; a [`Capture`] is what was there, as text; [`Facts`] holds the captures of one machine,
+//! whether they came from this machine, over SSH, or out of a bundle. Typed views are parsed from the captures on demand,
+//! one parser a file. Parsers are total: whatever the bytes, they answer or say why not.
+//!
+//! Nothing here looks at a machine: that is carrick-host's work.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+include!(concat!(env!("OUT_DIR"), "/facts.rs"));
+
+/// Every place Carrick looks at on a machine.
+pub fn sources() -> impl Iterator<Item = Source> {
+    SOURCES.iter().copied().flatten().copied()
+}
+
+/// A place to look. Data, so that a live machine, a script over SSH and a bundle all go by the same list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The content of one file.
+    File(&'static str),
+    /// The entries of one directory.
+    Dir(&'static str),
+    /// The entries of one directory, and the content of every regular file directly in it.
+    Tree(&'static str),
+    /// What a read-only command prints.
+    Query(&'static Query),
+    /// An answer of the container runtime over its socket, as JSON.
+    Cri(&'static str),
+    /// An answer of the cluster, or of the path to it.
+    Api(&'static str),
+}
+
+/// A read-only command: the only way Carrick runs something in order to look.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Query {
+    /// What a person would type; evidence names it.
+    pub name: &'static str,
+    /// What is run. Constant: nothing is ever pasted into it.
+    pub argv: &'static [&'static str],
+    /// Which part is kept when it prints too much.
+    pub keep: keep::Keep,
+}
+
+impl Source {
+    /// The name under which its capture is kept.
+    pub fn key(&self) -> String {
+        match self {
+            Source::File(path) => file_key(path),
+            Source::Dir(path) | Source::Tree(path) => dir_key(path),
+            Source::Query(query) => query_key(query),
+            Source::Cri(call) => format!("cri {call}"),
+            Source::Api(call) => format!("api {call}"),
+        }
+    }
+}
+
+pub fn file_key(path: &str) -> String {
+    format!("file {path}")
+}
+
+pub fn dir_key(path: &str) -> String {
+    format!("dir {path}")
+}
+
+fn query_key(query: &Query) -> String {
+    format!("query {}", query.name)
+}
+
+/// What a source gave, secrets already taken out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Capture {
+    pub text: String,
+    /// A command's exit status.
+    pub exit: Option<i32>,
+    /// What a command said on stderr (the beginning).
+    pub errors: String,
+    /// Bytes that were not kept because there were too many.
+    pub dropped: u64,
+}
+
+impl Capture {
+    pub fn text(text: impl Into<String>) -> Self {
+        Capture { text: text.into(), ..Self::default() }
+    }
+
+    /// Lines with their numbers, from 1, as evidence cites them.
+    pub fn lines(&self) -> impl Iterator<Item = (u32, &str)> {
+        (1u32..).zip(self.text.lines())
+    }
+}
+
+/// Why a fact could not be had.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "why", content = "detail", rename_all = "kebab-case")]
+pub enum Why {
+    /// Looked for, and not there: often a fact in itself.
+    Absent,
+    /// There, but not for this user.
+    Denied,
+    /// No answer within the time box.
+    TimedOut,
+    /// The program that would tell is not installed.
+    NoTool,
+    /// Nobody looked: not part of this capture.
+    NotCollected,
+    /// Needs the cluster's address, which was not given.
+    NotAsked,
+    /// It was read, and could not be understood; or reading failed in another way.
+    Broken(String),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Why::Absent => "not there",
+            Why::Denied => "permission denied",
+            Why::TimedOut => "no answer in time",
+            Why::NoTool => "the command is not installed",
+            Why::NotCollected => "not part of this capture",
+            Why::NotAsked => "needs --api",
+            Why::Broken(detail) => detail,
+        })
+    }
+}
+
+/// A fact that is not known, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{source_name}: {why}")]
+pub struct Missing {
+    pub source_name: String,
+    pub why: Why,
+}
+
+impl Missing {
+    pub fn broken(source_name: impl Into<String>, detail: impl fmt::Display) -> Self {
+        Missing { source_name: source_name.into(), why: Why::Broken(detail.to_string()) }
+    }
+}
+
+/// A fact, or why it is missing.
+pub type Known<T> = Result<T, Missing>;
+
+/// For the facts whose absence is itself a fact.
+pub trait OrAbsent<T> {
+    /// Turns "looked for and not there" into `None`; every other reason stays a missing fact.
+    fn or_absent(self) -> Known<Option<T>>;
+}
+
+impl<T> OrAbsent<T> for Known<T> {
+    fn or_absent(self) -> Known<Option<T>> {
+        match self {
+            Ok(value) => Ok(Some(value)),
+            Err(Missing { why: Why::Absent, .. }) => Ok(None),
+            Err(missing) => Err(missing),
+        }
+    }
+}
+
+/// Everything seen of one machine at one time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts {
+    captures: BTreeMap<String, Result<Capture, Why>>,
+    /// How the operator calls the machine.
+    pub host: String,
+    /// The machine's "now": certificates and clocks are judged against it, also when a bundle is read a year later.
+    pub taken_at: Timestamp,
+}
+
+impl Facts {
+    pub fn new(host: impl Into<String>, taken_at: Timestamp) -> Self {
+        Facts { captures: BTreeMap::new(), host: host.into(), taken_at }
+    }
+
+    pub fn insert(&mut self, key: String, capture: Result<Capture, Why>) {
+        self.captures.insert(key, capture);
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &Result<Capture, Why>)> {
+        self.captures.iter().map(|(key, capture)| (key.as_str(), capture))
+    }
+
+    pub fn file(&self, path: &str) -> Known<&Capture> {
+        self.get(&file_key(path))
+    }
+
+    pub fn query(&self, query: &Query) -> Known<&Capture> {
+        self.get(&query_key(query))
+    }
+
+    pub fn cri(&self, call: &str) -> Known<&Capture> {
+        self.get(&format!("cri {call}"))
+    }
+
+    pub fn api(&self, call: &str) -> Known<&Capture> {
+        self.get(&format!("api {call}"))
+    }
+
+    /// What stands under a key: `file /etc/os-release`, `query uname -m` …
+    pub fn get(&self, key: &str) -> Known<&Capture> {
+        let missing = |why| Missing { source_name: shown(key).to_owned(), why };
+        match self.captures.get(key) {
+            Some(Ok(capture)) => Ok(capture),
+            Some(Err(why)) => Err(missing(why.clone())),
+            None if key.starts_with("api ") => Err(missing(Why::NotAsked)),
+            None => Err(missing(Why::NotCollected)),
+        }
+    }
+}
+
+/// A key as evidence names it: a file by its path, a command as it is typed.
+pub fn shown(key: &str) -> &str {
+    match key.split_once(' ') {
+        Some(("file" | "dir" | "query", rest)) => rest,
+        _ => key,
+    }
+}

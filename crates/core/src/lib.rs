@@ -1,0 +1,17 @@
+//! What Carrick knows and how it judges. Pure: facts in, findings out; no clock, no I/O, no async.
+//!
+//! * [`fact`]: what was seen of a machine, and why something was not seen
+//! * [`check`]: one file per prerequisite of a join; the registry finds them
+//! * [`report`]: what every renderer prints
+//! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
+//! * [`aim`]: the cluster a machine is to join: endpoint, token, pins
+//! * [`discovery`]: what kubeadm's token discovery proves: the JWS, the pinned key
+
+pub mod aim;
+pub mod check;
+pub mod discovery;
+pub mod fact;
+pub mod redact;
+pub mod report;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
