@@ -1,1 +1,39 @@
-fn main() {}
+//! The project's own chores: `cargo xtask bench …`, `cargo xtask docs`, `cargo xtask example`.
+#![allow(clippy::print_stdout)] // Its output is its purpose.
+
+use clap::{Parser, Subcommand};
+
+mod bench;
+mod docs;
+mod example;
+
+#[derive(Parser)]
+struct Xtask {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Measure, and hold the figures against their bars
+    Bench {
+        #[command(subcommand)]
+        what: bench::What,
+    },
+    /// Write docs/reference from the code
+    Docs {
+        /// Only say whether it is up to date
+        #[arg(long)]
+        check: bool,
+    },
+    /// Turn a bundle into the example machine that `carrick demo` and the tests judge
+    Example { bundle: std::path::PathBuf },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Xtask::parse().chore {
+        Chore::Bench { what } => bench::run(&what),
+        Chore::Docs { check } => docs::run(check),
+        Chore::Example { bundle } => example::run(&bundle),
+    }
+}

@@ -1,1 +1,27 @@
-fn main() {}
+//! `carrick`: joins worker machines to Kubernetes. One file per verb under `verb/`; renderers under `render/`.
+
+use std::process::ExitCode;
+
+mod exit;
+mod machine;
+mod render;
+mod terminal;
+mod verb;
+
+fn main() -> ExitCode {
+    let command = match verb::parse(std::env::args_os()) {
+        Ok(command) => command,
+        Err(answer) => return answer,
+    };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return exit::Failure::internal(format!("no runtime: {error}")).report(),
+    };
+    let outcome = runtime.block_on(command.run());
+    // A read that hangs on a dead mount cannot be taken back; it must not keep the report from its reader.
+    runtime.shutdown_background();
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => failure.report(),
+    }
+}

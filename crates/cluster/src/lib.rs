@@ -1,1 +1,12 @@
+//! How Carrick speaks with a cluster.
+//!
+//! * [`way`]: how bytes get from the machine to the API server; whoever knows machines brings one
+//! * [`path`]: walks that way layer by layer, and says which one failed
+//! * [`tls`], [`http`]: the two layers that need a protocol
+//!
+//! This crate does not know machines; carrick-engine brings the two together.
 
+pub mod http;
+pub mod path;
+pub mod tls;
+pub mod way;

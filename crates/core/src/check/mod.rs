@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::fact::{Capture, Facts, Missing, Why};
 
+mod step;
+
 include!(concat!(env!("OUT_DIR"), "/checks.rs"));
 
 /// One prerequisite of a join.
@@ -34,6 +36,7 @@ pub struct Registered {
 /// Which part of a machine a finding speaks of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Subsystem {
     Machine,
     Kernel,
@@ -87,6 +90,7 @@ pub struct Policy {
 /// How a check came out. The order is the order of concern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Outcome {
     /// Does not apply here.
     Skip,
@@ -101,6 +105,7 @@ pub enum Outcome {
 
 /// The very place where something was seen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Evidence {
     pub source: String,
     #[serde(skip_serializing_if = "Option::is_none", default)]

@@ -1,0 +1,110 @@
+//! Which machine is meant, and how it is looked at: this one, one over SSH, or a bundle of what was seen before.
+
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use carrick_core::aim::{Aim, Endpoint, Pin, Token};
+use carrick_core::fact::Facts;
+use carrick_engine::observe::observe;
+use carrick_host::bundle;
+use carrick_host::local::Local;
+use carrick_host::probe::{Observed, Probe, Progress};
+use carrick_host::ssh::{self, Ssh};
+
+use crate::exit::Failure;
+use crate::terminal::LiveLine;
+
+/// The machine to look at.
+#[derive(Debug, clap::Args)]
+pub struct Where {
+    /// Look at this machine over SSH instead: [user@]host, as your ssh knows it
+    #[arg(short = 'H', long, value_name = "DEST")]
+    host: Option<String>,
+    /// With -H: become root there with `sudo -n`
+    #[arg(long, requires = "host")]
+    sudo: bool,
+    /// How long one source may take to answer, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
+    time_box: Duration,
+}
+
+/// The cluster to look at from there.
+#[derive(Debug, clap::Args)]
+pub struct Cluster {
+    /// The API server the machine is to join
+    #[arg(long, value_name = "HOST:PORT")]
+    api: Option<Endpoint>,
+    /// A file with the bootstrap token, `-` for stdin
+    #[arg(long, value_name = "FILE", requires = "api")]
+    token_file: Option<PathBuf>,
+    /// The pinned key of the cluster's CA, as kubeadm prints it
+    #[arg(long, value_name = "sha256:HEX", requires = "api")]
+    ca_hash: Vec<Pin>,
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("not a number of seconds between 0.1 and 600".to_owned()),
+    }
+}
+
+impl Cluster {
+    pub fn aim(self) -> Result<Option<Aim>, Failure> {
+        let Some(endpoint) = self.api else { return Ok(None) };
+        let token = self.token_file.as_deref().map(read_token).transpose()?;
+        Ok(Some(Aim { endpoint, token, pins: self.ca_hash }))
+    }
+}
+
+/// A token is 23 bytes; what is much longer is another file.
+const LONGEST_TOKEN_FILE: u64 = 4096;
+
+fn read_token(path: &Path) -> Result<Token, Failure> {
+    let name = path.display();
+    let mut text = String::new();
+    let read = if path == Path::new("-") {
+        std::io::stdin().take(LONGEST_TOKEN_FILE).read_to_string(&mut text)
+    } else {
+        std::fs::File::open(path).and_then(|file| file.take(LONGEST_TOKEN_FILE).read_to_string(&mut text))
+    };
+    read.map_err(|error| Failure::usage(format!("--token-file {name}: {error}")))?;
+    text.parse().map_err(|error| Failure::usage(format!("--token-file {name}: {error}")))
+}
+
+impl Where {
+    /// Looks at the machine, saying what it waits for when that takes more than a second.
+    pub async fn observe(&self, aim: Option<&Aim>) -> Result<Observed, Failure> {
+        let probe: Box<dyn Probe> = match &self.host {
+            None => Box::new(Local::new(self.time_box)),
+            Some(destination) => {
+                let options = ssh::Options { sudo: self.sudo, time_box: self.time_box, batch: !std::io::stderr().is_terminal() };
+                Box::new(Ssh::new(destination, options).map_err(|error| Failure::usage(format!("-H {destination}: {error}")))?)
+            }
+        };
+        let progress = Progress::default();
+        let looking = observe(probe.as_ref(), aim, self.time_box, &progress);
+        tokio::pin!(looking);
+        let mut line = LiveLine::new();
+        let mut tick = tokio::time::interval(Duration::from_millis(200));
+        let begun = tokio::time::Instant::now();
+        loop {
+            tokio::select! {
+                observed = &mut looking => {
+                    return observed.map_err(|unreachable| Failure::unreachable(unreachable.to_string()));
+                }
+                _ = tick.tick() => {
+                    if begun.elapsed() >= Duration::from_secs(1) {
+                        line.show(&progress.to_string());
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Reads a bundle: the facts of another time and place.
+pub fn open_bundle(path: &Path) -> Result<Facts, Failure> {
+    bundle::open(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+}

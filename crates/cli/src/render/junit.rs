@@ -1,0 +1,74 @@
+//! JUnit XML, as CI systems read it: a check is a test case; what could not be told is an error, not a pass.
+
+use std::fmt::Write as _;
+
+use carrick_core::check::Outcome;
+use carrick_core::report::{Judged, Report};
+
+pub fn render(report: &Report) -> String {
+    let count = |outcome| report.findings.iter().filter(|finding| finding.verdict == outcome && !finding.ignored).count();
+    let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(
+        xml,
+        "<testsuite name=\"carrick {}\" hostname=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">",
+        report.verb,
+        escape(&report.host),
+        report.findings.len(),
+        count(Outcome::Fail),
+        count(Outcome::Unknown),
+        report.findings.iter().filter(|finding| finding.ignored || finding.verdict == Outcome::Skip).count(),
+    );
+    for finding in &report.findings {
+        let _ = write!(xml, "  <testcase classname=\"{}\" name=\"{}\"", finding.subsystem.name(), finding.id);
+        match element(finding) {
+            Some(element) => {
+                let _ = writeln!(xml, ">\n    {element}\n  </testcase>");
+            }
+            None => xml.push_str("/>\n"),
+        }
+    }
+    xml + "</testsuite>\n"
+}
+
+fn element(finding: &Judged) -> Option<String> {
+    let message = escape(&finding.title);
+    let details = || {
+        let seen = finding.evidence.iter().map(|evidence| format!("seen {evidence}"));
+        let lines: Vec<String> = seen.chain(finding.remedy.iter().map(|command| format!("fix {command}"))).collect();
+        escape(&lines.join("\n"))
+    };
+    match finding.verdict {
+        Outcome::Pass => None,
+        _ if finding.ignored => Some(format!("<skipped message=\"ignored: {message}\"/>")),
+        Outcome::Skip => Some(format!("<skipped message=\"{message}\"/>")),
+        Outcome::Fail => Some(format!("<failure message=\"{message}\">{}</failure>", details())),
+        Outcome::Unknown => Some(format!("<error message=\"{message}\">{}</error>", details())),
+        Outcome::Warn => Some(format!("<system-out>warning: {message}\n{}</system-out>", details())),
+    }
+}
+
+/// Text as XML 1.0 can hold it: marks escaped, control characters (which no escape makes legal) shown as U+FFFD.
+fn escape(text: &str) -> String {
+    text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\n' | '\t' => out.push(c),
+            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c => out.push(c),
+        }
+        out
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_xml_cannot_hold_is_shown_as_such() {
+        assert_eq!(escape("a<b & \"c\"\x1b[0m\n"), "a&lt;b &amp; &quot;c&quot;\u{fffd}[0m\n");
+    }
+}

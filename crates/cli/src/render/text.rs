@@ -1,0 +1,166 @@
+//! For the person at the terminal: what is wrong first, by subsystem; under each finding what was seen and what mends it.
+
+use std::fmt::Write as _;
+
+use anstyle::Style;
+use carrick_core::check::{Outcome, Subsystem};
+use carrick_core::report::{Judged, Overall, Report};
+
+use super::Look;
+use super::wrap::wrap;
+use crate::terminal::{BOLD, DIM, FAIL, OK, UNKNOWN, WARN, styled};
+
+/// Where the sentences begin: behind the mark and the longest usual id.
+const ID_COLUMN: usize = 8;
+const LONGEST_ID: usize = 26;
+/// Evidence beyond this is a list, not a proof; `-o json` has all of it.
+const EVIDENCE: usize = 6;
+
+pub fn render(report: &Report, look: &Look) -> String {
+    let mut out = heading(report, look);
+    let shown = |finding: &&Judged| finding.verdict > Outcome::Pass && !finding.ignored;
+    let wrong: Vec<&Judged> = report.findings.iter().filter(shown).collect();
+    let id_width = wrong.iter().map(|finding| finding.id.len()).max().unwrap_or_default().min(LONGEST_ID);
+    for (subsystem, findings) in by_subsystem(&wrong) {
+        let _ = writeln!(out, "\n{}", styled(BOLD, subsystem.name()));
+        for finding in findings {
+            out.push_str(&block(finding, id_width, look));
+        }
+    }
+    out.push('\n');
+    if look.verbose {
+        out.push_str(&listed(report, Outcome::Pass));
+        out.push_str(&listed(report, Outcome::Skip));
+    } else {
+        out.push_str(&tally(report, Outcome::Pass, look));
+        out.push_str(&tally(report, Outcome::Skip, look));
+    }
+    out.push_str(&ignored(report));
+    let _ = writeln!(out, "\n{}", summing_up(report));
+    out
+}
+
+fn heading(report: &Report, look: &Look) -> String {
+    let machine = &report.machine;
+    let mut parts = vec![styled(BOLD, &report.host)];
+    parts.extend(machine.os.clone());
+    parts.extend(machine.containerd.as_ref().map(|version| format!("containerd {version}")));
+    parts.extend(machine.kubelet.as_ref().map(|version| format!("kubelet {version}")));
+    let took = look.took.map(|took| format!(" in {:.1} s", took.as_secs_f64())).unwrap_or_default();
+    parts.push(format!("{} checks{took}", report.findings.len()));
+    parts.join(" · ") + "\n"
+}
+
+/// The subsystems with the worst first; within one, the worst finding first.
+fn by_subsystem<'a>(findings: &[&'a Judged]) -> Vec<(Subsystem, Vec<&'a Judged>)> {
+    let mut groups: Vec<(Subsystem, Vec<&Judged>)> = Vec::new();
+    for subsystem in Subsystem::ALL {
+        let mut of: Vec<&Judged> = findings.iter().copied().filter(|finding| finding.subsystem == subsystem).collect();
+        if !of.is_empty() {
+            of.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
+            groups.push((subsystem, of));
+        }
+    }
+    groups.sort_by_key(|(_, findings)| std::cmp::Reverse(findings.first().map(|finding| finding.verdict)));
+    groups
+}
+
+fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
+    let (mark, style) = mark(finding.verdict);
+    let indent = ID_COLUMN + id_width + 2;
+    let sentence = wrap(&finding.title, look.width.saturating_sub(indent).max(30));
+    let mut out = String::new();
+    for (n, line) in sentence.iter().enumerate() {
+        let head = if n == 0 { format!("  {}{:id_width$}  ", styled(style, &format!("{mark:6}")), finding.id) } else { " ".repeat(indent) };
+        let _ = writeln!(out, "{head}{line}");
+    }
+    let more = finding.evidence.len().saturating_sub(EVIDENCE);
+    for evidence in finding.evidence.iter().take(EVIDENCE) {
+        out.push_str(&labelled("seen", &evidence.to_string(), look));
+    }
+    if more > 0 {
+        out.push_str(&labelled("", &format!("… and {more} more"), look));
+    }
+    let label = if finding.verdict == Outcome::Unknown { "try" } else { "fix" };
+    for (n, command) in finding.remedy.iter().enumerate() {
+        // A command stays on one line, however long: it is there to be copied.
+        let _ = writeln!(out, "        {}{command}", styled(DIM, &format!("{:7}", if n == 0 { label } else { "" })));
+    }
+    out
+}
+
+fn labelled(label: &str, text: &str, look: &Look) -> String {
+    let lines = wrap(text, look.width.saturating_sub(ID_COLUMN + 7).max(30));
+    let mut out = String::new();
+    for (n, line) in lines.iter().enumerate() {
+        let _ = writeln!(out, "        {}{line}", styled(DIM, &format!("{:7}", if n == 0 { label } else { "" })));
+    }
+    out
+}
+
+fn mark(outcome: Outcome) -> (&'static str, Style) {
+    match outcome {
+        Outcome::Fail => ("FAIL", FAIL),
+        Outcome::Warn => ("WARN", WARN),
+        Outcome::Unknown => ("?", UNKNOWN),
+        Outcome::Pass => ("ok", OK),
+        Outcome::Skip => ("skip", DIM),
+    }
+}
+
+fn listed(report: &Report, outcome: Outcome) -> String {
+    let (mark, style) = mark(outcome);
+    let findings = report.findings.iter().filter(|finding| finding.verdict == outcome);
+    findings.map(|finding| format!("  {}{:LONGEST_ID$}  {}\n", styled(style, &format!("{mark:6}")), finding.id, finding.title)).collect()
+}
+
+/// `ok    machine 6 · runtime 7 · network 8     (-v lists them)`.
+fn tally(report: &Report, outcome: Outcome, look: &Look) -> String {
+    let count = |subsystem| {
+        report.findings.iter().filter(|finding| finding.verdict == outcome && finding.subsystem == subsystem).count()
+    };
+    let counts: Vec<String> = Subsystem::ALL
+        .into_iter()
+        .map(|subsystem| (subsystem, count(subsystem)))
+        .filter(|(_, count)| *count > 0)
+        .map(|(subsystem, count)| format!("{} {count}", subsystem.name()))
+        .collect();
+    if counts.is_empty() {
+        return String::new();
+    }
+    let (mark, style) = mark(outcome);
+    let lines = wrap(&format!("{}   (-v lists them)", counts.join(" · ")), look.width.saturating_sub(ID_COLUMN));
+    let head = |n| if n == 0 { format!("  {}", styled(style, &format!("{mark:6}"))) } else { " ".repeat(ID_COLUMN) };
+    lines.iter().enumerate().map(|(n, line)| format!("{}{line}\n", head(n))).collect()
+}
+
+fn ignored(report: &Report) -> String {
+    let findings: Vec<&str> = report.findings.iter().filter(|finding| finding.ignored).map(|finding| finding.id).collect();
+    if findings.is_empty() { String::new() } else { format!("  {} {}\n", styled(DIM, "ignored"), findings.join(", ")) }
+}
+
+fn summing_up(report: &Report) -> String {
+    let count = |outcome, one: &str, many: &str| {
+        let count = report.findings.iter().filter(|finding| finding.verdict == outcome && !finding.ignored).count();
+        match count {
+            0 => None,
+            1 => Some(format!("1 {one}")),
+            count => Some(format!("{count} {many}")),
+        }
+    };
+    let counts: Vec<String> = [
+        count(Outcome::Fail, "failure", "failures"),
+        count(Outcome::Warn, "warning", "warnings"),
+        count(Outcome::Unknown, "unknown", "unknown"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    match (report.verdict, counts.is_empty()) {
+        (Overall::Pass, _) => styled(OK, "Ready to join."),
+        (Overall::Fail, _) => format!("{}: {}.", styled(FAIL, "Not ready to join"), counts.join(", ")),
+        (Overall::Warn, _) => format!("{}: {}.", styled(WARN, "Can join, with care"), counts.join(", ")),
+        (Overall::Unknown, false) => format!("{}: {}.", styled(UNKNOWN, "Cannot tell"), counts.join(", ")),
+        (Overall::Unknown, true) => styled(UNKNOWN, "Cannot tell: nothing was seen."),
+    }
+}

@@ -1,0 +1,57 @@
+//! Lines that fit.
+
+/// Breaks a text at spaces into lines of at most `width` characters; a longer word stays whole.
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() => line.push_str(word),
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= width => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}
+
+/// Paragraphs set anew for a width. An indented line, and one that begins with words and a colon, stays a line of its own.
+pub fn reflow(text: &str, width: usize) -> String {
+    let mut blocks: Vec<String> = Vec::new();
+    let mut joins = false;
+    for line in text.lines() {
+        let own = line.starts_with(' ') || line.starts_with("See it yourself") || line.starts_with("Mend it") || line.is_empty();
+        match blocks.last_mut() {
+            Some(block) if joins && !own => {
+                block.push(' ');
+                block.push_str(line);
+            }
+            _ => blocks.push(line.to_owned()),
+        }
+        joins = !line.is_empty() && !line.starts_with(' ');
+    }
+    let lines = blocks.iter().flat_map(|block| if block.starts_with(' ') { vec![block.clone()] } else { wrap(block, width) });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn breaks_at_spaces() {
+        assert_eq!(wrap("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrap("averylongword b", 5), ["averylongword", "b"]);
+        assert_eq!(wrap("", 5), [""]);
+    }
+
+    #[test]
+    fn sets_paragraphs_anew() {
+        let text = "A title.\n\nOne line\nand its second.\n\nSee it yourself: x\nMend it: y\n  kept as  it is\nand more";
+        assert_eq!(
+            reflow(text, 16),
+            "A title.\n\nOne line and its\nsecond.\n\nSee it yourself:\nx\nMend it: y\n  kept as  it is\nand more"
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! The person at the terminal: how wide it is, whether it takes colour, what goes on while nothing is printed.
+
+use std::io::{IsTerminal, Write};
+
+use anstyle::{AnsiColor, Color, Style};
+
+/// Where there is no terminal to ask, a page is this wide.
+const PAGE: usize = 80;
+/// Wider lines are harder to read than a second line.
+const WIDEST: usize = 120;
+
+pub fn width() -> usize {
+    let columns = rustix::termios::tcgetwinsize(std::io::stdout()).map(|size| usize::from(size.ws_col));
+    columns.ok().filter(|&columns| columns >= 40).unwrap_or(PAGE).min(WIDEST)
+}
+
+/// A line on stderr: errors and progress, never the report.
+pub fn say(line: &str) {
+    // Nobody is left to be told when stderr is closed.
+    let _ = writeln!(anstream::stderr(), "{line}");
+}
+
+/// Prints the report. A reader that has gone away (`| head`) is no error.
+pub fn print(text: &str) -> std::io::Result<()> {
+    let mut out = anstream::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+pub const FAIL: Style = coloured(AnsiColor::Red);
+pub const WARN: Style = coloured(AnsiColor::Yellow);
+pub const UNKNOWN: Style = coloured(AnsiColor::Magenta);
+pub const OK: Style = coloured(AnsiColor::Green);
+pub const BOLD: Style = Style::new().bold();
+pub const DIM: Style = Style::new().dimmed();
+
+const fn coloured(colour: AnsiColor) -> Style {
+    Style::new().fg_color(Some(Color::Ansi(colour))).bold()
+}
+
+pub fn styled(style: Style, text: &str) -> String {
+    format!("{style}{text}{style:#}")
+}
+
+/// One line on a terminal's stderr that is written over until it is gone.
+pub struct LiveLine {
+    shown: bool,
+}
+
+impl LiveLine {
+    pub fn new() -> Self {
+        LiveLine { shown: false }
+    }
+
+    pub fn show(&mut self, text: &str) {
+        let mut stderr = std::io::stderr();
+        if stderr.is_terminal() {
+            let text: String = text.chars().take(width().saturating_sub(1)).collect();
+            let _ = write!(stderr, "\r\x1b[K{text}");
+            let _ = stderr.flush();
+            self.shown = true;
+        }
+    }
+}
+
+impl Drop for LiveLine {
+    fn drop(&mut self) {
+        if self.shown {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! `carrick demo`: the real judge on an example machine. Nothing is looked at, nothing has to be installed.
+
+use carrick_core::check::Policy;
+use carrick_core::fact::example;
+use carrick_core::report::{self, Ignore};
+
+use crate::exit::{Exit, Failure};
+use crate::render::{Format, Look, render};
+use crate::terminal;
+
+/// Judge an example machine that comes with Carrick: shows what a report looks like; needs nothing, touches nothing
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// List what passes and what is skipped, too
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let report = report::check(&example::troubled_worker(), &Policy::default(), &Ignore::default());
+    let look = Look { width: terminal::width(), verbose: args.verbose, took: None };
+    let text = render(&report, Format::Text, &look).map_err(|error| Failure::internal(error.to_string()))?;
+    let intro = "This is an example: a recorded machine with three faults put in. Nothing here was looked at.\n\
+                 On a machine of yours: carrick check\n\n";
+    terminal::print(&format!("{intro}{text}")).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
+    Ok(Exit::Ok)
+}

@@ -1,0 +1,82 @@
+//! The verbs, one file each.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
+use crate::exit::{Exit, Failure};
+
+mod check;
+mod collect;
+mod demo;
+mod explain;
+
+#[derive(Debug, Parser)]
+#[command(name = "carrick", version, about = ABOUT, after_help = EXITS, disable_help_subcommand = true)]
+pub struct Carrick {
+    #[command(subcommand)]
+    verb: Verb,
+    /// When to colour: on a terminal, always, or never
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    color: Colour,
+}
+
+const ABOUT: &str = "Joins worker machines to Kubernetes, and says the true cause when it cannot.";
+const EXITS: &str = "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 7 unreachable";
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Colour {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Check(check::Args),
+    Collect(collect::Args),
+    Explain(explain::Args),
+    Demo(demo::Args),
+}
+
+/// Takes the command line apart. Help and mistakes end here: one line says what is wrong and where to look.
+pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Carrick, ExitCode> {
+    let command = Carrick::command().color(ColorChoice::Auto).term_width(crate::terminal::width());
+    let parsed = command.try_get_matches_from(args).and_then(|matches| Carrick::from_arg_matches(&matches));
+    parsed.map_err(|error| {
+        if error.use_stderr() {
+            return Failure::usage(in_one_line(&error)).report();
+        }
+        match crate::terminal::print(&error.render().ansi().to_string()) {
+            Ok(()) => Exit::Ok.into(),
+            Err(error) => Failure::internal(format!("stdout: {error}")).report(),
+        }
+    })
+}
+
+/// clap's first line, its hint, and where the rest is told.
+fn in_one_line(error: &clap::Error) -> String {
+    let text = error.render().to_string();
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let missing: Vec<&str> = lines.clone().take_while(|line| line.starts_with('<') || line.starts_with("--")).collect();
+    let tip = lines.find_map(|line| line.strip_prefix("tip: ")).map(|tip| format!("; {tip}")).unwrap_or_default();
+    format!("{} {}{tip}; see carrick --help", first, missing.join(" ")).replace(" ;", ";")
+}
+
+impl Carrick {
+    pub async fn run(self) -> Result<Exit, Failure> {
+        match self.color {
+            Colour::Auto => {}
+            Colour::Always => anstream::ColorChoice::Always.write_global(),
+            Colour::Never => anstream::ColorChoice::Never.write_global(),
+        }
+        match self.verb {
+            Verb::Check(args) => check::run(args).await,
+            Verb::Collect(args) => collect::run(args).await,
+            Verb::Explain(args) => explain::run(&args),
+            Verb::Demo(args) => demo::run(&args),
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Walks the path to the API server as kubeadm's discovery would, a layer at a time, and says which layer failed.
+//!
+//! The token is sent only over a connection whose certificate was made by the CA that the pin or the token's own signature
+//! vouches for.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick_core::aim::Aim;
+use carrick_core::discovery::{self, ClusterInfo};
+use carrick_core::fact::api_path::{ApiPath, Clocks, State, Step, Walked};
+use carrick_core::fact::{Capture, Why};
+use hyper::StatusCode;
+use serde_json::Value;
+use tokio::time::{Instant, timeout_at};
+
+use crate::http::{Connection, Response};
+use crate::tls::{self, Trust};
+use crate::way::{Stream, Way};
+
+/// A layer that has not answered by then has failed: a person waits for this, and a healthy path takes 50 ms.
+const DEADLINE: Duration = Duration::from_millis(2800);
+/// Names may resolve to many addresses; kubeadm would try them one after the other.
+const ADDRESSES: usize = 3;
+
+const CLUSTER_INFO: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
+const KUBELET_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
+const KUBEADM_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+
+/// What the walk found, by the name of its fact: `path`, `cluster-ca`, `version` …
+pub type Found = Vec<(&'static str, Result<Capture, Why>)>;
+
+/// Walks the whole path. `node` is the name this machine would register under.
+pub async fn walk(way: &dyn Way, aim: &Aim, node: Option<&str>) -> Found {
+    let mut walk = Walk { way, aim, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
+    let mut found = match walk.to_trust().await {
+        Some((mut connection, info)) => {
+            let mut found = vec![("cluster-ca", Ok(Capture::text(info.ca)))];
+            found.extend(walk.documents(&mut connection, node).await);
+            found
+        }
+        None => Vec::new(),
+    };
+    let Walk { steps, clocks, ca_pins, .. } = walk;
+    let path = ApiPath { endpoint: aim.endpoint.to_string(), steps, clocks, ca_pins };
+    let path = serde_json::to_string_pretty(&path).map(Capture::text).map_err(|error| Why::Broken(error.to_string()));
+    found.insert(0, ("path", path));
+    for name in ["cluster-ca", "version", "kubelet-config", "kubeadm-config", "node"] {
+        if !found.iter().any(|(there, _)| *there == name) {
+            let why = if aim.token.is_some() { Why::Broken("the API server was not reached".into()) } else { Why::NotAsked };
+            found.push((name, Err(why)));
+        }
+    }
+    found
+}
+
+struct Walk<'a> {
+    way: &'a dyn Way,
+    aim: &'a Aim,
+    until: Instant,
+    steps: Vec<Walked>,
+    clocks: Option<Clocks>,
+    ca_pins: Vec<String>,
+}
+
+impl Walk<'_> {
+    /// From the name to a connection that can be trusted; `None` where a step failed.
+    async fn to_trust(&mut self) -> Option<(Connection, ClusterInfo)> {
+        let addresses = self.dns().await?;
+        let (stream, address) = self.tcp(&addresses).await?;
+        let mut connection = self.tls(stream).await?;
+        let response = self.http(&mut connection).await?;
+        let info = self.cluster_info(&response)?;
+        self.token(&info)?;
+        self.ca_pin(&info)?;
+        let connection = self.certificate(address, &info).await?;
+        Some((connection, info))
+    }
+
+    fn ok<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
+        self.steps.push(Walked { step, state: State::Ok(detail.into()) });
+        Some(value)
+    }
+
+    fn failed<T>(&mut self, step: Step, detail: impl Into<String>) -> Option<T> {
+        self.steps.push(Walked { step, state: State::Failed(detail.into()) });
+        None
+    }
+
+    fn not_needed<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
+        self.steps.push(Walked { step, state: State::NotNeeded(detail.into()) });
+        Some(value)
+    }
+
+    async fn dns(&mut self) -> Option<Vec<IpAddr>> {
+        if let Some(address) = self.aim.endpoint.address() {
+            return self.not_needed(Step::Dns, format!("{address} is an address"), vec![address]);
+        }
+        let host = self.aim.endpoint.host.clone();
+        match timeout_at(self.until, self.way.resolve(&host)).await {
+            Ok(Ok(addresses)) if !addresses.is_empty() => {
+                let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                self.ok(Step::Dns, format!("{host} is {}", shown.join(", ")), addresses)
+            }
+            Ok(Ok(_) | Err(Why::Absent)) => self.failed(Step::Dns, format!("{host} does not resolve on this machine")),
+            Ok(Err(why)) => self.failed(Step::Dns, format!("{host} cannot be resolved: {why}")),
+            Err(_) => self.failed(Step::Dns, format!("{host}: the resolver does not answer")),
+        }
+    }
+
+    async fn tcp(&mut self, addresses: &[IpAddr]) -> Option<(Box<dyn Stream>, IpAddr)> {
+        let port = self.aim.endpoint.port;
+        let mut errors = Vec::new();
+        for &address in addresses.iter().take(ADDRESSES) {
+            let error = match timeout_at(self.until, self.way.dial(address, port)).await {
+                Ok(Ok(stream)) => {
+                    return self.ok(Step::Tcp, format!("{address} port {port} answers"), (stream, address));
+                }
+                Ok(Err(error)) => in_words(&error),
+                Err(_) => "no answer: packets are dropped on the way (a firewall?)".to_owned(),
+            };
+            errors.push(format!("{address} port {port}: {error}"));
+        }
+        self.failed(Step::Tcp, errors.join("; "))
+    }
+
+    async fn tls(&mut self, stream: Box<dyn Stream>) -> Option<Connection> {
+        let host = self.aim.endpoint.host.clone();
+        match timeout_at(self.until, tls::handshake(stream, &host, &Trust::Anybody)).await {
+            Err(_) => self.failed(Step::Tls, "connected, but the TLS handshake gets no answer (MTU? a proxy?)"),
+            Ok(Err(error)) => self.failed(Step::Tls, tls::explain(&error)),
+            Ok(Ok(stream)) => {
+                let shown = tls::shown_certificate(&stream).and_then(|der| discovery::describe(&der).ok());
+                let shown = shown.map_or("a certificate".to_owned(), |shown| shown.to_string());
+                match Connection::open(stream, &self.aim.endpoint).await {
+                    Ok(connection) => self.ok(Step::Tls, shown, connection),
+                    Err(error) => self.failed(Step::Tls, error),
+                }
+            }
+        }
+    }
+
+    async fn http(&mut self, connection: &mut Connection) -> Option<Response> {
+        let response = match timeout_at(self.until, connection.get(CLUSTER_INFO, None)).await {
+            Err(_) => return self.failed(Step::Http, "TLS works, but a request gets no answer"),
+            Ok(Err(error)) => return self.failed(Step::Http, error),
+            Ok(Ok(response)) => response,
+        };
+        let here = self.way.now();
+        self.clocks = response.date.map(|server| Clocks { server, here });
+        if !response.json {
+            let server = response.server.as_deref().unwrap_or("something");
+            return self.failed(
+                Step::Http,
+                format!("{server} answers {}, but not as an API server does: a proxy or another service?", response.status),
+            );
+        }
+        self.ok(Step::Http, "an API server answers", response)
+    }
+
+    fn cluster_info(&mut self, response: &Response) -> Option<ClusterInfo> {
+        match response.status {
+            StatusCode::OK => match ClusterInfo::parse(&response.body) {
+                Ok(info) => self.ok(Step::ClusterInfo, format!("names {}", info.server), info),
+                Err(error) => self.failed(Step::ClusterInfo, format!("kube-public/cluster-info: {error}")),
+            },
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => self.failed(
+                Step::ClusterInfo,
+                format!("kube-public/cluster-info may not be read without credentials ({})", response.status.as_u16()),
+            ),
+            StatusCode::NOT_FOUND => self.failed(Step::ClusterInfo, "there is no kube-public/cluster-info in this cluster"),
+            status => self.failed(Step::ClusterInfo, format!("kube-public/cluster-info: the API server answers {status}")),
+        }
+    }
+
+    fn token(&mut self, info: &ClusterInfo) -> Option<()> {
+        let Some(token) = &self.aim.token else {
+            return self.not_needed(Step::Token, "no token was given", ());
+        };
+        match info.verify(token) {
+            Ok(()) => self.ok(Step::Token, format!("cluster-info is signed with token {}", token.id), ()),
+            Err(unsigned) => self.failed(Step::Token, unsigned.to_string()),
+        }
+    }
+
+    fn ca_pin(&mut self, info: &ClusterInfo) -> Option<()> {
+        self.ca_pins = match discovery::pins(&info.ca) {
+            Ok(pins) => pins,
+            Err(error) => return self.failed(Step::CaPin, format!("the CA in cluster-info cannot be read: {error}")),
+        };
+        let pins: Vec<String> = self.aim.pins.iter().map(ToString::to_string).collect();
+        match pins.iter().find(|pin| self.ca_pins.contains(pin)) {
+            Some(pin) => self.ok(Step::CaPin, format!("the CA's key is {pin}"), ()),
+            None if pins.is_empty() => self.not_needed(Step::CaPin, "no --ca-hash was given", ()),
+            None => {
+                let there = self.ca_pins.join(", ");
+                self.failed(Step::CaPin, format!("the cluster's CA is {there}, not the one that was given"))
+            }
+        }
+    }
+
+    async fn certificate(&mut self, address: IpAddr, info: &ClusterInfo) -> Option<Connection> {
+        let host = self.aim.endpoint.host.clone();
+        let opened = async {
+            let stream = self.way.dial(address, self.aim.endpoint.port).await?;
+            tls::handshake(stream, &host, &Trust::Ca(&info.ca)).await
+        };
+        match timeout_at(self.until, opened).await {
+            Err(_) => self.failed(Step::Certificate, "the second connection gets no answer"),
+            Ok(Err(error)) => self.failed(Step::Certificate, tls::explain(&error)),
+            Ok(Ok(stream)) => match Connection::open(stream, &self.aim.endpoint).await {
+                Ok(connection) => self.ok(Step::Certificate, format!("the cluster's CA vouches for {host}"), connection),
+                Err(error) => self.failed(Step::Certificate, error),
+            },
+        }
+    }
+
+    /// What only the cluster knows: needs a token, and a token goes only to a cluster that has proved itself.
+    async fn documents(&mut self, connection: &mut Connection, node: Option<&str>) -> Found {
+        let Some(token) = self.aim.token.clone() else {
+            self.not_needed(Step::Auth, "no token was given", ());
+            return Vec::new();
+        };
+        let until = self.until;
+        let mut get = async |path: &str| timeout_at(until, connection.get(path, Some(&token))).await;
+        let kubelet_config = match get(KUBELET_CONFIG).await {
+            Ok(Ok(response)) => response,
+            Ok(Err(error)) => return self.failed(Step::Auth, error).unwrap_or_default(),
+            Err(_) => return self.failed(Step::Auth, "a request with the token gets no answer").unwrap_or_default(),
+        };
+        match kubelet_config.status {
+            StatusCode::OK => self.ok(Step::Auth, format!("token {} may read kubelet-config", token.id), ()),
+            status => self.failed(Step::Auth, refusal(status, &token.id)),
+        };
+        let mut found = vec![("kubelet-config", entry(&kubelet_config, "kubelet"))];
+        if let Ok(Ok(response)) = get(KUBEADM_CONFIG).await {
+            found.push(("kubeadm-config", entry(&response, "ClusterConfiguration")));
+        }
+        if let Ok(Ok(response)) = get("/version").await {
+            found.push(("version", whole(&response)));
+        }
+        if let Some(name) = node
+            && let Ok(Ok(response)) = get(&format!("/api/v1/nodes/{name}")).await
+        {
+            found.push(("node", whole(&response)));
+        }
+        found
+    }
+}
+
+fn refusal(status: StatusCode, id: &str) -> String {
+    match status {
+        StatusCode::UNAUTHORIZED => format!("token {id} may sign, but not authenticate (401): it was made without that usage, or has just expired"),
+        StatusCode::FORBIDDEN => format!("token {id} may not read kubelet-config (403): it is not in system:bootstrappers:kubeadm:default-node-token"),
+        status => format!("with token {id} the API server answers {status}"),
+    }
+}
+
+/// A whole answer; "not found" is a fact.
+fn whole(response: &Response) -> Result<Capture, Why> {
+    match response.status {
+        StatusCode::OK => Ok(Capture::text(&response.body)),
+        StatusCode::NOT_FOUND => Err(Why::Absent),
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Why::Denied),
+        status => Err(Why::Broken(format!("the API server answers {status}"))),
+    }
+}
+
+/// One entry of a ConfigMap.
+fn entry(response: &Response, key: &str) -> Result<Capture, Why> {
+    let text = whole(response)?.text;
+    let root: Value = serde_json::from_str(&text).map_err(|error| Why::Broken(format!("not JSON: {error}")))?;
+    let value = root.pointer(&format!("/data/{key}")).and_then(Value::as_str);
+    value.map(Capture::text).ok_or_else(|| Why::Broken(format!("the ConfigMap has no {key:?}")))
+}
+
+fn in_words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::ConnectionRefused => "connection refused: nothing listens there".to_owned(),
+        io::ErrorKind::HostUnreachable => "no route to the host, or its firewall rejects".to_owned(),
+        io::ErrorKind::NetworkUnreachable => "no route to that network".to_owned(),
+        io::ErrorKind::TimedOut => "no answer: packets are dropped on the way (a firewall?)".to_owned(),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,107 @@
+//! TLS on a stream that is already there: once believing everybody, to see who is there; then believing one CA only.
+
+use std::io;
+use std::sync::Arc;
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::{ClientConfig, WebPkiServerVerifier};
+use rustls::crypto::{CryptoProvider, ring};
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use crate::way::Stream;
+
+/// Whom to believe.
+pub enum Trust<'a> {
+    /// Whoever answers: to read public documents that prove themselves by a signature, never to send a secret.
+    Anybody,
+    /// Certificates of this CA (PEM), for this name, valid now.
+    Ca(&'a str),
+}
+
+/// Shakes hands. The certificate is checked as far as `trust` says.
+pub async fn handshake(stream: Box<dyn Stream>, host: &str, trust: &Trust<'_>) -> io::Result<TlsStream<Box<dyn Stream>>> {
+    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    let provider = Arc::new(ring::default_provider());
+    let verifier: Arc<dyn ServerCertVerifier> = match trust {
+        Trust::Anybody => Arc::new(Anybody(provider.clone())),
+        Trust::Ca(pem) => ca_verifier(pem, provider.clone())?,
+    };
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
+        .with_no_client_auth();
+    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+}
+
+fn ca_verifier(pem: &str, provider: Arc<CryptoProvider>) -> io::Result<Arc<dyn ServerCertVerifier>> {
+    let mut roots = RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
+        roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
+    }
+    let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
+    Ok(verifier.map_err(io::Error::other)?)
+}
+
+/// The certificate the other side showed, DER.
+pub fn shown_certificate(stream: &TlsStream<Box<dyn Stream>>) -> Option<Vec<u8>> {
+    let certificates = stream.get_ref().1.peer_certificates()?;
+    certificates.first().map(|certificate| certificate.to_vec())
+}
+
+/// What a failed handshake means, in words.
+pub fn explain(error: &io::Error) -> String {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    match inner {
+        Some(Error::InvalidMessage(_)) => "what answers does not speak TLS: a plain HTTP port, or a proxy".to_owned(),
+        Some(error) => error.to_string(),
+        None if error.kind() == io::ErrorKind::UnexpectedEof => {
+            "the connection was closed during the handshake: a load balancer without a server behind it?".to_owned()
+        }
+        None => error.to_string(),
+    }
+}
+
+/// Believes any certificate, but still checks that the server holds its key.
+#[derive(Debug)]
+struct Anybody(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anybody {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls12_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        rustls::crypto::verify_tls13_signature(message, cert, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,283 @@
+//! The walk to an API server, against servers on loopback that are right, or wrong in one layer.
+
+use std::io;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use carrick_cluster::path::{Found, walk};
+use carrick_cluster::way::{Answer, Stream, Way};
+use carrick_core::aim::{Aim, Endpoint};
+use carrick_core::fact::Why;
+use carrick_core::fact::api_path::{ApiPath, State, Step};
+use jiff::Timestamp;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_rustls::TlsAcceptor;
+
+const TOKEN: &str = "abcdef.0123456789abcdef";
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// This machine, with a resolver that knows what a test says.
+struct Here {
+    names: Vec<IpAddr>,
+}
+
+impl Way for Here {
+    fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+        Box::pin(async { if self.names.is_empty() { Err(Why::Absent) } else { Ok(self.names.clone()) } })
+    }
+
+    fn dial<'a>(&'a self, address: IpAddr, port: u16) -> Answer<'a, io::Result<Box<dyn Stream>>> {
+        Box::pin(async move { Ok(Box::new(TcpStream::connect((address, port)).await?) as Box<dyn Stream>) })
+    }
+
+    fn now(&self) -> Timestamp {
+        "2026-11-15T12:00:00Z".parse().unwrap()
+    }
+}
+
+/// A cluster: its CA, the certificate of its API server, and what it answers.
+struct Cluster {
+    ca: String,
+    acceptor: TlsAcceptor,
+    signature: Option<String>,
+    auth_status: &'static str,
+    saw_token: Arc<AtomicBool>,
+}
+
+impl Cluster {
+    fn new(names: &[&str]) -> Self {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let key = KeyPair::generate().unwrap();
+        let ca = params.self_signed(&key).unwrap();
+        let issuer = Issuer::new(params, key);
+        let server_key = KeyPair::generate().unwrap();
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        let server = CertificateParams::new(names).unwrap().signed_by(&server_key, &issuer).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(server_key.serialize_der()));
+        let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![CertificateDer::from(server.der().to_vec())], key)
+            .unwrap();
+        Cluster {
+            ca: ca.pem(),
+            acceptor: TlsAcceptor::from(Arc::new(config)),
+            signature: None,
+            auth_status: "200 OK",
+            saw_token: Arc::default(),
+        }
+    }
+
+    fn pin(&self) -> String {
+        carrick_core::discovery::pins(&self.ca).unwrap().remove(0)
+    }
+
+    fn kubeconfig(&self) -> String {
+        format!(
+            "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {}\n    server: https://cp:6443\n  name: \"\"\nkind: Config\n",
+            STANDARD.encode(&self.ca)
+        )
+    }
+
+    /// Signed with a token's secret, as the bootstrap signer does.
+    fn signed_with(mut self, secret: &str) -> Self {
+        let header = URL_SAFE_NO_PAD.encode(r#"{"alg":"HS256","kid":"abcdef"}"#);
+        let signed = format!("{header}.{}", URL_SAFE_NO_PAD.encode(self.kubeconfig()));
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
+        let signature = URL_SAFE_NO_PAD.encode(ring::hmac::sign(&key, signed.as_bytes()));
+        self.signature = Some(format!("{header}..{signature}"));
+        self
+    }
+
+    fn answer(&self, request: &str) -> (String, String) {
+        let path = request.split(' ').nth(1).unwrap_or_default();
+        let with_token = request.to_lowercase().contains("authorization: bearer");
+        if with_token {
+            self.saw_token.store(true, Ordering::Relaxed);
+        }
+        let config_map = |key: &str, value: &str| serde_json::json!({"data": {key: value}}).to_string();
+        match path {
+            "/api/v1/namespaces/kube-public/configmaps/cluster-info" => {
+                let mut data = serde_json::json!({"kubeconfig": self.kubeconfig()});
+                if let Some(signature) = &self.signature {
+                    data["jws-kubeconfig-abcdef"] = signature.clone().into();
+                }
+                ("200 OK".into(), serde_json::json!({"data": data}).to_string())
+            }
+            _ if !with_token => ("401 Unauthorized".into(), "{}".into()),
+            "/api/v1/namespaces/kube-system/configmaps/kubelet-config" => {
+                (self.auth_status.into(), config_map("kubelet", "cgroupDriver: systemd\n"))
+            }
+            "/api/v1/namespaces/kube-system/configmaps/kubeadm-config" => {
+                ("200 OK".into(), config_map("ClusterConfiguration", "networking: {}\n"))
+            }
+            "/version" => ("200 OK".into(), r#"{"gitVersion":"v1.34.4"}"#.into()),
+            _ => ("404 Not Found".into(), r#"{"kind":"Status"}"#.into()),
+        }
+    }
+
+    async fn serve(self: Arc<Self>) -> u16 {
+        let listener = TcpListener::bind((LOOPBACK, 0)).await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let cluster = self.clone();
+                tokio::spawn(async move {
+                    let Ok(mut stream) = cluster.acceptor.accept(stream).await else { return };
+                    while let Some(request) = read_request(&mut stream).await {
+                        let (status, body) = cluster.answer(&request);
+                        let head = format!(
+                            "HTTP/1.1 {status}\r\nContent-Type: application/json\r\nDate: Sun, 15 Nov 2026 12:00:07 GMT\r\nContent-Length: {}\r\n\r\n",
+                            body.len()
+                        );
+                        if stream.write_all((head + &body).as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        port
+    }
+}
+
+async fn read_request(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<String> {
+    let mut request = Vec::new();
+    while !request.ends_with(b"\r\n\r\n") {
+        request.push(stream.read_u8().await.ok()?);
+    }
+    String::from_utf8(request).ok()
+}
+
+/// A server that says one thing to everybody.
+async fn saying(bytes: &'static [u8]) -> u16 {
+    let listener = TcpListener::bind((LOOPBACK, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(bytes).await;
+            let _ = stream.read(&mut [0; 1024]).await;
+        }
+    });
+    port
+}
+
+fn aim(port: u16, token: Option<&str>, pins: &[&str]) -> Aim {
+    Aim {
+        endpoint: Endpoint { host: "127.0.0.1".into(), port },
+        token: token.map(|token| token.parse().unwrap()),
+        pins: pins.iter().map(|pin| pin.parse().unwrap()).collect(),
+    }
+}
+
+async fn walked(aim: &Aim) -> (ApiPath, Found) {
+    let found = walk(&Here { names: vec![LOOPBACK] }, aim, Some("w1")).await;
+    let path = found.iter().find(|(name, _)| *name == "path").unwrap().1.as_ref().unwrap();
+    (serde_json::from_str(&path.text).unwrap(), found)
+}
+
+#[track_caller]
+fn assert_fails_at(path: &ApiPath, step: Step, part: &str) {
+    assert_eq!(path.failed(), Some(step), "{path:?}");
+    let Some(State::Failed(detail)) = path.at(step) else { panic!("{path:?}") };
+    assert!(detail.contains(part), "{detail}");
+}
+
+#[tokio::test]
+async fn a_healthy_path_gives_what_the_cluster_knows() {
+    let cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
+    let (pin, ca) = (cluster.pin(), cluster.ca.clone());
+    let port = Arc::new(cluster).serve().await;
+    let (path, found) = walked(&aim(port, Some(TOKEN), &[&pin])).await;
+    assert_eq!(path.failed(), None, "{path:?}");
+    assert!(matches!(path.at(Step::Auth), Some(State::Ok(_))), "{path:?}");
+    assert_eq!(path.ca_pins, [pin]);
+    let clocks = path.clocks.unwrap();
+    assert_eq!(clocks.server.as_second() - clocks.here.as_second(), 7);
+    let text = |name: &str| found.iter().find(|(there, _)| *there == name).unwrap().1.clone().map(|capture| capture.text);
+    assert_eq!(text("cluster-ca"), Ok(ca));
+    assert_eq!(text("kubelet-config"), Ok("cgroupDriver: systemd\n".into()));
+    assert_eq!(text("kubeadm-config"), Ok("networking: {}\n".into()));
+    assert_eq!(text("version"), Ok(r#"{"gitVersion":"v1.34.4"}"#.into()));
+    assert_eq!(text("node"), Err(Why::Absent));
+}
+
+#[tokio::test]
+async fn each_layer_that_fails_is_the_one_that_is_told() {
+    let unbound = { TcpListener::bind((LOOPBACK, 0)).await.unwrap().local_addr().unwrap().port() };
+    assert_fails_at(&walked(&aim(unbound, None, &[])).await.0, Step::Tcp, "connection refused");
+    let plain = saying(b"HTTP/1.0 400 Bad Request\r\n\r\n").await;
+    assert_fails_at(&walked(&aim(plain, None, &[])).await.0, Step::Tls, "does not speak TLS");
+    let silent = saying(b"").await;
+    assert_fails_at(&walked(&aim(silent, None, &[])).await.0, Step::Tls, "closed during the handshake");
+    let nobody = walk(&Here { names: Vec::new() }, &Aim { endpoint: "cp.example:6443".parse().unwrap(), token: None, pins: vec![] }, None).await;
+    assert!(nobody[0].1.as_ref().unwrap().text.contains("cp.example does not resolve on this machine"));
+}
+
+#[tokio::test]
+async fn a_wrong_token_is_told_and_never_sent() {
+    for (secret, token, part) in [
+        (None, TOKEN, "has not signed token abcdef"),
+        (Some("another--secret!"), TOKEN, "secret half of token abcdef is wrong"),
+        (Some("0123456789abcdef"), "zzzzzz.0123456789abcdef", "has not signed token zzzzzz"),
+    ] {
+        let cluster = Cluster::new(&["127.0.0.1"]);
+        let cluster = if let Some(secret) = secret { cluster.signed_with(secret) } else { cluster };
+        let saw_token = cluster.saw_token.clone();
+        let port = Arc::new(cluster).serve().await;
+        let (path, found) = walked(&aim(port, Some(token), &[])).await;
+        assert_fails_at(&path, Step::Token, part);
+        assert!(!saw_token.load(Ordering::Relaxed));
+        assert!(found.iter().all(|(_, capture)| !format!("{capture:?}").contains("0123456789abcdef")));
+    }
+}
+
+#[tokio::test]
+async fn another_cluster_than_the_pinned_one_gets_no_token() {
+    let cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
+    let (saw_token, pin) = (cluster.saw_token.clone(), cluster.pin());
+    let port = Arc::new(cluster).serve().await;
+    let (path, _) = walked(&aim(port, Some(TOKEN), &[&format!("sha256:{}", "0".repeat(64))])).await;
+    assert_fails_at(&path, Step::CaPin, &pin);
+    assert!(!saw_token.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_is_told() {
+    let cluster = Cluster::new(&["10.9.9.9"]).signed_with("0123456789abcdef");
+    let saw_token = cluster.saw_token.clone();
+    let port = Arc::new(cluster).serve().await;
+    let (path, _) = walked(&aim(port, Some(TOKEN), &[])).await;
+    assert_fails_at(&path, Step::Certificate, "not valid for");
+    assert!(!saw_token.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn a_token_that_may_not_join_is_told() {
+    for (status, part) in [("401 Unauthorized", "not authenticate"), ("403 Forbidden", "403")] {
+        let mut cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
+        cluster.auth_status = status;
+        let port = Arc::new(cluster).serve().await;
+        assert_fails_at(&walked(&aim(port, Some(TOKEN), &[])).await.0, Step::Auth, part);
+    }
+}
+
+#[tokio::test]
+async fn without_a_token_the_path_is_walked_as_far_as_anybody_may() {
+    let cluster = Cluster::new(&["127.0.0.1"]);
+    let pin = cluster.pin();
+    let port = Arc::new(cluster).serve().await;
+    let (path, found) = walked(&aim(port, None, &[&pin])).await;
+    assert_eq!(path.failed(), None);
+    assert!(matches!(path.at(Step::Certificate), Some(State::Ok(_))));
+    assert!(matches!(path.at(Step::Auth), Some(State::NotNeeded(_))));
+    assert!(found.iter().any(|(name, capture)| *name == "version" && *capture == Err(Why::NotAsked)));
+}

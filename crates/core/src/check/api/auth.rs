@@ -1,0 +1,40 @@
+//! The token may do what a joining machine has to do.
+//!
+//! A token can be made for signing only, or into another group. Then discovery works, and the join fails later: at the
+//! kubelet-config ConfigMap, or when the kubelet asks for its certificate.
+//!
+//! See it yourself: on the control plane `kubeadm token list` (USAGES and EXTRA GROUPS)
+//! Mend it: on the control plane `kubeadm token create --print-join-command`
+
+use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::fact::Facts;
+use crate::fact::api_path::Step;
+
+pub const CHECK: Check = Check {
+    id: "api.auth",
+    title: "the token may join",
+    subsystem: Subsystem::ControlPlane,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    step::judge(
+        facts,
+        Step::Auth,
+        &[
+            "kubeadm token create --print-join-command      # on the control plane",
+        ],
+        &["kubeadm.token-not-signed"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judges() {
+        step::testing::judges_step(&CHECK, Step::Auth);
+    }
+}

@@ -1,0 +1,40 @@
+//! The API server's certificate is made by the cluster's CA, for this endpoint, and valid at this machine's time.
+//!
+//! A name or address that is not in the certificate (another network card, a NAT address, a new load balancer), a clock
+//! that is off by more than the certificate's age, or an expired certificate all end here.
+//!
+//! See it yourself: `openssl s_client -connect HOST:PORT </dev/null | openssl x509 -noout -dates -ext subjectAltName`
+//! Mend it: use an endpoint that is in the certificate, or renew it with the name in certSANs; set the clock.
+
+use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::fact::Facts;
+use crate::fact::api_path::Step;
+
+pub const CHECK: Check = Check {
+    id: "api.certificate",
+    title: "the API server's certificate is good for this endpoint",
+    subsystem: Subsystem::ControlPlane,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    step::judge(
+        facts,
+        Step::Certificate,
+        &[
+            "openssl s_client -connect ENDPOINT </dev/null | openssl x509 -noout -dates -ext subjectAltName",
+        ],
+        &["kubeadm.discovery-timeout"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judges() {
+        step::testing::judges_step(&CHECK, Step::Certificate);
+    }
+}

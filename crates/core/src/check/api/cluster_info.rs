@@ -1,0 +1,40 @@
+//! The ConfigMap kube-public/cluster-info can be read without credentials.
+//!
+//! A joining machine learns the cluster's CA from it. kubeadm makes it, and a role that lets anybody read it; a cluster
+//! that was built another way, or hardened later, may lack either, and then no token can join.
+//!
+//! See it yourself: `curl -k https://HOST:PORT/api/v1/namespaces/kube-public/configmaps/cluster-info`
+//! Mend it: on the control plane `kubeadm init phase bootstrap-token`
+
+use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::fact::Facts;
+use crate::fact::api_path::Step;
+
+pub const CHECK: Check = Check {
+    id: "api.cluster-info",
+    title: "cluster-info can be read",
+    subsystem: Subsystem::ControlPlane,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    step::judge(
+        facts,
+        Step::ClusterInfo,
+        &[
+            "kubeadm init phase bootstrap-token      # on the control plane",
+        ],
+        &["kubeadm.discovery-timeout"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judges() {
+        step::testing::judges_step(&CHECK, Step::ClusterInfo);
+    }
+}

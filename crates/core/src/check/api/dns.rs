@@ -1,0 +1,40 @@
+//! The API endpoint's name resolves on this machine.
+//!
+//! kubeadm and the kubelet look the control plane up by this name, for as long as the node lives. A name that only the
+//! control plane knows (its own /etc/hosts) makes discovery wait five silent minutes.
+//!
+//! See it yourself: `getent ahosts NAME`
+//! Mend it: put the name into DNS, or a line `ADDRESS NAME` into /etc/hosts of this machine.
+
+use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::fact::Facts;
+use crate::fact::api_path::Step;
+
+pub const CHECK: Check = Check {
+    id: "api.dns",
+    title: "the API endpoint's name resolves here",
+    subsystem: Subsystem::ControlPlane,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    step::judge(
+        facts,
+        Step::Dns,
+        &[
+            "getent ahosts HOST      # what this machine takes the name for",
+        ],
+        &["kubeadm.discovery-timeout"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judges() {
+        step::testing::judges_step(&CHECK, Step::Dns);
+    }
+}

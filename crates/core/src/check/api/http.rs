@@ -1,0 +1,40 @@
+//! What answers behind TLS is an API server.
+//!
+//! An ingress, a registry or a captive proxy on the same port answers too, with a page. kubeadm then fails with a message
+//! about JSON.
+//!
+//! See it yourself: `curl -k https://HOST:PORT/version`
+//! Mend it: give the address of the control plane (or its load balancer), not of a service behind it.
+
+use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::fact::Facts;
+use crate::fact::api_path::Step;
+
+pub const CHECK: Check = Check {
+    id: "api.http",
+    title: "an API server answers",
+    subsystem: Subsystem::ControlPlane,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    step::judge(
+        facts,
+        Step::Http,
+        &[
+            "curl -k https://ENDPOINT/version      # an API server answers with its version",
+        ],
+        &["kubeadm.discovery-timeout"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judges() {
+        step::testing::judges_step(&CHECK, Step::Http);
+    }
+}

@@ -1,0 +1,41 @@
+//! The API endpoint accepts a TCP connection from this machine.
+//!
+//! "Refused" means the address is right and nothing listens: the API server or its load balancer is down, or the port is
+//! wrong. No answer at all means a firewall drops the packets, or there is no way back. kubeadm tells neither: it retries
+//! for five minutes.
+//!
+//! See it yourself: `timeout 3 bash -c '</dev/tcp/ADDRESS/6443' && echo open`
+//! Mend it: on the control plane `ss -lntp 'sport = :6443'`, then its firewall; on the way the security group or router.
+
+use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::fact::Facts;
+use crate::fact::api_path::Step;
+
+pub const CHECK: Check = Check {
+    id: "api.tcp",
+    title: "the API endpoint accepts connections",
+    subsystem: Subsystem::ControlPlane,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    step::judge(
+        facts,
+        Step::Tcp,
+        &[
+            "ss -lntp 'sport = :6443'      # on the control plane: does it listen, and where",
+        ],
+        &["kubeadm.discovery-timeout"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judges() {
+        step::testing::judges_step(&CHECK, Step::Tcp);
+    }
+}

@@ -1,0 +1,40 @@
+//! The API endpoint speaks TLS.
+//!
+//! A plain HTTP port, a proxy in between or a load balancer without a healthy server behind it accept the connection and
+//! then say something else, or nothing. Large packets that vanish (an MTU too large for the path) show up here as well.
+//!
+//! See it yourself: `openssl s_client -connect HOST:PORT </dev/null`
+//! Mend it: correct the port, take the endpoint out of the proxy (NO_PROXY), or repair the load balancer's back end.
+
+use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::fact::Facts;
+use crate::fact::api_path::Step;
+
+pub const CHECK: Check = Check {
+    id: "api.tls",
+    title: "the API endpoint speaks TLS",
+    subsystem: Subsystem::ControlPlane,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    step::judge(
+        facts,
+        Step::Tls,
+        &[
+            "openssl s_client -connect ENDPOINT </dev/null      # what answers there",
+        ],
+        &["kubeadm.discovery-timeout"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judges() {
+        step::testing::judges_step(&CHECK, Step::Tls);
+    }
+}

@@ -1,0 +1,42 @@
+//! The bootstrap token is known to the cluster.
+//!
+//! The cluster signs cluster-info with every token it knows. No signature for this token's id: it was never made here, or
+//! it has expired (24 hours by default); without admin rights the two look alike. A signature that does not fit: the second
+//! half of the token is wrong. kubeadm retries the first case for five minutes without a word. A token made seconds ago may
+//! not be signed yet.
+//!
+//! See it yourself: on the control plane `kubeadm token list`
+//! Mend it: on the control plane `kubeadm token create --print-join-command`
+
+use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::fact::Facts;
+use crate::fact::api_path::Step;
+
+pub const CHECK: Check = Check {
+    id: "api.token",
+    title: "the token is known to the cluster",
+    subsystem: Subsystem::ControlPlane,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    step::judge(
+        facts,
+        Step::Token,
+        &[
+            "kubeadm token create --print-join-command      # on the control plane",
+        ],
+        &["kubeadm.token-not-signed", "kubeadm.discovery-timeout"],
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn judges() {
+        step::testing::judges_step(&CHECK, Step::Token);
+    }
+}

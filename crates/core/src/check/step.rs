@@ -1,0 +1,67 @@
+//! The verdict on one step of the path to the API server: what the checks of the family `api` have in common.
+
+use super::{Evidence, Verdict, fail, pass, skip, unknown};
+use crate::fact::Facts;
+use crate::fact::api_path::{State, Step};
+
+/// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
+pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'static str]) -> Verdict {
+    let path = match facts.api_path() {
+        Ok(path) => path,
+        Err(missing) => return unknown(&missing),
+    };
+    match (path.at(step), path.failed()) {
+        (Some(State::Ok(detail)), _) => pass(detail),
+        (Some(State::NotNeeded(detail)), _) => skip(detail),
+        (Some(State::Failed(detail)), _) => {
+            let verdict = fail(detail).seen(Evidence::of(format!("path to {}", path.endpoint), detail));
+            let host = path.endpoint.rsplit_once(':').map_or(path.endpoint.as_str(), |(host, _)| host);
+            let command = |command: &&str| command.replace("ENDPOINT", &path.endpoint).replace("HOST", host);
+            mend.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
+        }
+        (None, Some(_)) => skip("not reached: an earlier step failed"),
+        (None, None) => unknown(&crate::fact::Missing::broken("api path", "ends before this step")),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod testing {
+    use crate::check::{Check, Outcome, Policy};
+    use crate::fact::api_path::{ApiPath, State, Step, Walked};
+    use crate::fact::{Facts, Source, Why};
+    use crate::testing::{facts, judge_row, table};
+
+    /// Facts of a path that ended as given; the steps before it went well.
+    pub fn path(step: Step, state: State) -> Facts {
+        let before = [Step::Dns, Step::Tcp, Step::Tls, Step::Http, Step::ClusterInfo, Step::Token, Step::CaPin, Step::Certificate]
+            .into_iter()
+            .filter(|earlier| *earlier < step)
+            .map(|step| Walked { step, state: State::Ok("it went well".into()) });
+        let steps = before.chain([Walked { step, state }]).collect();
+        let path = ApiPath { endpoint: "10.0.0.11:6443".into(), steps, clocks: None, ca_pins: Vec::new() };
+        facts().with_api("path", &serde_json::to_string(&path).unwrap())
+    }
+
+    /// What every check of this family has to do.
+    pub fn judges_step(check: &Check, step: Step) {
+        table(
+            check,
+            [
+                ("it went well", path(step, State::Ok("fine".into())), Outcome::Pass),
+                ("it failed", path(step, State::Failed("it broke".into())), Outcome::Fail),
+                ("nothing to do", path(step, State::NotNeeded("not given".into())), Outcome::Skip),
+                ("the walk ended before", facts().with_api("path", r#"{"endpoint":"e","steps":[]}"#), Outcome::Unknown),
+                ("the record is torn", facts().with_api("path", "{"), Outcome::Unknown),
+                ("the walk hung", facts().without(Source::Api("path"), Why::TimedOut), Outcome::Unknown),
+                ("nobody asked", facts(), Outcome::Skip),
+            ],
+        );
+        let verdict = (check.judge)(&path(step, State::Failed("it broke".into())), &Policy::default());
+        assert_eq!(verdict.says, "it broke");
+        assert_eq!(verdict.evidence[0].to_string(), "path to 10.0.0.11:6443: it broke");
+        if step > Step::Dns {
+            let earlier = path(Step::Dns, State::Failed("no such name".into()));
+            judge_row(check, &Policy::default(), "an earlier step failed", &earlier, Outcome::Skip);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The path to the API server, layer by layer, as it was walked from the machine.
+//!
+//! `api path` is JSON; the documents found on the way are captures of their own: `api cluster-ca` (PEM), `api version`,
+//! `api kubelet-config`, `api kubeadm-config`, `api node`.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Facts, Known, Missing};
+
+/// A step on the way to the cluster, in the order they are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Step {
+    Dns,
+    Tcp,
+    Tls,
+    Http,
+    /// The ConfigMap `cluster-info`, read without credentials.
+    ClusterInfo,
+    /// Its signature, made with the token.
+    Token,
+    /// Its CA, against the pinned keys.
+    CaPin,
+    /// TLS once more, now believing nothing but that CA.
+    Certificate,
+    /// What the token may do.
+    Auth,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", content = "detail", rename_all = "kebab-case")]
+pub enum State {
+    Ok(String),
+    /// What went wrong, in one sentence.
+    Failed(String),
+    /// Nothing to do here: no name to resolve, no token given.
+    NotNeeded(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Walked {
+    pub step: Step,
+    #[serde(flatten)]
+    pub state: State,
+}
+
+/// The server's clock and the machine's, read at the same moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clocks {
+    pub server: Timestamp,
+    pub here: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ApiPath {
+    pub endpoint: String,
+    pub steps: Vec<Walked>,
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub clocks: Option<Clocks>,
+    /// The keys of the CA in cluster-info, as they are pinned: `sha256:…`.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub ca_pins: Vec<String>,
+}
+
+impl ApiPath {
+    pub fn at(&self, step: Step) -> Option<&State> {
+        self.steps.iter().find(|walked| walked.step == step).map(|walked| &walked.state)
+    }
+
+    /// The step that failed: nothing behind it was reached.
+    pub fn failed(&self) -> Option<Step> {
+        self.steps.iter().find(|walked| matches!(walked.state, State::Failed(_))).map(|walked| walked.step)
+    }
+}
+
+impl Facts {
+    pub fn api_path(&self) -> Known<ApiPath> {
+        serde_json::from_str(&self.api("path")?.text).map_err(|error| Missing::broken("api path", error))
+    }
+}

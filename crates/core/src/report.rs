@@ -1,0 +1,255 @@
+//! What every renderer prints: one report a machine.
+//!
+//! The JSON form is an API (`carrick.report/v1`): fields are added, never renamed.
+
+use serde::Serialize;
+
+use crate::check::{Check, Evidence, Finding, Outcome, Policy, Subsystem, Verdict};
+use crate::fact::Facts;
+
+pub const SCHEMA: &str = "carrick.report/v1";
+
+/// What a verb found out about one machine.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Report {
+    pub schema: &'static str,
+    pub verb: &'static str,
+    pub host: String,
+    /// The worst of the findings that count.
+    pub verdict: Overall,
+    pub machine: Machine,
+    /// Root causes, the first first; empty where nothing is wrong, and for verbs that look for none.
+    pub causes: Vec<Cause>,
+    pub findings: Vec<Judged>,
+    pub subsystems: Vec<SubsystemReport>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Overall {
+    Pass,
+    Unknown,
+    Warn,
+    Fail,
+}
+
+/// What the machine is, as far as it is known.
+#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Machine {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub os: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub containerd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kubelet: Option<String>,
+}
+
+/// Why something does not work.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Cause {
+    pub id: String,
+    pub confidence: Confidence,
+    pub title: String,
+    pub why: String,
+    pub evidence: Vec<Evidence>,
+    pub remedy: Vec<String>,
+    pub explains: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Confidence {
+    Possible,
+    Likely,
+    Certain,
+}
+
+/// One check's finding.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Judged {
+    pub id: &'static str,
+    pub subsystem: Subsystem,
+    pub verdict: Outcome,
+    /// What was found, in one sentence.
+    pub title: String,
+    pub evidence: Vec<Evidence>,
+    pub remedy: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub explains: Vec<&'static str>,
+    /// The operator said this does not count.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub ignored: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct SubsystemReport {
+    pub name: Subsystem,
+    pub verdict: Health,
+    pub why: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Health {
+    Healthy,
+    Broken,
+    Degraded,
+    /// Not as it will be, and right so at this stage.
+    Expected,
+    NotSeen,
+}
+
+/// Runs every check on the facts; what `ignore` names does not count.
+pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
+    let findings: Vec<Judged> = crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
+    let subsystems = Subsystem::ALL.into_iter().map(|name| subsystem(name, &findings)).collect();
+    Report {
+        schema: SCHEMA,
+        verb: "check",
+        host: facts.host.clone(),
+        verdict: overall(&findings),
+        machine: machine(facts),
+        causes: Vec::new(),
+        findings,
+        subsystems,
+    }
+}
+
+fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
+    let Verdict { outcome, says, evidence, remedy, explains } = verdict;
+    let ignored = outcome > Outcome::Pass && ignore.covers(check);
+    Judged { id: check.id, subsystem: check.subsystem, verdict: outcome, title: says, evidence, remedy, explains, ignored }
+}
+
+fn overall(findings: &[Judged]) -> Overall {
+    let worst = findings.iter().filter(|finding| !finding.ignored).map(|finding| finding.verdict).max();
+    match worst {
+        Some(Outcome::Fail) => Overall::Fail,
+        Some(Outcome::Warn) => Overall::Warn,
+        Some(Outcome::Pass) => Overall::Pass,
+        // Nothing but skipped checks is nothing seen: never "pass".
+        Some(Outcome::Unknown | Outcome::Skip) | None => Overall::Unknown,
+    }
+}
+
+fn subsystem(name: Subsystem, findings: &[Judged]) -> SubsystemReport {
+    let of: Vec<&Judged> = findings.iter().filter(|finding| finding.subsystem == name).collect();
+    let worst = of.iter().filter(|finding| !finding.ignored).max_by_key(|finding| finding.verdict);
+    let passed = of.iter().filter(|finding| finding.verdict == Outcome::Pass).count();
+    let (verdict, why) = match worst.map(|worst| (worst.verdict, worst)) {
+        Some((Outcome::Fail, worst)) => (Health::Broken, worst.title.clone()),
+        Some((Outcome::Warn, worst)) => (Health::Degraded, worst.title.clone()),
+        Some((Outcome::Unknown, worst)) => (Health::NotSeen, worst.title.clone()),
+        Some((Outcome::Pass, _)) => (Health::Healthy, format!("{passed} checks pass")),
+        Some((Outcome::Skip, worst)) => (Health::NotSeen, worst.title.clone()),
+        None => (Health::NotSeen, "nothing was looked at".to_owned()),
+    };
+    SubsystemReport { name, verdict, why }
+}
+
+fn machine(facts: &Facts) -> Machine {
+    Machine {
+        os: facts.os_release().ok().map(|os| os.pretty_name),
+        containerd: facts.containerd_version().ok().map(|version| version.to_string()),
+        kubelet: facts.kubelet_version().ok().map(|version| version.to_string()),
+    }
+}
+
+/// What the operator says does not count: ids, kubeadm's names, or `all`.
+#[derive(Clone, Debug, Default)]
+pub struct Ignore {
+    all: bool,
+    ids: Vec<&'static str>,
+}
+
+impl Ignore {
+    /// Names as typed; an unknown one is refused, with the nearest that is known.
+    pub fn of<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let mut ignore = Ignore::default();
+        for name in names {
+            if name.eq_ignore_ascii_case("all") {
+                ignore.all = true;
+            } else if let Some(registered) = crate::check::find(name) {
+                ignore.ids.push(registered.check.id);
+            } else {
+                let hint = nearest(name).map(|id| format!("; did you mean {id}?")).unwrap_or_default();
+                return Err(format!("{name:?} is no check{hint}"));
+            }
+        }
+        Ok(ignore)
+    }
+
+    fn covers(&self, check: &Check) -> bool {
+        self.all || self.ids.contains(&check.id)
+    }
+}
+
+/// The known id that is closest to what was typed.
+pub fn nearest(typed: &str) -> Option<&'static str> {
+    let typed = typed.to_lowercase();
+    let ids = crate::check::CHECKS.iter().map(|registered| registered.check.id);
+    let (distance, id) = ids.map(|id| (distance(&typed, id), id)).min()?;
+    (distance <= typed.len().max(3) / 2).then_some(id)
+}
+
+/// How many letters must be added, dropped or changed; a typed last part (`swap`) counts as the whole id.
+fn distance(typed: &str, id: &str) -> usize {
+    let last = id.rsplit('.').next().unwrap_or(id);
+    levenshtein(typed, id).min(levenshtein(typed, last) + 1)
+}
+
+fn levenshtein(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, right) in b.iter().enumerate() {
+            let change = diagonal + usize::from(left != *right);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::facts;
+
+    #[test]
+    fn a_machine_nothing_is_known_about_is_unknown() {
+        let report = check(&facts(), &Policy::default(), &Ignore::default());
+        assert_eq!(report.verdict, Overall::Unknown);
+        assert!(report.subsystems.iter().all(|subsystem| subsystem.verdict == Health::NotSeen));
+    }
+
+    #[test]
+    fn what_is_ignored_is_shown_and_does_not_count() {
+        let swap = "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n";
+        let facts = facts().with_file("/proc/swaps", swap);
+        let verdict = |ignore: &[&str]| check(&facts, &Policy::default(), &Ignore::of(ignore.iter().copied()).unwrap()).verdict;
+        assert_eq!(verdict(&[]), Overall::Fail);
+        assert_eq!(verdict(&["machine.swap"]), Overall::Unknown);
+        assert_eq!(verdict(&["swap"]), Overall::Unknown);
+        assert_eq!(verdict(&["ALL"]), Overall::Unknown);
+        let report = check(&facts, &Policy::default(), &Ignore::of(["Swap"]).unwrap());
+        let swap = report.findings.iter().find(|finding| finding.id == "machine.swap").unwrap();
+        assert_eq!((swap.verdict, swap.ignored), (Outcome::Fail, true));
+    }
+
+    #[test]
+    fn a_name_that_is_no_check_is_refused_with_the_nearest() {
+        assert_eq!(Ignore::of(["machine.swpa"]).unwrap_err(), "\"machine.swpa\" is no check; did you mean machine.swap?");
+        assert_eq!(nearest("swapp"), Some("machine.swap"));
+        assert_eq!(nearest("quite another thing altogether"), None);
+    }
+}

@@ -1,0 +1,77 @@
+//! Whatever a source holds, every parser answers and every check has a verdict.
+
+use carrick_core::check::{CHECKS, Outcome, Policy, run};
+use carrick_core::fact::{Capture, Why, example, sources};
+use proptest::prelude::*;
+
+/// Text as it may come: anything; or a real capture of the example machine, cut short or with a piece replaced.
+fn damaged(real: String) -> impl Strategy<Value = String> {
+    let length = real.chars().count();
+    prop_oneof![
+        any::<String>(),
+        (0..=length).prop_map({
+            let real = real.clone();
+            move |end| real.chars().take(end).collect()
+        }),
+        (0..=length, 0usize..40, "\\PC{0,12}|[\\x00-\\x20]{0,5}|-?[0-9]{1,25}").prop_map(move |(at, drop, new)| {
+            real.chars().take(at).chain(new.chars()).chain(real.chars().skip(at + drop)).collect()
+        }),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn no_source_can_break_the_judge(
+        (key, text) in prop::sample::select(example::worker().iter().map(|(key, _)| key.to_owned()).collect::<Vec<_>>())
+            .prop_flat_map(|key| {
+                let real = example::worker().get(&key).map(|capture| capture.text.clone()).unwrap_or_default();
+                (Just(key), damaged(real))
+            }),
+        exit in prop::option::of(-1i32..260),
+        cni_expected: bool,
+    ) {
+        let mut facts = example::worker();
+        facts.insert(key, Ok(Capture { exit, errors: text.clone(), ..Capture::text(text) }));
+        prop_assert_eq!(run(&facts, &Policy { cni_expected }).len(), CHECKS.len());
+    }
+}
+
+/// The example is the healthy machine: a check that does not pass there is wrong, or the example is.
+#[test]
+fn on_the_example_machine_every_check_passes_or_does_not_apply() {
+    for finding in run(&example::worker(), &Policy::default()) {
+        let outcome = finding.verdict.outcome;
+        assert!(matches!(outcome, Outcome::Pass | Outcome::Skip), "{}: {outcome:?}: {}", finding.check.id, finding.verdict.says);
+    }
+}
+
+/// Taking facts away never makes anything better: what passed becomes unknown, or stays.
+#[test]
+fn a_fact_that_is_lost_is_never_good_news() {
+    let whole = run(&example::worker(), &Policy::default());
+    let keys: Vec<String> = example::worker().iter().map(|(key, _)| key.to_owned()).collect();
+    for key in keys {
+        let mut facts = example::worker();
+        facts.insert(key.clone(), Err(Why::TimedOut));
+        for (before, after) in whole.iter().zip(run(&facts, &Policy::default())) {
+            let (before, check) = (before.verdict.outcome, after.check.id);
+            let after = after.verdict.outcome;
+            assert!(after == before || after == Outcome::Unknown, "{check} went from {before:?} to {after:?} without {key}");
+        }
+    }
+}
+
+/// With everything timed out nothing passes.
+#[test]
+fn a_machine_that_does_not_answer_is_unknown() {
+    let mut facts = example::worker();
+    let keys: Vec<String> = facts.iter().map(|(key, _)| key.to_owned()).chain(sources().map(|source| source.key())).collect();
+    for key in keys {
+        facts.insert(key, Err(Why::TimedOut));
+    }
+    for finding in run(&facts, &Policy::default()) {
+        assert_eq!(finding.verdict.outcome, Outcome::Unknown, "{}: {}", finding.check.id, finding.verdict.says);
+    }
+}

@@ -1,0 +1,61 @@
+//! Everything there is to see of a machine, and of the cluster as that machine sees it.
+
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick_cluster::path;
+use carrick_cluster::way::{Answer, Stream, Way};
+use carrick_core::aim::Aim;
+use carrick_core::fact::{Facts, Source, Why, sources};
+use carrick_core::redact::redact;
+use carrick_host::cri;
+use carrick_host::probe::{Observation, Observed, Probe, Progress, Target, Unreachable};
+use jiff::Timestamp;
+
+/// Reads every fact; `aim` adds the path to that cluster. Fails only where the machine itself cannot be reached.
+pub async fn observe(
+    probe: &dyn Probe,
+    aim: Option<&Aim>,
+    time_box: Duration,
+    progress: &Progress,
+) -> Result<Observed, Unreachable> {
+    let on_machine: Vec<Source> =
+        sources().filter(|source| !matches!(source, Source::Cri(_) | Source::Api(_))).collect();
+    let (seen, runtime) = tokio::join!(probe.observe(&on_machine, progress), cri::observe(probe, time_box));
+    let mut observed = Observed::new(Facts::new(probe.name(), probe.now()));
+    for observation in seen?.into_iter().chain(runtime) {
+        observed.take(observation);
+    }
+    if let Some(aim) = aim {
+        let node = observed.facts.node_name().ok();
+        for (call, capture) in path::walk(&FromMachine(probe), aim, node.as_deref()).await {
+            let capture = capture.map(|mut capture| {
+                capture.text = redact(&capture.text);
+                capture
+            });
+            observed.take(Observation { key: Source::Api(call).key(), capture, redactions: Vec::new() });
+        }
+    }
+    Ok(observed)
+}
+
+/// The way from a machine to the API server: that machine's resolver, network and clock.
+struct FromMachine<'a>(&'a dyn Probe);
+
+impl Way for FromMachine<'_> {
+    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+        self.0.resolve(name)
+    }
+
+    fn dial<'a>(&'a self, address: IpAddr, port: u16) -> Answer<'a, io::Result<Box<dyn Stream>>> {
+        Box::pin(async move {
+            let stream = self.0.connect(&Target::Tcp { host: address.to_string(), port }).await?;
+            Ok(Box::new(stream) as Box<dyn Stream>)
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
