@@ -128,7 +128,8 @@ mod tests {
     fn tells_no_configuration_from_an_unreadable_one() {
         assert_eq!(facts().with_exit(&CONFIG, 3, "", "").kernel_config(), Ok(ConfigFound::Nowhere));
         assert_eq!(facts().with_exit(&CONFIG, 4, "/x/configs.ko\n", "").kernel_config(), Ok(ConfigFound::InModule));
-        let denied = facts().with_exit(&CONFIG, 1, "# /boot/config-6.1\n", "cat: /boot/config-6.1: Permission denied\n");
+        let denied =
+            facts().with_exit(&CONFIG, 1, "# /boot/config-6.1\n", "cat: /boot/config-6.1: Permission denied\n");
         let missing = denied.kernel_config().unwrap_err();
         assert!(missing.to_string().contains("Permission denied"), "{missing}");
     }
