@@ -1,6 +1,7 @@
 //! What is mounted where: `/proc/self/mountinfo`; and whether the mounts that live elsewhere still answer.
 
 use super::keep::USUAL;
+use super::space::PLACES;
 use super::{Facts, Known, Missing, Query, Source};
 
 pub const MOUNTINFO: &str = "/proc/self/mountinfo";
@@ -172,6 +173,15 @@ impl Facts {
         if mounts.0.is_empty() { Err(Missing::broken(MOUNTINFO, "names no mount")) } else { Ok(mounts) }
     }
 
+    /// The mount a directory of Kubernetes' lies on, or will lie on. `df` knows better than the path where that is a link.
+    pub fn mount_of(&self, path: &str) -> Known<Mount> {
+        let place = PLACES.iter().find(|place| place.path == path);
+        let target = place.and_then(|place| self.space(place.query).ok()).map(|space| space.target);
+        let mounts = self.mounts()?;
+        let found = mounts.of(target.as_deref().unwrap_or(path)).cloned();
+        found.ok_or_else(|| Missing::broken(MOUNTINFO, format!("nothing is mounted at or above {path}")))
+    }
+
     /// How each network and FUSE mount answered; empty where there is none.
     pub fn mount_answers(&self) -> Known<Vec<(Answer, String)>> {
         let capture = self.query(&ANSWERS)?;
@@ -209,6 +219,17 @@ mod tests {
         let media = mounts.of("/srv/My Media/x").unwrap();
         assert_eq!((media.from.as_str(), media.kind.as_str(), media.line), ("nas:/export/my media", "nfs4", 5));
         assert_eq!(mounts.of("/var").unwrap().shown(), "/dev/sdb1 on /var type xfs (rw,relatime; rw,attr2,inode64)");
+    }
+
+    #[test]
+    fn a_linked_directory_lies_where_df_says() {
+        let facts = facts().with_file(MOUNTINFO, INFO);
+        assert_eq!(facts.mount_of("/var/lib/containerd").unwrap().point, "/var");
+        let df = "File Mounted on Type 1B-blocks Used Avail Inodes IUsed IFree\n\
+                  /var/lib/containerd /srv/My Media nfs4 100 50 50 10 5 5\n";
+        let linked = facts.with_query(&super::super::space::CONTAINERD, df);
+        assert_eq!(linked.mount_of("/var/lib/containerd").unwrap().kind, "nfs4");
+        assert_eq!(linked.mount_of("/var/lib/kubelet").unwrap().kind, "ext4");
     }
 
     #[test]

@@ -23,6 +23,20 @@ pub const KUBERNETES: Query =
 pub const SOURCES: &[Source] =
     &[Source::Query(&ROOT), Source::Query(&KUBELET), Source::Query(&CONTAINERD), Source::Query(&KUBERNETES)];
 
+/// A directory Kubernetes writes to, and who asks for the room there.
+#[derive(Debug)]
+pub struct Place {
+    pub path: &'static str,
+    pub query: &'static Query,
+}
+
+pub const PLACES: [Place; 4] = [
+    Place { path: "/var/lib/kubelet", query: &KUBELET },
+    Place { path: "/var/lib/containerd", query: &CONTAINERD },
+    Place { path: "/etc/kubernetes", query: &KUBERNETES },
+    Place { path: "/", query: &ROOT },
+];
+
 /// One filesystem as `df` shows it. What a form of `df` does not show is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Space {
@@ -46,6 +60,14 @@ impl Space {
     /// The free part of the whole in percent, rounded down, as the kubelet's eviction thresholds count it.
     pub fn free_percent(&self) -> Option<u64> {
         percent(self.available?, self.size?)
+    }
+
+    /// `9.8 GiB of 251.9 GiB free (3 %) on / (ext4)`.
+    pub fn shown(&self) -> String {
+        let bytes = |bytes: Option<u64>| bytes.map_or_else(|| "?".to_owned(), shown_bytes);
+        let percent = self.free_percent().map_or_else(String::new, |percent| format!(" ({percent} %)"));
+        let kind = self.kind.as_ref().map_or_else(String::new, |kind| format!(" ({kind})"));
+        format!("{} of {} free{percent} on {}{kind}", bytes(self.available), bytes(self.size), self.target)
     }
 
     /// As [`Self::free_percent`], of the inodes; `None` also where the filesystem does not count them.
@@ -228,6 +250,7 @@ File Mounted on Type    1B-blocks        Used       Avail   Inodes  IUsed    IFr
         assert_eq!((space.available, space.free_percent()), (Some(72_511_193_088), Some(26)));
         assert_eq!((space.inodes, space.inodes_free), (Some(16_777_216), Some(16_190_534)));
         assert_eq!(space.free_inodes_percent(), Some(96));
+        assert_eq!(space.shown(), "67.5 GiB of 251.9 GiB free (26 %) on / (ext4)");
     }
 
     #[test]
