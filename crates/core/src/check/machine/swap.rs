@@ -10,13 +10,8 @@ use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::Facts;
 use crate::known;
 
-pub const CHECK: Check = Check {
-    id: "machine.swap",
-    title: "swap is off",
-    subsystem: Subsystem::Machine,
-    kubeadm: &["Swap"],
-    judge,
-};
+pub const CHECK: Check =
+    Check { id: "machine.swap", title: "swap is off", subsystem: Subsystem::Machine, kubeadm: &["Swap"], judge };
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let areas = known!(facts.swaps());

@@ -1,0 +1,96 @@
+//! The disks have inodes to spare.
+//!
+//! A filesystem can be full of small files while `df -h` still shows room. The kubelet reports DiskPressure and evicts
+//! pods where less than 5 % of the inodes under /var/lib/kubelet or the images are free.
+//!
+//! See it yourself: `df -i /var/lib/kubelet /var/lib/containerd`
+//! Mend it: find the directory with too many files: `du -x --inodes -d3 / | sort -n | tail`
+
+use super::space::worst;
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::fact::space::{CONTAINERD, KUBELET, PLACES, Place, Space};
+use crate::fact::{Facts, Missing};
+
+pub const CHECK: Check = Check {
+    id: "filesystem.inodes",
+    title: "the disks have inodes to spare",
+    subsystem: Subsystem::Filesystem,
+    kubeadm: &[],
+    judge,
+};
+
+/// The kubelet's hard eviction thresholds nodefs.inodesFree and imagefs.inodesFree, in percent.
+const EVICTS_BELOW: u64 = 5;
+/// Unpacking a large image can take as much again.
+const NEAR: u64 = 10;
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let watched = PLACES.iter().filter(|place| *place.query == KUBELET || *place.query == CONTAINERD);
+    let verdicts = watched.map(|place| match facts.space(place.query) {
+        Ok(space) => judge_place(place, &space),
+        Err(missing) => unknown(&missing),
+    });
+    worst(verdicts).unwrap_or_else(|| pass("inodes enough wherever Kubernetes writes"))
+}
+
+fn judge_place(place: &Place, space: &Space) -> Verdict {
+    if space.inodes == Some(0) {
+        return pass(format!("{} makes inodes as they are needed", space.target));
+    }
+    let Some(percent) = space.free_inodes_percent() else {
+        return unknown(&Missing::broken(place.query.name, "does not say how many inodes are free"));
+    };
+    let says = format!("{} has {percent} % of its inodes free: under {EVICTS_BELOW} % pods are evicted", place.path);
+    let verdict = match percent {
+        ..EVICTS_BELOW => fail(says).explains(["node.not-ready"]),
+        ..NEAR => warn(says),
+        _ => return pass(format!("{} has {percent} % of its inodes free", place.path)),
+    };
+    let (free, all) = (space.inodes_free.unwrap_or_default(), space.inodes.unwrap_or_default());
+    verdict
+        .seen(Evidence::at(place.query.name, space.line, format!("{free} of {all} inodes free on {}", space.target)))
+        .fix(format!("du -x --inodes -d3 '{}' | sort -n | tail", space.target))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    fn with(inodes: u64, free: u64) -> Facts {
+        let text = format!(
+            "File Mounted on Type 1B-blocks Used Avail Inodes IUsed IFree\n\
+             /var/lib /var ext4 270553174016 25282101248 72511193088 {inodes} {} {free}\n",
+            inodes - free
+        );
+        facts().with_query(&KUBELET, &text).with_query(&CONTAINERD, &text)
+    }
+
+    #[test]
+    fn judges() {
+        let posix =
+            "Filesystem 1024-blocks Used Available Capacity Mounted on\n/dev/vda 264212084 24689552 70811712 26% /\n";
+        table(
+            &CHECK,
+            [
+                ("plenty", with(1_000_000, 900_000), Pass),
+                ("clear of the threshold", with(1000, 100), Pass),
+                ("near it", with(1000, 99), Warn),
+                ("at it", with(1000, 50), Warn),
+                ("under it", with(1000, 49), Fail),
+                ("btrfs", with(0, 0), Pass),
+                ("df without inodes", with(1000, 900).with_query(&KUBELET, posix), Unknown),
+                ("hangs", with(1000, 900).without(Source::Query(&CONTAINERD), Why::TimedOut), Unknown),
+            ],
+        );
+    }
+
+    #[test]
+    fn says_where_and_how_many() {
+        let verdict = judge(&with(1000, 49), &Policy::default());
+        assert_eq!(verdict.says, "/var/lib/kubelet has 4 % of its inodes free: under 5 % pods are evicted");
+        assert_eq!(verdict.evidence, [Evidence::at(KUBELET.name, 2, "49 of 1000 inodes free on /var")]);
+    }
+}

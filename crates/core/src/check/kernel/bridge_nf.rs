@@ -1,0 +1,72 @@
+//! iptables sees the packets on a bridge.
+//!
+//! With bridge-nf-call-iptables off, packets between two pods of one node pass their bridge without kube-proxy's rules:
+//! a pod cannot reach a Service whose answer is on its own node. kubeadm has not looked at it since 1.30. It is on by
+//! default where br_netfilter is loaded, so something turned it off.
+//!
+//! See it yourself: `sysctl net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables`
+//! Mend it: `sysctl -w net.bridge.bridge-nf-call-iptables=1`, and find who turned it off: `grep -r bridge-nf /etc/sysctl.d
+//! /usr/lib/sysctl.d /etc/sysctl.conf`
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::fact::Facts;
+use crate::fact::sysctl::{BRIDGE_IP6TABLES, BRIDGE_IPTABLES};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "kernel.bridge-nf",
+    title: "iptables sees the packets on a bridge",
+    subsystem: Subsystem::Kernel,
+    kubeadm: &[
+        "FileContent--proc-sys-net-bridge-bridge-nf-call-iptables",
+        "FileContent--proc-sys-net-bridge-bridge-nf-call-ip6tables",
+    ],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let Some(four) = known!(facts.sysctl(BRIDGE_IPTABLES)) else {
+        return skip("br_netfilter is not loaded: see kernel.modules");
+    };
+    let evidence = |key: &str, value: String| Evidence::at(format!("/proc/sys/{key}"), 1, value);
+    if four != "1" {
+        return fail("bridge-nf-call-iptables is off: Services would fail from pod to pod")
+            .seen(evidence(BRIDGE_IPTABLES, four))
+            .fix("sysctl -w net.bridge.bridge-nf-call-iptables=1")
+            .fix("echo 'net.bridge.bridge-nf-call-iptables = 1' >>/etc/sysctl.d/99-kubernetes.conf");
+    }
+    match known!(facts.sysctl(BRIDGE_IP6TABLES)) {
+        Some(six) if six != "1" => warn("bridge-nf-call-ip6tables is off: IPv6 Services would fail from pod to pod")
+            .seen(evidence(BRIDGE_IP6TABLES, six))
+            .fix("sysctl -w net.bridge.bridge-nf-call-ip6tables=1"),
+        _ => pass("iptables sees the packets on a bridge"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Skip, Unknown, Warn};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    const FOUR: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+    const SIX: &str = "/proc/sys/net/bridge/bridge-nf-call-ip6tables";
+
+    #[test]
+    fn judges() {
+        let on = || facts().with_file(FOUR, "1\n").with_file(SIX, "1\n");
+        table(
+            &CHECK,
+            [
+                ("on", on(), Pass),
+                ("on, without IPv6", on().without_file(SIX), Pass),
+                ("off", on().with_file(FOUR, "0\n"), Fail),
+                ("off for IPv6", on().with_file(SIX, "0\n"), Warn),
+                ("br_netfilter not loaded", facts().without_file(FOUR), Skip),
+                ("closed", facts().without(Source::File(FOUR), Why::Denied), Unknown),
+                ("IPv6 closed", on().without(Source::File(SIX), Why::Denied), Unknown),
+            ],
+        );
+    }
+}

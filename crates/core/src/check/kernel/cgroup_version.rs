@@ -1,0 +1,79 @@
+//! The machine uses control groups version 2.
+//!
+//! From 1.35 on the kubelet refuses to start on version 1, unless its configuration says `failCgroupV1: false`; earlier
+//! ones run, with a warning and without newer features. systemd's hybrid mode counts as version 1.
+//!
+//! See it yourself: `stat -fc %T /sys/fs/cgroup` prints cgroup2fs for version 2, tmpfs for version 1.
+//! Mend it: boot with `systemd.unified_cgroup_hierarchy=1`: on RHEL 8
+//! `grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1`, on Debian in /etc/default/grub; then reboot.
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::fact::Facts;
+use crate::fact::cgroup::{CgroupVersion, ROOT};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "kernel.cgroup-version",
+    title: "the machine uses control groups version 2",
+    subsystem: Subsystem::Kernel,
+    kubeadm: &[],
+    judge,
+};
+
+/// The first kubelet 1.x whose `failCgroupV1` is true by default.
+const REFUSES_V1: u32 = 35;
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let (name, kind) = match known!(facts.cgroup_version()) {
+        CgroupVersion::V2 => return pass("control groups version 2"),
+        CgroupVersion::V1 => ("version 1", "tmpfs, with cgroup (version 1) below it"),
+        CgroupVersion::Hybrid => ("version 1 (hybrid)", "tmpfs, with cgroup (version 1) and an empty cgroup2 below it"),
+    };
+    let verdict = match facts.kubelet_version() {
+        Ok(version) if version.minor >= REFUSES_V1 => {
+            fail(format!("control groups are {name}: kubelet 1.{} would refuse to start", version.minor))
+                .explains(["kubelet.crash-loop"])
+        }
+        _ => warn(format!("control groups are {name}: kubelets from 1.{REFUSES_V1} on refuse to start")),
+    };
+    verdict
+        .seen(Evidence::of(ROOT, kind))
+        .fix("grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1    # RHEL; then reboot")
+        .fix("sed -i 's/^GRUB_CMDLINE_LINUX=\"/&systemd.unified_cgroup_hierarchy=1 /' /etc/default/grub && update-grub    # Debian")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::fact::cgroup::tests::{BESIDE, V1, V2};
+    use crate::fact::mounts::MOUNTINFO;
+    use crate::fact::version::KUBELET;
+    use crate::testing::{facts, table};
+
+    #[test]
+    fn judges() {
+        let with = |mounts: &str, kubelet: &str| {
+            facts().with_file(MOUNTINFO, mounts).with_query(&KUBELET, &format!("Kubernetes {kubelet}\n"))
+        };
+        let hybrid = format!("{V1}{BESIDE}");
+        table(
+            &CHECK,
+            [
+                ("version 2", with(V2, "v1.35.0"), Pass),
+                ("version 1, kubelet 1.34", with(V1, "v1.34.4"), Warn),
+                ("version 1, kubelet 1.35", with(V1, "v1.35.0"), Fail),
+                ("hybrid, kubelet 1.36", with(&hybrid, "v1.36.1"), Fail),
+                ("hybrid, kubelet not known", facts().with_file(MOUNTINFO, &hybrid), Warn),
+                ("mounts not read", facts(), Unknown),
+            ],
+        );
+    }
+
+    #[test]
+    fn says_which_kubelet() {
+        let facts = facts().with_file(MOUNTINFO, V1).with_query(&KUBELET, "Kubernetes v1.36.1\n");
+        let says = judge(&facts, &Policy::default()).says;
+        assert_eq!(says, "control groups are version 1: kubelet 1.36 would refuse to start");
+    }
+}

@@ -1,0 +1,123 @@
+//! The kernel modules a node needs are there.
+//!
+//! `overlay` is what containers' filesystems are made of; the kernel loads it by itself when it is first used.
+//! `br_netfilter` shows the packets on a bridge to iptables and nobody loads it: without it a pod reaches a Service only
+//! while the answer comes from another node, and flannel does not start. kubeadm has not looked for it since 1.30.
+//!
+//! See it yourself: `lsmod | grep -E 'br_netfilter|overlay'; ls /proc/sys/net/bridge`
+//! Mend it: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::fact::Facts;
+use crate::fact::modules::{AT_HAND, LOADED, Module};
+use crate::fact::sysctl::BRIDGE_IPTABLES;
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "kernel.modules",
+    title: "the kernel modules a node needs are there",
+    subsystem: Subsystem::Kernel,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    // Seen in use is better than found in a list: it also tells of what is built in.
+    if !known!(facts.kernel_filesystems()).contains("overlay") {
+        let module = known!(facts.module("overlay"));
+        if !matches!(module, Module::Loaded | Module::BuiltIn | Module::Loadable(_)) {
+            return missing(facts, "overlay", &module);
+        }
+    }
+    if known!(facts.sysctl(BRIDGE_IPTABLES)).is_some() {
+        return pass("br_netfilter is at work, overlay is at hand");
+    }
+    match known!(facts.module("br_netfilter")) {
+        Module::Loaded | Module::BuiltIn => pass("br_netfilter is loaded, overlay is at hand"),
+        Module::Loadable(file) => fail("br_netfilter is not loaded: Services would fail from pod to pod")
+            .seen(Evidence::of(LOADED, "no br_netfilter"))
+            .seen(Evidence::of(AT_HAND.name, file))
+            .fix("modprobe br_netfilter")
+            .fix("echo br_netfilter >/etc/modules-load.d/kubernetes.conf"),
+        module => missing(facts, "br_netfilter", &module),
+    }
+}
+
+fn missing(facts: &Facts, name: &str, module: &Module) -> Verdict {
+    let release = facts.kernel_release().unwrap_or_else(|_| "that runs".to_owned());
+    if let Module::NoTree(tree) = module {
+        return fail(format!("{name} cannot be loaded: kernel {release} has no modules here"))
+            .seen(Evidence::of(tree.as_str(), "not there"))
+            .fix("systemctl reboot    # after a kernel upgrade: into the kernel whose modules are installed");
+    }
+    fail(format!("kernel {release} has no {name}"))
+        .seen(Evidence::of(AT_HAND.name, format!("no {name}")))
+        .fix("apt-get install linux-modules-extra-$(uname -r)    # dnf install kernel-modules-extra")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::fact::kernel::{FILESYSTEMS, RELEASE};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    const NF: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
+    const BOTH: &str = "\
+/lib/modules/6.1.0-28-amd64/modules.dep:kernel/net/bridge/br_netfilter.ko: kernel/net/bridge/bridge.ko
+/lib/modules/6.1.0-28-amd64/modules.dep:kernel/fs/overlayfs/overlay.ko:
+";
+
+    /// A fresh Debian: both are loadable, neither is loaded.
+    fn fresh() -> Facts {
+        facts()
+            .with_file(FILESYSTEMS, "nodev\tproc\n\text4\n")
+            .with_file(LOADED, "ext4 1000 1 - Live 0x0\n")
+            .with_query(&AT_HAND, BOTH)
+            .with_file(RELEASE, "6.1.0-28-amd64\n")
+            .without_file(NF)
+    }
+
+    fn prepared() -> Facts {
+        fresh().with_file(FILESYSTEMS, "nodev\toverlay\n").with_file(NF, "1\n")
+    }
+
+    #[test]
+    fn judges() {
+        let absent = "absent /lib/modules/6.1.0-28-amd64\n";
+        table(
+            &CHECK,
+            [
+                ("prepared", prepared(), Pass),
+                ("overlay comes when it is needed", fresh().with_file(NF, "1\n"), Pass),
+                (
+                    "loaded, in a namespace without the parameter",
+                    fresh().with_file(LOADED, "br_netfilter 1 0 - Live 0x0\n"),
+                    Pass,
+                ),
+                ("built in", fresh().with_query(&AT_HAND, &BOTH.replace("modules.dep", "modules.builtin")), Pass),
+                ("br_netfilter not loaded", fresh(), Fail),
+                ("no br_netfilter", prepared().without_file(NF).with_query(&AT_HAND, ""), Fail),
+                ("no overlay", prepared().with_file(FILESYSTEMS, "\text4\n").with_query(&AT_HAND, ""), Fail),
+                ("upgraded, not rebooted", fresh().with_query(&AT_HAND, absent), Fail),
+                ("upgraded, but all is loaded", prepared().with_query(&AT_HAND, absent), Pass),
+                ("filesystems not read", facts(), Unknown),
+                ("parameter closed", prepared().without(Source::File(NF), Why::Denied), Unknown),
+                ("tree hangs", fresh().without(Source::Query(&AT_HAND), Why::TimedOut), Unknown),
+            ],
+        );
+    }
+
+    #[test]
+    fn says_which_and_why() {
+        let says = |facts: &Facts| judge(facts, &Policy::default()).says;
+        assert_eq!(says(&fresh()), "br_netfilter is not loaded: Services would fail from pod to pod");
+        assert_eq!(
+            says(&fresh().with_query(&AT_HAND, "absent /lib/modules/6.1.0-28-amd64\n")),
+            "overlay cannot be loaded: kernel 6.1.0-28-amd64 has no modules here"
+        );
+        let only_overlay = prepared().without_file(NF).with_query(&AT_HAND, "");
+        assert_eq!(says(&only_overlay), "kernel 6.1.0-28-amd64 has no br_netfilter");
+    }
+}

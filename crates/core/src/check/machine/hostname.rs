@@ -1,0 +1,111 @@
+//! The host name can be a node's name.
+//!
+//! The Node is named after the host, in lower case. The API server takes only letters, digits, `-` and `.`, each part
+//! beginning and ending with a letter or digit, and at most 63 characters in all, since the name also becomes the value
+//! of the label `kubernetes.io/hostname`. With any other name the kubelet starts and never registers. A machine still
+//! called `localhost` would share its Node with every other machine nobody has named.
+//!
+//! See it yourself: `hostname`
+//! Mend it: `hostnamectl set-hostname NAME`, and the old name in /etc/hosts; or join with `nodeRegistration.name`.
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::fact::Facts;
+use crate::fact::identity::HOSTNAME;
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "machine.hostname",
+    title: "the host name can be a node's name",
+    subsystem: Subsystem::Machine,
+    kubeadm: &["Hostname"],
+    judge,
+};
+
+/// The longest value of a label. A Node's name may have 253 characters, but it is also its label `kubernetes.io/hostname`.
+const LONGEST: usize = 63;
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let hostname = known!(facts.hostname());
+    let node = known!(facts.node_name());
+    let seen = Evidence::at(HOSTNAME, 1, &hostname);
+    let rename = "hostnamectl set-hostname NAME    # letters, digits, '-'; at most 63";
+    if let Some(wrong) = wrong_with(&node) {
+        return fail(format!("{hostname:?} cannot be a node's name: {wrong}"))
+            .seen(seen)
+            .fix(rename)
+            .explains(["node.never-registered"]);
+    }
+    if node == "localhost" || node.starts_with("localhost.") {
+        return warn(format!("the machine is still called {hostname}: so would the next one be"))
+            .seen(seen)
+            .fix(rename);
+    }
+    if node != hostname {
+        return warn(format!("{hostname} has upper-case letters: its node will be {node}"))
+            .seen(seen)
+            .fix(format!("hostnamectl set-hostname {node}"));
+    }
+    pass(format!("the node will be {node}"))
+}
+
+/// Why a name is no RFC 1123 subdomain that also fits a label.
+fn wrong_with(name: &str) -> Option<String> {
+    if name.is_empty() || name == "(none)" {
+        return Some("it is empty".to_owned());
+    }
+    if let Some(c) = name.chars().find(|c| !(c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.'))) {
+        return Some(format!("it holds {c:?}"));
+    }
+    let is_edge = |part: &str| part.starts_with('-') || part.ends_with('-') || part.is_empty();
+    if name.split('.').any(is_edge) {
+        return Some("each part must begin and end with a letter or digit".to_owned());
+    }
+    (name.len() > LONGEST).then(|| format!("it has {} characters, {LONGEST} fit", name.len()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    fn named(name: &str) -> Facts {
+        facts().with_file(HOSTNAME, &format!("{name}\n"))
+    }
+
+    #[test]
+    fn judges() {
+        table(
+            &CHECK,
+            [
+                ("plain", named("w1"), Pass),
+                ("qualified", named("w1.lab.example.com"), Pass),
+                ("digits first", named("3rd-floor"), Pass),
+                ("as long as a label", named(&"a".repeat(63)), Pass),
+                ("one more", named(&"a".repeat(64)), Fail),
+                ("upper case", named("StorageNodeT3500"), Warn),
+                ("underscore", named("my_node"), Fail),
+                ("umlaut", named("küche"), Fail),
+                ("dash at the start", named("-w1"), Fail),
+                ("dash at the end of a part", named("w1-.lab"), Fail),
+                ("empty part", named("w1..lab"), Fail),
+                ("never set", named("(none)"), Fail),
+                ("empty", named(""), Fail),
+                ("localhost", named("localhost"), Warn),
+                ("localhost.localdomain", named("localhost.localdomain"), Warn),
+                ("a host whose name only begins so", named("localhostile"), Pass),
+                ("unreadable", facts().without(Source::File(HOSTNAME), Why::Denied), Unknown),
+            ],
+        );
+    }
+
+    #[test]
+    fn says_what_is_wrong_and_what_the_node_is_called() {
+        let says = |name: &str| judge(&named(name), &Policy::default()).says;
+        assert_eq!(says("my_node"), "\"my_node\" cannot be a node's name: it holds '_'");
+        assert_eq!(says("W1"), "W1 has upper-case letters: its node will be w1");
+        assert!(says(&"a".repeat(64)).ends_with("it has 64 characters, 63 fit"));
+        assert!(says("(none)").ends_with("it is empty"));
+    }
+}

@@ -1,0 +1,108 @@
+//! No other Kubernetes is installed here.
+//!
+//! k3s, RKE2, MicroK8s, k0s and others bring a kubelet of their own, on the same port, with their own container runtime
+//! and their own rules in the firewall. While one runs, kubeadm's kubelet cannot take its place; where one is only left
+//! over, its service may start again at the next boot, and its CNI configuration may still be read.
+//!
+//! See it yourself: `ls -d /var/lib/rancher /var/snap/microk8s /var/lib/k0s /var/lib/minikube`
+//! Mend it: with the distribution's own uninstaller, such as `k3s-agent-uninstall.sh`; it knows what it made.
+
+use std::collections::BTreeSet;
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::fact::Facts;
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "machine.other-kubernetes",
+    title: "no other Kubernetes is installed here",
+    subsystem: Subsystem::Machine,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let traces = known!(facts.other_kubernetes());
+    if traces.is_empty() {
+        return pass("no trace of another Kubernetes distribution");
+    }
+    let verdict = match traces.iter().find(|trace| trace.runs) {
+        Some(trace) => fail(format!("{} runs on this machine: two kubelets cannot share it", trace.distribution)),
+        None => {
+            let names: BTreeSet<&str> = traces.iter().map(|trace| trace.distribution).collect();
+            let names: Vec<&str> = names.into_iter().collect();
+            warn(format!("{} left files on this machine", names.join(", ")))
+        }
+    };
+    let fixes: BTreeSet<&str> = traces.iter().map(|trace| uninstaller(trace.distribution)).collect();
+    let verdict = verdict.seen(
+        traces
+            .iter()
+            .map(|trace| Evidence::of(trace.path.as_str(), if trace.runs { "is listened on" } else { "is there" })),
+    );
+    fixes.into_iter().fold(verdict, Verdict::fix)
+}
+
+fn uninstaller(distribution: &str) -> &'static str {
+    match distribution {
+        "k3s" => "k3s-agent-uninstall.sh    # or k3s-uninstall.sh on a server",
+        "RKE2" => "rke2-uninstall.sh",
+        "k3s or RKE2" => "systemctl list-units 'k3s*' 'rke2*'    # then its uninstaller",
+        "MicroK8s" => "snap remove --purge microk8s",
+        "Canonical Kubernetes" => "snap remove --purge k8s",
+        "k0s" => "k0s stop && k0s reset",
+        "minikube" => "minikube delete",
+        "Kubespray" => "ansible-playbook reset.yml --limit THIS_HOST    # from the Kubespray checkout",
+        "MicroShift" => "microshift-cleanup-data --all && dnf remove microshift",
+        _ => "ls -ld /kind /var/lib/rancher    # is this machine itself a cluster's node container?",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::fact::leftovers::OTHERS;
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    const LEFT: &str = "/etc/rancher/rke2\n/var/lib/rancher/rke2\n/etc/kubernetes/kubelet.env\n";
+    const RUNS: &str = "/var/lib/rancher/k3s\nlistens /run/k3s/containerd/containerd.sock\n";
+
+    #[test]
+    fn judges() {
+        let with = |text: &str| facts().with_query(&OTHERS, text);
+        table(
+            &CHECK,
+            [
+                ("clean", with(""), Pass),
+                ("left over", with(LEFT), Warn),
+                ("running", with(RUNS), Fail),
+                ("timed out", facts().without(Source::Query(&OTHERS), Why::TimedOut), Unknown),
+            ],
+        );
+    }
+
+    #[test]
+    fn names_each_distribution_and_its_uninstaller() {
+        let verdict = judge(&facts().with_query(&OTHERS, LEFT), &Policy::default());
+        assert_eq!(verdict.says, "Kubespray, RKE2 left files on this machine");
+        assert_eq!((verdict.evidence.len(), verdict.remedy.len()), (3, 2));
+        let verdict = judge(&facts().with_query(&OTHERS, RUNS), &Policy::default());
+        assert_eq!(verdict.says, "k3s or RKE2 runs on this machine: two kubelets cannot share it");
+        for (path, fix) in [
+            ("/usr/local/bin/k3s", "k3s-agent-uninstall.sh"),
+            ("/usr/local/bin/rke2", "rke2-uninstall.sh"),
+            ("/snap/microk8s", "snap remove --purge microk8s"),
+            ("/snap/k8s", "snap remove --purge k8s"),
+            ("/var/lib/k0s", "k0s stop"),
+            ("/var/lib/minikube", "minikube delete"),
+            ("/etc/kubernetes/ssl", "ansible-playbook"),
+            ("/etc/microshift", "microshift-cleanup-data"),
+            ("/kind", "ls -ld /kind"),
+        ] {
+            let verdict = judge(&facts().with_query(&OTHERS, path), &Policy::default());
+            assert!(verdict.remedy[0].starts_with(fix), "{path}: {:?}", verdict.remedy);
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! Carrick looks as root.
+//!
+//! kubeadm joins as root only, and so does Carrick. Looking works for anyone, but not everything can be seen: keys and
+//! kubeconfigs, the firewall, the runtime's socket. What could not be seen is reported as unknown, not as well.
+//!
+//! See it yourself: `id -u` prints 0 for root.
+//! Mend it: `sudo carrick check`
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::fact::Facts;
+use crate::fact::identity::USER;
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "machine.privileges",
+    title: "carrick runs as root",
+    subsystem: Subsystem::Machine,
+    kubeadm: &["IsPrivilegedUser"],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let uid = known!(facts.uid());
+    if uid == 0 {
+        return pass("runs as root");
+    }
+    warn(format!("runs as user {uid}, not as root: part of the machine cannot be seen"))
+        .seen(Evidence::of(USER.name, uid.to_string()))
+        .fix("sudo carrick check")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Pass, Unknown, Warn};
+    use crate::testing::{facts, table};
+
+    #[test]
+    fn judges() {
+        table(
+            &CHECK,
+            [
+                ("root", facts().with_query(&USER, "0\n"), Pass),
+                ("a user", facts().with_query(&USER, "1000\n"), Warn),
+                ("id prints nothing", facts().with_exit(&USER, 1, "", "id: cannot find name"), Unknown),
+                ("not asked", facts(), Unknown),
+            ],
+        );
+    }
+}

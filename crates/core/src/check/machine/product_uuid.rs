@@ -1,0 +1,72 @@
+//! The firmware's UUID is this machine's alone.
+//!
+//! The UUID in the firmware's tables becomes the Node's `systemUUID`. Carrick never takes over a Node whose UUID is
+//! another's; that only works where machines do not share one. Boards whose maker never filled it in all carry the same
+//! well-known value, and clones of a virtual machine may carry their original's.
+//!
+//! See it yourself: `cat /sys/class/dmi/id/product_uuid` (as root)
+//! Mend it: a virtual machine gets a new one from its hypervisor; a board cannot be mended: give it its own machine-id.
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
+use crate::fact::Facts;
+use crate::fact::identity::PRODUCT_UUID;
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "machine.product-uuid",
+    title: "the firmware's UUID is this machine's alone",
+    subsystem: Subsystem::Machine,
+    kubeadm: &[],
+    judge,
+};
+
+/// What firmware vendors ship where the board's maker was to fill in a UUID of its own.
+const SHARED: [&str; 5] = [
+    "03000200-0400-0500-0006-000700080009", // AMI's default, on Gigabyte, Intel NUC and many mini PCs
+    "12345678-1234-5678-90ab-cddeefaabbcc", // Shuttle, Jetway
+    "12345678-1234-1234-1234-123456789abc",
+    "00020003-0004-0005-0006-000700080009", // AMI's default in the other byte order
+    "4c4c4544-0000-2010-8020-80c04f202020", // Dell without a service tag
+];
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let Some(uuid) = known!(facts.product_uuid()) else {
+        return skip("the machine has no firmware tables: its machine id stands for it");
+    };
+    let lower = uuid.to_lowercase();
+    let digits = || lower.bytes().filter(|byte| *byte != b'-');
+    let filled_with = |digit: u8| digits().all(|found| found == digit);
+    if lower.is_empty() || filled_with(b'0') || filled_with(b'f') || SHARED.contains(&lower.as_str()) {
+        return warn(format!("the firmware's UUID, {uuid:?}, is one that many machines share"))
+            .seen(Evidence::at(PRODUCT_UUID, 1, uuid))
+            .fix("cat /etc/machine-id    # must differ from every other node's: it is the only identity left");
+    }
+    pass(format!("system UUID {lower}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Pass, Skip, Unknown, Warn};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    #[test]
+    fn judges() {
+        let with = |uuid: &str| facts().with_file(PRODUCT_UUID, uuid);
+        table(
+            &CHECK,
+            [
+                ("its own", with("4c4c4544-0038-3610-8052-b3c04f4e4d32\n"), Pass),
+                ("its own, upper case", with("EC2A7B0F-1F6B-4E6E-9C8A-000000000000\n"), Pass),
+                ("AMI's default", with("03000200-0400-0500-0006-000700080009\n"), Warn),
+                ("a vendor's default in upper case", with("12345678-1234-5678-90AB-CDDEEFAABBCC\n"), Warn),
+                ("all zero", with("00000000-0000-0000-0000-000000000000\n"), Warn),
+                ("all ones", with("FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF\n"), Warn),
+                ("empty", with("\n"), Warn),
+                ("no firmware tables", facts().without_file(PRODUCT_UUID), Skip),
+                ("not root", facts().without(Source::File(PRODUCT_UUID), Why::Denied), Unknown),
+            ],
+        );
+    }
+}
