@@ -1,7 +1,7 @@
 //! containerd's configuration: the file, and what containerd makes of it (`containerd config dump`).
 //!
-//! The file is TOML of version 1, 2 or 3, each with another place for the same setting. Keys outside their table are no error to
-//! containerd: it passes over them without a word, so they are looked for here.
+//! The file is TOML of version 1, 2 or 3, each with another place for the same setting. Keys outside their table are no
+//! error to containerd: it passes over them without a word, so they are looked for here.
 
 use toml::{Table, Value};
 
@@ -332,7 +332,10 @@ mod tests {
         assert_eq!((read.version, read.systemd_cgroup), (2, Some(true)));
         assert_eq!(read.sandbox_image.as_deref(), Some("registry.k8s.io/pause:3.6"));
         assert_eq!(read.snapshotter.as_deref(), Some("overlayfs"));
-        assert_eq!((read.cni_bin_dirs.as_slice(), read.cni_conf_dir.as_deref()), (["/opt/cni/bin".to_owned()].as_slice(), Some("/etc/cni/net.d")));
+        assert_eq!(
+            (read.cni_bin_dirs.as_slice(), read.cni_conf_dir.as_deref()),
+            (["/opt/cni/bin".to_owned()].as_slice(), Some("/etc/cni/net.d"))
+        );
         assert_eq!(read.imports, ["/etc/containerd/config.toml"]);
         assert_eq!(read.cri_disabled(), None);
     }
@@ -349,8 +352,12 @@ mod tests {
     #[test]
     fn reads_version_1_and_another_default_runtime() {
         let read = parse("[plugins.cri.containerd]\ndefault_runtime_name = \"kata\"\n[plugins.cri.containerd.runtimes.runc.options]\nSystemdCgroup = true\n[plugins.cri.containerd.runtimes.kata.options]\nSystemdCgroup = false\n").expect("TOML");
-        assert_eq!((read.version, read.systemd_cgroup, read.default_runtime.as_deref()), (1, Some(false), Some("kata")));
-        let read = parse("version = 2\n[plugins.cri.containerd.runtimes.runc.options]\nSystemdCgroup = true\n").expect("TOML");
+        assert_eq!(
+            (read.version, read.systemd_cgroup, read.default_runtime.as_deref()),
+            (1, Some(false), Some("kata"))
+        );
+        let read =
+            parse("version = 2\n[plugins.cri.containerd.runtimes.runc.options]\nSystemdCgroup = true\n").expect("TOML");
         assert_eq!(read.systemd_cgroup, None, "version 2 does not look there");
     }
 
@@ -359,13 +366,18 @@ mod tests {
         assert_eq!(parse(sample::STUB_WITH_STRAY).expect("TOML").systemd_cgroup, None);
         let strays = stray_keys(sample::STUB_WITH_STRAY);
         assert_eq!(strays.len(), 1);
-        assert_eq!((strays[0].line, strays[0].text.as_str(), strays[0].place.as_str()), (12, "SystemdCgroup = true", "outside any table"));
+        assert_eq!(
+            (strays[0].line, strays[0].text.as_str(), strays[0].place.as_str()),
+            (12, "SystemdCgroup = true", "outside any table")
+        );
         assert!(strays[0].cgroup_driver);
     }
 
     #[test]
     fn a_key_in_the_wrong_table_is_stray() {
-        let strays = |text: &str| stray_keys(text).into_iter().map(|it| (it.line, it.cgroup_driver, it.place)).collect::<Vec<_>>();
+        let strays = |text: &str| {
+            stray_keys(text).into_iter().map(|it| (it.line, it.cgroup_driver, it.place)).collect::<Vec<_>>()
+        };
         assert_eq!(strays("version = 2\n[metrics]\nSystemdCgroup = true\n"), [(3, true, "in [metrics]".to_owned())]);
         assert_eq!(strays("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsystemd_cgroup = true\n").len(), 1);
         assert_eq!(strays("sandbox_image = \"x\"\n"), [(1, false, "outside any table".to_owned())]);
@@ -379,7 +391,8 @@ mod tests {
 
     #[test]
     fn a_disabled_cri_is_seen_under_every_name() {
-        for name in ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime", "io.containerd.cri.v1.images"] {
+        for name in ["cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime", "io.containerd.cri.v1.images"]
+        {
             let read = parse(&format!("disabled_plugins = [\"aufs\", {name:?}]\n")).expect("TOML");
             assert_eq!(read.cri_disabled(), Some(name));
         }

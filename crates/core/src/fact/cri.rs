@@ -89,7 +89,8 @@ fn condition(value: &Value) -> Condition {
 
 fn networks(loaded: Option<&Value>) -> Vec<String> {
     let networks = loaded.and_then(|loaded| loaded.get("Networks")).and_then(Value::as_array);
-    let names = networks.into_iter().flatten().filter_map(|network| network.pointer("/Config/Name").and_then(Value::as_str));
+    let names =
+        networks.into_iter().flatten().filter_map(|network| network.pointer("/Config/Name").and_then(Value::as_str));
     names.filter(|name| *name != "cni-loopback").map(str::to_owned).collect()
 }
 
@@ -178,19 +179,30 @@ mod tests {
 
     #[test]
     fn directories_and_driver_come_from_the_configuration_where_nothing_is_loaded() {
-        let with = |config: &str| parse_status(&format!(r#"{{"status":{{"conditions":[]}},"config":{config}}}"#)).expect("read");
-        let read = with(r#"{"cni":{"binDir":"/b","confDir":"/c"},"containerd":{"defaultRuntimeName":"kata","runtimes":{"runc":{"options":{"SystemdCgroup":true}},"kata":{}}}}"#);
-        assert_eq!((read.cni_bin_dirs, read.cni_conf_dir.as_deref(), read.systemd_cgroup), (vec!["/b".to_owned()], Some("/c"), Some(false)));
+        let with = |config: &str| {
+            parse_status(&format!(r#"{{"status":{{"conditions":[]}},"config":{config}}}"#)).expect("read")
+        };
+        let read = with(
+            r#"{"cni":{"binDir":"/b","confDir":"/c"},"containerd":{"defaultRuntimeName":"kata","runtimes":{"runc":{"options":{"SystemdCgroup":true}},"kata":{}}}}"#,
+        );
+        assert_eq!(
+            (read.cni_bin_dirs, read.cni_conf_dir.as_deref(), read.systemd_cgroup),
+            (vec!["/b".to_owned()], Some("/c"), Some(false))
+        );
         assert_eq!(with(r#"{"cni":{"binDir":"","binDirs":["/a","/b"]}}"#).cni_bin_dirs, ["/a", "/b"]);
-        assert_eq!(with(r#"{"containerd":{"runtimes":{"runc":{"options":{"SystemdCgroup":true}}}}}"#).systemd_cgroup, Some(true));
+        assert_eq!(
+            with(r#"{"containerd":{"runtimes":{"runc":{"options":{"SystemdCgroup":true}}}}}"#).systemd_cgroup,
+            Some(true)
+        );
         assert_eq!(with(r#"{"containerd":{"runtimes":{}}}"#).systemd_cgroup, None);
     }
 
     #[test]
     fn reads_driver_and_images() {
-        let known = facts()
-            .with_cri("runtime-config", r#"{"linux":{"cgroupDriver":"SYSTEMD"}}"#)
-            .with_cri("images", r#"{"images":[{"id":"a","repoTags":["x:1","y:1"]},{"id":"b","repoTags":[]},{"id":"c"}]}"#);
+        let known = facts().with_cri("runtime-config", r#"{"linux":{"cgroupDriver":"SYSTEMD"}}"#).with_cri(
+            "images",
+            r#"{"images":[{"id":"a","repoTags":["x:1","y:1"]},{"id":"b","repoTags":[]},{"id":"c"}]}"#,
+        );
         assert_eq!(known.runtime_driver().as_deref(), Ok("systemd"));
         assert_eq!(known.runtime_images(), Ok(vec!["x:1".to_owned(), "y:1".to_owned()]));
         assert!(known.with_cri("images", "no").runtime_images().is_err());

@@ -45,18 +45,21 @@ impl Facts {
         // A join overwrites the file with what the cluster gives; once joined, the file is what the kubelet reads.
         let file = |known: &Self| known.driver_of_the_file();
         let cluster = |known: &Self| known.driver_of_the_cluster();
-        let found = if self.has_kubelet_conf()? { [file(self)?, cluster(self)?] } else { [cluster(self)?, file(self)?] };
+        let found =
+            if self.has_kubelet_conf()? { [file(self)?, cluster(self)?] } else { [cluster(self)?, file(self)?] };
         let default = || Driver::new("systemd", Evidence::of("kubeadm", "its default is cgroupDriver: systemd"));
         Ok(found.into_iter().flatten().next().unwrap_or_else(default))
     }
 
     fn driver_of_the_file(&self) -> Known<Option<Driver>> {
         let Some(config) = self.kubelet_config().or_absent()? else { return Ok(None) };
-        let seen = |text: &str| match self.file(kubelet_config::FILE) {
-            Ok(capture) => Evidence::line_with(kubelet_config::FILE, capture, "cgroupDriver:"),
-            Err(_) => None,
-        }
-        .unwrap_or_else(|| Evidence::of(kubelet_config::FILE, text));
+        let seen = |text: &str| {
+            match self.file(kubelet_config::FILE) {
+                Ok(capture) => Evidence::line_with(kubelet_config::FILE, capture, "cgroupDriver:"),
+                Err(_) => None,
+            }
+            .unwrap_or_else(|| Evidence::of(kubelet_config::FILE, text))
+        };
         Ok(Some(match config.cgroup_driver {
             Some(name) => Driver::new(name, seen("cgroupDriver")),
             None => Driver::new("cgroupfs", seen("no cgroupDriver: the kubelet's default is cgroupfs")),
@@ -83,7 +86,10 @@ impl Facts {
             return Ok(Driver::new(name, seen));
         }
         if self.runtime() != Runtime::Containerd {
-            return Err(self.runtime_driver().err().unwrap_or_else(|| Missing::broken("cri runtime-config", "no answer")));
+            return Err(self
+                .runtime_driver()
+                .err()
+                .unwrap_or_else(|| Missing::broken("cri runtime-config", "no answer")));
         }
         let named = |systemd: bool| if systemd { "systemd" } else { "cgroupfs" };
         let effective = self.containerd_config();

@@ -50,7 +50,13 @@ mod tests {
     #[test]
     fn a_flag_is_gone_from_the_version_that_removed_it() {
         let word = |text: &str| Word { text: text.to_owned(), seen: Evidence::of("", "") };
-        let words = ["kubelet", "--network-plugin=cni", "--container-runtime", "remote", "--container-runtime-endpoint=unix:///x"];
+        let words = [
+            "kubelet",
+            "--network-plugin=cni",
+            "--container-runtime",
+            "remote",
+            "--container-runtime-endpoint=unix:///x",
+        ];
         let command = CommandLine { words: words.map(word).to_vec(), unread: Vec::new() };
         let names = |minor| -> Vec<&str> {
             removed(&command, Version { major: 1, minor, patch: 0 }).into_iter().map(|flag| flag.name).collect()

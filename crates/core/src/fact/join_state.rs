@@ -28,7 +28,11 @@ impl Facts {
             Err(missing) => match missing.why {
                 Why::Broken(why) => {
                     let seen = Evidence::of(kubeconfig::KUBELET, &why);
-                    return Ok(JoinState::Left { server: "an unknown server".to_owned(), why: "it cannot be read".to_owned(), seen });
+                    return Ok(JoinState::Left {
+                        server: "an unknown server".to_owned(),
+                        why: "it cannot be read".to_owned(),
+                        seen,
+                    });
                 }
                 _ => return Err(missing),
             },
@@ -87,7 +91,9 @@ pub mod sample {
     pub const SERVER: &str = "https://10.0.0.11:6443";
 
     pub fn kubelet_state(active: &str, sub: &str) -> String {
-        format!("Id=kubelet.service\nLoadState=loaded\nActiveState={active}\nSubState={sub}\nUnitFileState=enabled\nResult=success\n")
+        format!(
+            "Id=kubelet.service\nLoadState=loaded\nActiveState={active}\nSubState={sub}\nUnitFileState=enabled\nResult=success\n"
+        )
     }
 
     /// A machine whose kubelet runs in the cluster of this CA.
@@ -129,22 +135,37 @@ mod tests {
 
     #[test]
     fn tells_a_live_join_from_what_one_left() {
-        let (ca, other) = (Authority::new(), Authority::new());
+        let (ca, other) = (Authority::make(), Authority::make());
         assert_eq!(clean().join_state(), Ok(JoinState::Unjoined));
         assert_eq!(joined(&ca).join_state(), Ok(JoinState::Joined { server: SERVER.to_owned() }));
-        assert_eq!(joined(&ca).with_api("cluster-ca", &ca.pem).join_state(), Ok(JoinState::Joined { server: SERVER.to_owned() }));
+        assert_eq!(
+            joined(&ca).with_api("cluster-ca", &ca.pem).join_state(),
+            Ok(JoinState::Joined { server: SERVER.to_owned() })
+        );
         let left = |facts: Facts| why(&facts);
-        assert_eq!(left(joined(&ca).with_api("cluster-ca", &other.pem)), format!("{SERVER}: it trusts another cluster's CA"));
+        assert_eq!(
+            left(joined(&ca).with_api("cluster-ca", &other.pem)),
+            format!("{SERVER}: it trusts another cluster's CA")
+        );
         assert_eq!(left(joined(&ca).without_file(pki::CLIENT)), format!("{SERVER}: the kubelet has no certificate"));
-        assert_eq!(left(joined(&ca).with_file(pki::CLIENT, &ca.node("system:node:w1", 2026))), format!("{SERVER}: the kubelet's certificate is not valid now"));
-        assert_eq!(left(joined(&ca).with_file(pki::CLIENT, &ca.node("system:node:w2", 2027))), format!("{SERVER}: the kubelet's certificate is not for system:node:w1"));
-        assert_eq!(left(joined(&ca).with_query(&unit::SHOW, &kubelet_state("inactive", "dead"))), format!("{SERVER}: the kubelet does not run"));
+        assert_eq!(
+            left(joined(&ca).with_file(pki::CLIENT, &ca.node("system:node:w1", 2026))),
+            format!("{SERVER}: the kubelet's certificate is not valid now")
+        );
+        assert_eq!(
+            left(joined(&ca).with_file(pki::CLIENT, &ca.node("system:node:w2", 2027))),
+            format!("{SERVER}: the kubelet's certificate is not for system:node:w1")
+        );
+        assert_eq!(
+            left(joined(&ca).with_query(&unit::SHOW, &kubelet_state("inactive", "dead"))),
+            format!("{SERVER}: the kubelet does not run")
+        );
         assert_eq!(left(joined(&ca).with_file(kubeconfig::KUBELET, "{")), "an unknown server: it cannot be read");
     }
 
     #[test]
     fn what_cannot_be_read_is_not_judged() {
-        let ca = Authority::new();
+        let ca = Authority::make();
         assert!(joined(&ca).without(Source::File(kubeconfig::KUBELET), Why::Denied).join_state().is_err());
         assert!(joined(&ca).without(Source::File(pki::CLIENT), Why::Denied).join_state().is_err());
     }
@@ -152,7 +173,9 @@ mod tests {
     #[test]
     fn the_name_given_to_the_kubelet_counts_before_the_hostname() {
         let unit = unit::sample::packaged();
-        let known = clean().with_query(&unit::KUBELET, &unit).with_file(unit::DEFAULTS, "KUBELET_EXTRA_ARGS=--hostname-override=Node-7\n");
+        let known = clean()
+            .with_query(&unit::KUBELET, &unit)
+            .with_file(unit::DEFAULTS, "KUBELET_EXTRA_ARGS=--hostname-override=Node-7\n");
         assert_eq!(known.own_common_name().as_deref(), Ok("system:node:node-7"));
         assert_eq!(clean().own_common_name().as_deref(), Ok("system:node:w1"));
     }

@@ -1,7 +1,7 @@
 //! What the kubelet and the container runtime have written to the journal since they were started.
 //!
-//! Of this invocation only: a line of an earlier life is no evidence about this one. The script takes the beginning and the
-//! end, since a kubelet that has run for a month has written gigabytes; an entry that is in both is given once.
+//! Of this invocation only: a line of an earlier life is no evidence about this one. The script takes the beginning and
+//! the end, since a kubelet that has run for a month has written gigabytes; an entry that is in both is given once.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::{Facts, Known, Missing, Query, Source, Why, keep};
 
-/// The script for one unit. `INVOCATION_ID` is what systemd itself says about it, `_SYSTEMD_INVOCATION_ID` what it says.
+/// The script for one unit. `INVOCATION_ID` is what systemd itself says about it, `_SYSTEMD_INVOCATION_ID` what it
+/// says.
 macro_rules! invocation_script {
     ($unit:literal) => {
         concat!(
@@ -277,7 +278,9 @@ mod tests {
     #[test]
     fn no_invocation_is_an_empty_journal_and_a_failure_is_not() {
         assert_eq!(facts().with_query(&KUBELET, "").journal("kubelet"), Ok(Vec::new()));
-        assert!(facts().with_exit(&KUBELET, 1, "", "Failed to connect to bus: Host is down").journal("kubelet").is_err());
+        assert!(
+            facts().with_exit(&KUBELET, 1, "", "Failed to connect to bus: Host is down").journal("kubelet").is_err()
+        );
         assert!(facts().with_query(&CONTAINERD, "-- No entries --\n").journal("containerd").is_err());
         assert_eq!(facts().with_query(&CONTAINERD, LINE).journal("containerd").map(|it| it.len()), Ok(1));
         assert!(facts().journal("sshd").is_err());

@@ -91,15 +91,15 @@ pub fn parse(text: &str) -> Result<Kubeconfig, String> {
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
     Ok(Kubeconfig {
         server: filled(cluster.server),
-        ca_pem: filled(cluster.certificate_authority_data).and_then(decode),
+        ca_pem: filled(cluster.certificate_authority_data).and_then(|data| decode(&data)),
         ca_file: filled(cluster.certificate_authority),
         client_certificate_file: filled(user.client_certificate),
-        client_certificate_pem: filled(user.client_certificate_data).and_then(decode),
+        client_certificate_pem: filled(user.client_certificate_data).and_then(|data| decode(&data)),
         has_token: filled(user.token).is_some(),
     })
 }
 
-fn decode(data: String) -> Option<String> {
+fn decode(data: &str) -> Option<String> {
     let data: String = data.split_whitespace().collect();
     STANDARD.decode(data).ok().and_then(|bytes| String::from_utf8(bytes).ok())
 }
@@ -112,7 +112,8 @@ impl Kubeconfig {
 }
 
 impl Facts {
-    /// `kubelet.conf`. That it is there does not say that this machine has joined: the kubelet writes it before it has a certificate.
+    /// `kubelet.conf`. That it is there does not say that this machine has joined: the kubelet writes it before it has
+    /// a certificate.
     pub fn kubelet_kubeconfig(&self) -> Known<Kubeconfig> {
         self.kubeconfig(KUBELET)
     }
@@ -133,7 +134,11 @@ pub mod sample {
 
     /// `kubelet.conf` of a cluster, trusting this CA.
     pub fn kubelet(server: &str, ca_pem: &str) -> String {
-        with(server, ca_pem, "client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n    client-key: /var/lib/kubelet/pki/kubelet-client-current.pem")
+        with(
+            server,
+            ca_pem,
+            "client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n    client-key: /var/lib/kubelet/pki/kubelet-client-current.pem",
+        )
     }
 
     /// `bootstrap-kubelet.conf`, its token already masked.

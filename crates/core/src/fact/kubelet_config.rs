@@ -54,7 +54,8 @@ impl Facts {
 
     /// What the cluster will give to this machine.
     pub fn cluster_kubelet_config(&self) -> Known<KubeletConfig> {
-        parse(&self.api("kubelet-config")?.text).map_err(|detail| Missing::broken("the cluster's kubelet-config", detail))
+        parse(&self.api("kubelet-config")?.text)
+            .map_err(|detail| Missing::broken("the cluster's kubelet-config", detail))
     }
 }
 
@@ -92,13 +93,21 @@ mod tests {
 
     #[test]
     fn reads_what_kubeadm_writes() {
-        let text = sample::with("cgroupDriver: systemd\nresolvConf: /run/systemd/resolve/resolv.conf\nfailSwapOn: false\nfailCgroupV1: false\nserverTLSBootstrap: true\n");
+        let text = sample::with(
+            "cgroupDriver: systemd\nresolvConf: /run/systemd/resolve/resolv.conf\nfailSwapOn: false\nfailCgroupV1: false\nserverTLSBootstrap: true\n",
+        );
         let read = facts().with_file(FILE, &text).kubelet_config().expect("known");
         assert_eq!(read.cgroup_driver.as_deref(), Some("systemd"));
         assert_eq!(read.resolv_conf.as_deref(), Some(RESOLVED));
-        assert_eq!((read.fail_swap_on, read.fail_cgroup_v1, read.server_tls_bootstrap), (Some(false), Some(false), Some(true)));
+        assert_eq!(
+            (read.fail_swap_on, read.fail_cgroup_v1, read.server_tls_bootstrap),
+            (Some(false), Some(false), Some(true))
+        );
         assert_eq!(read.cluster_dns.as_deref(), Some(["10.96.0.10".to_owned()].as_slice()));
-        assert_eq!((read.static_pod_path.as_deref(), read.rotate_certificates), (Some("/etc/kubernetes/manifests"), Some(true)));
+        assert_eq!(
+            (read.static_pod_path.as_deref(), read.rotate_certificates),
+            (Some("/etc/kubernetes/manifests"), Some(true))
+        );
     }
 
     #[test]

@@ -25,8 +25,8 @@ pub const INSTALLED: Query = Query {
     keep: USUAL,
 };
 
-/// In the form of `dpkg -V` and `rpm -V`. Digests only of unit files: to read three programs of 60 MB each takes longer than all
-/// other facts together.
+/// In the form of `dpkg -V` and `rpm -V`. Digests only of unit files: to read three programs of 60 MB each takes longer
+/// than all other facts together.
 pub const VERIFIED: Query = Query {
     name: "dpkg -V, rpm -V",
     argv: &[
@@ -90,9 +90,11 @@ pub fn parse_verified(text: &str) -> Vec<Altered> {
 fn parse_altered(number: u32, line: &str) -> Option<Altered> {
     let (marks, rest) = line.trim_end().split_once(char::is_whitespace)?;
     let missing = marks == "missing";
-    // Of the nine marks `5` (digest), `S` (size), `L` (link), `M` (mode) tell that a file is another; `T` alone, its date, does not.
+    // Of the nine marks `5` (digest), `S` (size), `L` (link), `M` (mode) tell that a file is another; `T` alone, its
+    // date, does not.
     let marked = marks.len() == 9 && marks.chars().all(|mark| "?.SM5DLUGTPC".contains(mark));
-    if !missing && !(marked && marks.contains(['5', 'S', 'L', 'M'])) {
+    let changed = marked && marks.contains(['5', 'S', 'L', 'M']);
+    if !missing && !changed {
         return None;
     }
     let rest = rest.trim_start();

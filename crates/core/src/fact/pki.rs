@@ -34,7 +34,8 @@ pub struct Certificate {
 impl Certificate {
     /// The certificate bears the other's signature: the names alone are the same in every cluster kubeadm makes.
     pub fn is_signed_by(&self, ca: &Certificate) -> bool {
-        let (Ok((_, own)), Ok((_, ca))) = (X509Certificate::from_der(&self.der), X509Certificate::from_der(&ca.der)) else {
+        let (Ok((_, own)), Ok((_, ca))) = (X509Certificate::from_der(&self.der), X509Certificate::from_der(&ca.der))
+        else {
             return false;
         };
         own.issuer() == ca.subject() && own.verify_signature(Some(ca.public_key())).is_ok()
@@ -55,7 +56,7 @@ pub fn parse_certificates(pem: &str) -> Result<Vec<Certificate>, String> {
         } else if line == "-----END CERTIFICATE-----" {
             let base64 = block.take().ok_or("a certificate ends that did not begin")?;
             let der = STANDARD.decode(base64).map_err(|error| format!("a certificate is not base64: {error}"))?;
-            certificates.push(parse_der(der)?);
+            certificates.push(parse_der(&der)?);
         } else if let Some(block) = &mut block {
             block.push_str(line);
         }
@@ -63,8 +64,8 @@ pub fn parse_certificates(pem: &str) -> Result<Vec<Certificate>, String> {
     if certificates.is_empty() { Err("it holds no certificate".to_owned()) } else { Ok(certificates) }
 }
 
-fn parse_der(der: Vec<u8>) -> Result<Certificate, String> {
-    let (_, read) = X509Certificate::from_der(&der).map_err(|error| format!("not a certificate: {error}"))?;
+fn parse_der(der: &[u8]) -> Result<Certificate, String> {
+    let (_, read) = X509Certificate::from_der(der).map_err(|error| format!("not a certificate: {error}"))?;
     let texts = |name: &X509Name<'_>| -> Vec<String> {
         name.iter_organization().filter_map(|it| it.as_str().ok()).map(str::to_owned).collect()
     };
@@ -76,7 +77,7 @@ fn parse_der(der: Vec<u8>) -> Result<Certificate, String> {
         not_after: timestamp(read.validity().not_after)?,
         pin: pin(read.public_key().raw),
         is_ca: read.is_ca(),
-        der: der.clone(),
+        der: der.to_owned(),
     })
 }
 
@@ -86,8 +87,8 @@ fn timestamp(time: ASN1Time) -> Result<Timestamp, String> {
 
 /// `sha256:<hex>` of a public key's DER.
 pub fn pin(spki: &[u8]) -> String {
-    let hex: String = digest(&SHA256, spki).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    format!("sha256:{hex}")
+    let digest = digest(&SHA256, spki);
+    digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 impl Facts {
@@ -124,7 +125,7 @@ pub mod sample {
     }
 
     impl Authority {
-        pub fn new() -> Self {
+        pub fn make() -> Self {
             let mut params = CertificateParams::default();
             params.distinguished_name = name("kubernetes", None);
             params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -166,13 +167,19 @@ mod tests {
 
     #[test]
     fn reads_a_nodes_certificate_and_who_signed_it() {
-        let (ours, other) = (Authority::new(), Authority::new());
-        let known = facts().with_file(CLIENT, &ours.node("system:node:w1", 2027)).with_file(CA, &ours.pem).with_api("cluster-ca", &other.pem);
+        let (ours, other) = (Authority::make(), Authority::make());
+        let known = facts()
+            .with_file(CLIENT, &ours.node("system:node:w1", 2027))
+            .with_file(CA, &ours.pem)
+            .with_api("cluster-ca", &other.pem);
         let client = known.client_certificate().expect("known");
         assert_eq!(client.common_name, "system:node:w1");
         assert_eq!(client.organizations, ["system:nodes"]);
         assert_eq!(client.issuer, "CN=kubernetes");
-        assert_eq!((client.not_before.to_string().as_str(), client.not_after.to_string().as_str()), ("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z"));
+        assert_eq!(
+            (client.not_before.to_string().as_str(), client.not_after.to_string().as_str()),
+            ("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z")
+        );
         assert!(!client.is_ca);
         let (ca, foreign) = (known.ca_certificate().expect("known"), known.cluster_ca().expect("known"));
         assert!(ca.is_ca && client.is_signed_by(&ca) && ca.is_signed_by(&ca));
@@ -183,7 +190,7 @@ mod tests {
     #[test]
     fn the_pin_is_the_one_kubeadm_prints() {
         // openssl x509 -pubkey -noout | openssl pkey -pubin -outform der | sha256sum: of a key, not of a certificate.
-        let ca = Authority::new();
+        let ca = Authority::make();
         let read = parse_certificates(&ca.pem).expect("PEM").remove(0);
         let (_, parsed) = X509Certificate::from_der(&read.der).expect("DER");
         assert_eq!(read.pin, pin(parsed.tbs_certificate.subject_pki.raw));
@@ -193,7 +200,7 @@ mod tests {
 
     #[test]
     fn the_dates_are_from_and_until() {
-        let client = parse_certificates(&Authority::new().node("x", 2027)).expect("PEM").remove(0);
+        let client = parse_certificates(&Authority::make().node("x", 2027)).expect("PEM").remove(0);
         let second = |at: Timestamp, by: i64| Timestamp::from_second(at.as_second() + by).unwrap();
         for (now, valid) in [
             (second(client.not_before, -1), false),
@@ -223,7 +230,7 @@ mod tests {
 
         #[test]
         fn any_bytes_are_a_certificate_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
-            let _ = parse_der(bytes);
+            let _ = parse_der(&bytes);
         }
     }
 }

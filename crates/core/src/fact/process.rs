@@ -5,7 +5,7 @@ use super::{Facts, Known, Missing, Query, Source};
 use crate::check::Evidence;
 
 pub const KUBELET: Query =
-    Query { name: "ps -C kubelet", argv: &["ps", "-ww", "-C", "kubelet", "-o", "pid=,args="], keep: USUAL };
+    Query { name: "ps -C kubelet", argv: &["ps", "-ww", "-C", "kubelet", "-o", "pid=", "-o", "args="], keep: USUAL };
 
 pub const SOURCES: &[Source] = &[Source::Query(&KUBELET)];
 
@@ -19,7 +19,8 @@ pub struct Process {
 impl Process {
     /// `--name=value` with a value, or `--name` followed by one.
     pub fn has_flag(&self, name: &str) -> bool {
-        let filled = |word: &str| word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')).is_some_and(|v| !v.is_empty());
+        let filled =
+            |word: &str| word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')).is_some_and(|v| !v.is_empty());
         let mut words = self.words.iter().peekable();
         while let Some(word) = words.next() {
             if filled(word) || (word == name && words.peek().is_some_and(|next| !next.starts_with("--"))) {
@@ -46,18 +47,27 @@ pub fn parse(text: &str) -> Vec<Process> {
 }
 
 impl Facts {
-    /// The kubelet that runs, `None` where none does. Of several (one in a container, say) it is the unit's own.
+    /// The kubelet that runs, `None` where none does. Kubelets in containers show up here as well: where systemd tells, only
+    /// the unit's own counts.
     pub fn kubelet_process(&self) -> Known<Option<Process>> {
         let said = self.query(&KUBELET)?;
         let found = parse(&said.text);
         if found.is_empty() {
             // `ps` ends with 1 where nothing fits; whatever it says besides is an error.
-            let nothing = said.text.trim().is_empty() && said.errors.trim().is_empty() && matches!(said.exit, Some(0 | 1) | None);
-            let error = || Missing::broken(KUBELET.name, said.errors.lines().chain(said.text.lines()).next().unwrap_or("it failed"));
+            let nothing =
+                said.text.trim().is_empty() && said.errors.trim().is_empty() && matches!(said.exit, Some(0 | 1) | None);
+            let error = || {
+                Missing::broken(
+                    KUBELET.name,
+                    said.errors.lines().chain(said.text.lines()).next().unwrap_or("it failed"),
+                )
+            };
             return if nothing { Ok(None) } else { Err(error()) };
         }
-        let main = self.unit_state("kubelet").ok().and_then(|state| state.main_pid);
-        Ok(found.iter().find(|process| Some(process.pid) == main).or(found.first()).cloned())
+        match self.unit_state("kubelet") {
+            Ok(state) => Ok(found.into_iter().find(|process| Some(process.pid) == state.main_pid)),
+            Err(_) => Ok(found.into_iter().next()),
+        }
     }
 }
 
@@ -84,6 +94,8 @@ mod tests {
         assert_eq!(known.kubelet_process().expect("known").expect("runs").pid, 4711);
         let known = known.with_query(&unit::SHOW, "Id=kubelet.service\nLoadState=loaded\nMainPID=812\n");
         assert_eq!(known.kubelet_process().expect("known").expect("runs").pid, 812);
+        let stopped = known.with_query(&unit::SHOW, "Id=kubelet.service\nLoadState=loaded\nMainPID=0\n");
+        assert_eq!(stopped.kubelet_process(), Ok(None), "both are somebody else's");
     }
 
     #[test]

@@ -58,13 +58,15 @@ impl Facts {
         Ok(found)
     }
 
-    /// The runtime this machine is meant to use: the one that answered, else the one whose socket is there, else the one that is
-    /// installed; containerd where nothing tells another.
+    /// The runtime this machine is meant to use: the one that answered, else the one whose socket is there, else the
+    /// one that is installed; containerd where nothing tells another.
     pub fn runtime(&self) -> Runtime {
         let endpoint = self.runtime_status().ok().and_then(|status| status.endpoint).unwrap_or_default();
         let answered = SOCKETS.iter().find(|(_, _, name)| endpoint.ends_with(&format!("/{name}"))).map(|it| it.0);
         let socket = || self.runtime_sockets().ok()?.first().copied();
-        let installed = || SOCKETS.map(|it| it.0).into_iter().find(|it| self.unit_state(it.unit()).is_ok_and(|state| state.is_there()));
+        let installed = || {
+            SOCKETS.map(|it| it.0).into_iter().find(|it| self.unit_state(it.unit()).is_ok_and(|state| state.is_there()))
+        };
         answered.or_else(socket).or_else(installed).unwrap_or(Runtime::Containerd)
     }
 
@@ -94,9 +96,15 @@ mod tests {
 
     #[test]
     fn the_runtime_is_the_one_that_answered_then_the_socket_then_the_unit() {
-        let unit = facts().with_query(&unit::SHOW, "Id=crio.service\nLoadState=loaded\n\nId=containerd.service\nLoadState=not-found\n");
+        let unit = facts().with_query(
+            &unit::SHOW,
+            "Id=crio.service\nLoadState=loaded\n\nId=containerd.service\nLoadState=not-found\n",
+        );
         assert_eq!(unit.runtime(), Runtime::Crio);
-        let socket = unit.with_dir("/run", &[(SOCKET, "cri-dockerd.sock")]).without_dir("/run/crio").without_dir("/run/containerd");
+        let socket = unit
+            .with_dir("/run", &[(SOCKET, "cri-dockerd.sock")])
+            .without_dir("/run/crio")
+            .without_dir("/run/containerd");
         assert_eq!(socket.runtime(), Runtime::CriDockerd);
         let status = r#"{"endpoint":"unix:///run/containerd/containerd.sock","status":{"conditions":[]}}"#;
         assert_eq!(socket.with_cri("status", status).runtime(), Runtime::Containerd);

@@ -7,7 +7,8 @@ use super::{Facts, Known, Missing, OrAbsent, Query, Source, Why};
 use crate::check::Evidence;
 
 pub const KUBELET: Query = cat("systemctl cat kubelet", &["systemctl", "cat", "--no-pager", "kubelet.service"]);
-pub const CONTAINERD: Query = cat("systemctl cat containerd", &["systemctl", "cat", "--no-pager", "containerd.service"]);
+pub const CONTAINERD: Query =
+    cat("systemctl cat containerd", &["systemctl", "cat", "--no-pager", "containerd.service"]);
 
 /// The units whose state matters, in one call: each is a block of `Key=value` lines.
 pub const SHOW: Query = Query {
@@ -138,7 +139,8 @@ pub fn parse_cat(text: &str) -> Unit {
 fn heading_path(line: &str) -> Option<&str> {
     let path = line.strip_prefix("# ").filter(|path| path.starts_with('/') && path.contains("/systemd/"))?;
     let path = path.trim_end();
-    (!path.contains(' ') && (path.ends_with(".service") || path.ends_with(".conf"))).then_some(path)
+    let ends_well = matches!(path.rsplit('.').next(), Some("service" | "conf"));
+    (!path.contains(' ') && ends_well).then_some(path)
 }
 
 impl Unit {
@@ -177,7 +179,8 @@ impl Unit {
         for (file, directive) in self.service_list("Environment") {
             for assignment in split_words(&directive.value) {
                 if let Some((name, value)) = assignment.split_once('=') {
-                    let seen = Evidence::at(&file.path, directive.line, format!("{}={}", directive.key, directive.value));
+                    let seen =
+                        Evidence::at(&file.path, directive.line, format!("{}={}", directive.key, directive.value));
                     variables.insert(name.to_owned(), Variable { value: value.to_owned(), seen });
                 }
             }
@@ -197,7 +200,7 @@ impl Unit {
 
     /// The drop-ins, without the unit file itself.
     pub fn drop_ins(&self) -> impl Iterator<Item = &UnitFile> {
-        self.files.iter().filter(|file| file.path.ends_with(".conf"))
+        self.files.iter().filter(|file| file.path.contains(".d/"))
     }
 
     /// The first directive that holds a text, as evidence.
@@ -419,7 +422,10 @@ impl UnitState {
     }
 
     pub fn is_enabled(&self) -> bool {
-        matches!(self.unit_file_state.as_str(), "enabled" | "enabled-runtime" | "alias" | "static" | "generated" | "indirect")
+        matches!(
+            self.unit_file_state.as_str(),
+            "enabled" | "enabled-runtime" | "alias" | "static" | "generated" | "indirect"
+        )
     }
 
     /// `ActiveState=failed SubState=failed Result=exit-code`, as evidence.
@@ -595,8 +601,8 @@ ExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELE
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
     use super::sample as kubelet;
+    use super::*;
     use crate::testing::facts;
 
     #[test]
@@ -630,7 +636,9 @@ mod tests {
 
     #[test]
     fn a_comment_that_names_a_path_is_no_heading() {
-        let unit = parse_cat("# /usr/lib/systemd/system/kubelet.service\n# /etc/default/kubelet is read too\n# /etc/x.conf\n[Service]\n");
+        let unit = parse_cat(
+            "# /usr/lib/systemd/system/kubelet.service\n# /etc/default/kubelet is read too\n# /etc/x.conf\n[Service]\n",
+        );
         assert_eq!(unit.files.len(), 1);
     }
 
@@ -695,7 +703,8 @@ mod tests {
     #[test]
     fn environment_files_are_read_like_a_shell_would() {
         let read = parse_environment_file("# c\n; c\nA=\"one two\"\nB='it''s'\nC=a\\\nb\n\nnothing\nD=\"x\\\"y\"\n");
-        let pairs: Vec<(u32, &str, &str)> = read.iter().map(|(line, name, value)| (*line, name.as_str(), value.as_str())).collect();
+        let pairs: Vec<(u32, &str, &str)> =
+            read.iter().map(|(line, name, value)| (*line, name.as_str(), value.as_str())).collect();
         assert_eq!(pairs, [(3, "A", "one two"), (4, "B", "its"), (5, "C", "ab"), (9, "D", "x\"y")]);
     }
 
@@ -704,7 +713,9 @@ mod tests {
         let say = |exit, text: &str, errors: &str| facts().with_exit(&KUBELET, exit, text, errors).unit("kubelet");
         assert_eq!(say(1, "", "No files found for kubelet.service.\n").unwrap_err().why, Why::Absent);
         let no_systemd = "System has not been booted with systemd as init system (PID 1). Can't operate.\nFailed to connect to bus: Host is down\n";
-        assert!(matches!(say(1, "", no_systemd).unwrap_err().why, Why::Broken(why) if why.starts_with("System has not been")));
+        assert!(
+            matches!(say(1, "", no_systemd).unwrap_err().why, Why::Broken(why) if why.starts_with("System has not been"))
+        );
         assert!(say(0, "# Unit kubelet.service is masked.\n", "").expect("known").masked);
         assert_eq!(facts().unit("sshd").unwrap_err().why, Why::NotCollected);
     }
@@ -720,7 +731,10 @@ mod tests {
         let known = facts().with_query(&SHOW, SHOWN);
         let containerd = known.unit_state("containerd").expect("known");
         assert!(containerd.is_there() && containerd.is_active() && containerd.is_enabled() && !containerd.is_masked());
-        assert_eq!((containerd.main_pid, containerd.restarts, containerd.exec_main_status), (Some(812), Some(3), Some(0)));
+        assert_eq!(
+            (containerd.main_pid, containerd.restarts, containerd.exec_main_status),
+            (Some(812), Some(3), Some(0))
+        );
         assert_eq!(containerd.environment, ["HTTPS_PROXY=http://p:3128", "NO_PROXY=a b"]);
         assert_eq!(containerd.invocation_id.as_deref(), Some("0f4c"));
         assert_eq!(containerd.fragment_path.as_deref(), Some("/lib/systemd/system/containerd.service"));

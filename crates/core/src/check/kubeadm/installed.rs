@@ -9,8 +9,13 @@ use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unkn
 use crate::fact::version::KUBEADM;
 use crate::fact::{Facts, Why};
 
-pub const CHECK: Check =
-    Check { id: "kubeadm.installed", title: "kubeadm is installed", subsystem: Subsystem::Kubelet, kubeadm: &[], judge };
+pub const CHECK: Check = Check {
+    id: "kubeadm.installed",
+    title: "kubeadm is installed",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &[],
+    judge,
+};
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     match facts.kubeadm_version() {
@@ -22,7 +27,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         Err(missing) => match facts.query(&KUBEADM) {
             Ok(said) if said.exit.is_some_and(|exit| exit != 0) => {
                 let error = said.errors.lines().next().unwrap_or("it fails without a word");
-                fail("kubeadm does not run").seen(Evidence::of(KUBEADM.name, error)).fix(facts.reinstall_command("kubeadm"))
+                fail("kubeadm does not run")
+                    .seen(Evidence::of(KUBEADM.name, error))
+                    .fix(facts.reinstall_command("kubeadm"))
             }
             _ => unknown(&missing),
         },
@@ -43,12 +50,19 @@ mod tests {
             [
                 ("there", facts().with_query(&KUBEADM, "v1.34.4\n"), Pass),
                 ("deleted", facts().without(Source::Query(&KUBEADM), Why::NoTool), Fail),
-                ("of another architecture", facts().with_exit(&KUBEADM, 126, "", "sh: /usr/bin/kubeadm: Exec format error\n"), Fail),
+                (
+                    "of another architecture",
+                    facts().with_exit(&KUBEADM, 126, "", "sh: /usr/bin/kubeadm: Exec format error\n"),
+                    Fail,
+                ),
                 ("says something else", facts().with_query(&KUBEADM, "hello\n"), Unknown),
                 ("hangs", facts().without(Source::Query(&KUBEADM), Why::TimedOut), Unknown),
             ],
         );
         let failed = facts().with_exit(&KUBEADM, 126, "", "Exec format error\n");
-        assert_eq!(judge(&failed, &Policy::default()).evidence[0].to_string(), "kubeadm version -o short: Exec format error");
+        assert_eq!(
+            judge(&failed, &Policy::default()).evidence[0].to_string(),
+            "kubeadm version -o short: Exec format error"
+        );
     }
 }

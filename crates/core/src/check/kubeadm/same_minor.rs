@@ -1,7 +1,7 @@
 //! kubeadm and kubelet fit together.
 //!
-//! kubeadm writes the kubelet's configuration and flags, and knows those of its own minor version and of three before it. It
-//! refuses an older kubelet ("is lower than kubeadm can support"), and does not look for a newer one.
+//! kubeadm writes the kubelet's configuration and flags, and knows those of its own minor version and of three before
+//! it. It refuses an older kubelet ("is lower than kubeadm can support"), and does not look for a newer one.
 //!
 //! See it yourself: `kubeadm version -o short`, `kubelet --version`
 //! Mend it: install both from the repository of one minor version, `apt-get install kubelet kubeadm`
@@ -19,7 +19,8 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-/// How many minor versions older than kubeadm a kubelet may be: kubeadm's own limit, and that of the version skew policy.
+/// How many minor versions older than kubeadm a kubelet may be: kubeadm's own limit, and that of the version skew
+/// policy.
 const OLDER: u32 = 3;
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
@@ -66,7 +67,13 @@ mod tests {
                 ("no kubeadm", with("1.34.4", "1.34.4").without(Source::Query(&KUBEADM), Why::NoTool), Unknown),
             ],
         );
-        assert_eq!(judge(&with("1.34.4", "1.29.15"), &Policy::default()).says, "kubelet 1.29.15 is too old for kubeadm 1.34.4");
-        assert_eq!(judge(&with("1.34.4", "1.35.0"), &Policy::default()).says, "kubelet 1.35.0 is newer than kubeadm 1.34.4");
+        assert_eq!(
+            judge(&with("1.34.4", "1.29.15"), &Policy::default()).says,
+            "kubelet 1.29.15 is too old for kubeadm 1.34.4"
+        );
+        assert_eq!(
+            judge(&with("1.34.4", "1.35.0"), &Policy::default()).says,
+            "kubelet 1.35.0 is newer than kubeadm 1.34.4"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! kubelet and kubeadm fit the cluster's API server.
 //!
-//! A kubelet may be as new as the API server, or three minor versions older; a newer one may speak of what the server does not
-//! know. kubeadm joins clusters of its own minor version or one older; an older kubeadm may not understand the cluster's
-//! configuration. On a join kubeadm itself compares none of this with the server.
+//! A kubelet may be as new as the API server, or three minor versions older; a newer one may speak of what the server
+//! does not know. kubeadm joins clusters of its own minor version or one older; an older kubeadm may not understand the
+//! cluster's configuration. On a join kubeadm itself compares none of this with the server.
 //!
 //! See it yourself: `kubectl version`, `kubelet --version`
 //! Mend it: install kubelet and kubeadm of the server's minor version

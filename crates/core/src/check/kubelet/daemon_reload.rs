@@ -1,7 +1,8 @@
 //! What systemd would start is what the unit files say.
 //!
-//! systemd reads unit files once. After a change on disk it goes on with what it knows until `systemctl daemon-reload`: what you
-//! read in the file is not what runs. (kubeadm reloads before it starts the kubelet; nobody does for the container runtime.)
+//! systemd reads unit files once. After a change on disk it goes on with what it knows until `systemctl daemon-reload`:
+//! what you read in the file is not what runs. (kubeadm reloads before it starts the kubelet; nobody does for the
+//! container runtime.)
 //!
 //! See it yourself: `systemctl show -p NeedDaemonReload kubelet containerd`
 //! Mend it: `systemctl daemon-reload`, then restart what is meant to change
@@ -43,7 +44,8 @@ mod tests {
     use crate::testing::{facts, judge_row, table};
 
     fn state(load: &str, kubelet: &str, containerd: &str) -> Facts {
-        let block = |name: &str, reload: &str| format!("Id={name}.service\nLoadState={load}\nNeedDaemonReload={reload}\n");
+        let block =
+            |name: &str, reload: &str| format!("Id={name}.service\nLoadState={load}\nNeedDaemonReload={reload}\n");
         facts().with_query(&SHOW, &format!("{}\n{}", block("kubelet", kubelet), block("containerd", containerd)))
     }
 
@@ -59,9 +61,11 @@ mod tests {
             ],
         );
         judge_row(&CHECK, &Policy::default(), "no units", &state("not-found", "no", "no"), Skip);
-        let one = facts().with_query(&SHOW, "Id=kubelet.service\nLoadState=not-found\n\nId=containerd.service\nLoadState=loaded\n");
+        let one = facts()
+            .with_query(&SHOW, "Id=kubelet.service\nLoadState=not-found\n\nId=containerd.service\nLoadState=loaded\n");
         judge_row(&CHECK, &Policy::default(), "only containerd", &one, Pass);
-        let one = facts().with_query(&SHOW, "Id=kubelet.service\nLoadState=loaded\n\nId=containerd.service\nLoadState=not-found\n");
+        let one = facts()
+            .with_query(&SHOW, "Id=kubelet.service\nLoadState=loaded\n\nId=containerd.service\nLoadState=not-found\n");
         judge_row(&CHECK, &Policy::default(), "only the kubelet", &one, Pass);
         let says = judge(&state("loaded", "yes", "yes"), &Policy::default()).says;
         assert_eq!(says, "systemd has not read kubelet.service and containerd.service since it changed");

@@ -1,8 +1,8 @@
 //! Every line of the kubelet's unit stands in a section.
 //!
-//! systemd passes over assignments before the first `[Section]` ("Assignment outside of section. Ignoring."): a drop-in without
-//! `[Service]` does nothing, whatever its author meant. To add the heading may wake what slept: read the lines first; a flag the
-//! kubelet no longer knows would then keep it from starting.
+//! systemd passes over assignments before the first `[Section]` ("Assignment outside of section. Ignoring."): a drop-in
+//! without `[Service]` does nothing, whatever its author meant. To add the heading may wake what slept: read the lines
+//! first; a flag the kubelet no longer knows would then keep it from starting.
 //!
 //! See it yourself: `systemctl cat kubelet`, `systemd-analyze verify kubelet.service`
 //! Mend it: remove the file, or put `[Service]` above its lines; then `systemctl daemon-reload`

@@ -1,6 +1,7 @@
 //! The kubelet is started at boot.
 //!
-//! kubeadm starts the kubelet once, for the join. Where its service is not enabled, the node is gone after the next reboot.
+//! kubeadm starts the kubelet once, for the join. Where its service is not enabled, the node is gone after the next
+//! reboot.
 //!
 //! See it yourself: `systemctl is-enabled kubelet`
 //! Mend it: `systemctl enable kubelet`
@@ -28,7 +29,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     if state.is_enabled() {
         return pass(format!("kubelet.service is {}", state.unit_file_state));
     }
-    warn("the kubelet is not started at boot: the node would be lost").seen(state.cite()).fix("systemctl enable kubelet")
+    warn("the kubelet is not started at boot: the node would be lost")
+        .seen(state.cite())
+        .fix("systemctl enable kubelet")
 }
 
 #[cfg(test)]
@@ -40,7 +43,10 @@ mod tests {
     use crate::testing::{facts, judge_row, table};
 
     fn state(load: &str, file: &str) -> Facts {
-        facts().with_query(&SHOW, &format!("Id=kubelet.service\nLoadState={load}\nActiveState=inactive\nUnitFileState={file}\n"))
+        facts().with_query(
+            &SHOW,
+            &format!("Id=kubelet.service\nLoadState={load}\nActiveState=inactive\nUnitFileState={file}\n"),
+        )
     }
 
     #[test]

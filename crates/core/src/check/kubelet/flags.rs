@@ -1,8 +1,8 @@
 //! The kubelet is told how to bootstrap and where its configuration is.
 //!
-//! `--bootstrap-kubeconfig` gives it the token with which it asks for its first certificate, `--config` the file that kubeadm
-//! writes. Without the first the kubelet does not start on a machine that has not joined; without the second it goes by its
-//! defaults: another cgroup driver, no cluster DNS.
+//! `--bootstrap-kubeconfig` gives it the token with which it asks for its first certificate, `--config` the file that
+//! kubeadm writes. Without the first the kubelet does not start on a machine that has not joined; without the second it
+//! goes by its defaults: another cgroup driver, no cluster DNS.
 //!
 //! See it yourself: `systemctl cat kubelet`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload`
@@ -66,8 +66,12 @@ mod tests {
     #[test]
     fn judges() {
         let no_bootstrap = || exec("/usr/bin/kubelet --kubeconfig=/k --config=/c");
-        let packaged = || facts().with_query(&KUBELET, &sample::packaged()).without_file("/var/lib/kubelet/kubeadm-flags.env");
-        let unread = sample::with_drop_in("/etc/systemd/system/kubelet.service.d/my.conf", "[Service]\nEnvironmentFile=/etc/other\nExecStart=\nExecStart=/usr/bin/kubelet --kubeconfig=/k $X\n");
+        let packaged =
+            || facts().with_query(&KUBELET, &sample::packaged()).without_file("/var/lib/kubelet/kubeadm-flags.env");
+        let unread = sample::with_drop_in(
+            "/etc/systemd/system/kubelet.service.d/my.conf",
+            "[Service]\nEnvironmentFile=/etc/other\nExecStart=\nExecStart=/usr/bin/kubelet --kubeconfig=/k $X\n",
+        );
         table(
             &CHECK,
             [
@@ -77,20 +81,33 @@ mod tests {
                 ("no bootstrap, joined", no_bootstrap().with_file(kubeconfig::KUBELET, ""), Warn),
                 ("neither, joined", exec("/usr/bin/kubelet --kubeconfig=/k").with_file(kubeconfig::KUBELET, ""), Fail),
                 ("flags in a file nobody read", facts().with_query(&KUBELET, &unread), Unknown),
-                ("joined or not is not known", no_bootstrap().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
+                (
+                    "joined or not is not known",
+                    no_bootstrap().without(Source::File(kubeconfig::KUBELET), Why::Denied),
+                    Unknown,
+                ),
                 ("systemctl hangs", facts().without(Source::Query(&KUBELET), Why::TimedOut), Unknown),
             ],
         );
         let absent = facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n");
         judge_row(&CHECK, &Policy::default(), "no unit", &absent, Skip);
         judge_row(&CHECK, &Policy::default(), "standalone", &exec("/usr/bin/kubelet"), Skip);
-        judge_row(&CHECK, &Policy::default(), "masked", &facts().with_query(&KUBELET, "# Unit kubelet.service is masked.\n"), Skip);
+        judge_row(
+            &CHECK,
+            &Policy::default(),
+            "masked",
+            &facts().with_query(&KUBELET, "# Unit kubelet.service is masked.\n"),
+            Skip,
+        );
     }
 
     #[test]
     fn names_the_flags() {
         let says = |line: &str| judge(&exec(line), &Policy::default()).says;
-        assert_eq!(says("/usr/bin/kubelet --kubeconfig=/k"), "the kubelet has no --bootstrap-kubeconfig and no --config");
+        assert_eq!(
+            says("/usr/bin/kubelet --kubeconfig=/k"),
+            "the kubelet has no --bootstrap-kubeconfig and no --config"
+        );
         assert_eq!(says("/usr/bin/kubelet --kubeconfig=/k --bootstrap-kubeconfig=/b"), "the kubelet has no --config");
     }
 }

@@ -1,6 +1,7 @@
 //! The kubelet is installed.
 //!
-//! The kubelet is what makes a machine a node. A package manager may say "installed" of a program that somebody has deleted.
+//! The kubelet is what makes a machine a node. A package manager may say "installed" of a program that somebody has
+//! deleted.
 //!
 //! See it yourself: `kubelet --version`
 //! Mend it: `apt-get install kubelet` from the repository of your minor version (pkgs.k8s.io)
@@ -9,8 +10,13 @@ use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unkn
 use crate::fact::version::KUBELET;
 use crate::fact::{Facts, Why};
 
-pub const CHECK: Check =
-    Check { id: "kubelet.installed", title: "the kubelet is installed", subsystem: Subsystem::Kubelet, kubeadm: &[], judge };
+pub const CHECK: Check = Check {
+    id: "kubelet.installed",
+    title: "the kubelet is installed",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &[],
+    judge,
+};
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     match facts.kubelet_version() {
@@ -22,7 +28,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         Err(missing) => match facts.query(&KUBELET) {
             Ok(said) if said.exit.is_some_and(|exit| exit != 0) => {
                 let error = said.errors.lines().next().unwrap_or("it fails without a word");
-                fail("the kubelet does not run").seen(Evidence::of(KUBELET.name, error)).fix(facts.reinstall_command("kubelet"))
+                fail("the kubelet does not run")
+                    .seen(Evidence::of(KUBELET.name, error))
+                    .fix(facts.reinstall_command("kubelet"))
             }
             _ => unknown(&missing),
         },
@@ -43,7 +51,11 @@ mod tests {
             [
                 ("there", facts().with_query(&KUBELET, "Kubernetes v1.34.4\n"), Pass),
                 ("deleted", facts().without(Source::Query(&KUBELET), Why::NoTool), Fail),
-                ("of another architecture", facts().with_exit(&KUBELET, 126, "", "sh: /usr/bin/kubelet: Exec format error\n"), Fail),
+                (
+                    "of another architecture",
+                    facts().with_exit(&KUBELET, 126, "", "sh: /usr/bin/kubelet: Exec format error\n"),
+                    Fail,
+                ),
                 ("says something else", facts().with_query(&KUBELET, "hello\n"), Unknown),
                 ("hangs", facts().without(Source::Query(&KUBELET), Why::TimedOut), Unknown),
             ],

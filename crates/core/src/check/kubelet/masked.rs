@@ -1,7 +1,7 @@
 //! The kubelet's service is not masked.
 //!
-//! A masked service cannot be started by anybody. kubeadm warns in passing and then waits four minutes for a kubelet that systemd
-//! refuses to start. Some tools mask it in order to hold the kubelet back, and forget it.
+//! A masked service cannot be started by anybody. kubeadm warns in passing and then waits four minutes for a kubelet
+//! that systemd refuses to start. Some tools mask it in order to hold the kubelet back, and forget it.
 //!
 //! See it yourself: `systemctl is-enabled kubelet`
 //! Mend it: `systemctl unmask kubelet && systemctl enable kubelet`
@@ -40,7 +40,10 @@ mod tests {
     use crate::testing::{facts, judge_row, table};
 
     fn state(load: &str, file: &str) -> Facts {
-        facts().with_query(&SHOW, &format!("Id=kubelet.service\nLoadState={load}\nActiveState=inactive\nUnitFileState={file}\n"))
+        facts().with_query(
+            &SHOW,
+            &format!("Id=kubelet.service\nLoadState={load}\nActiveState=inactive\nUnitFileState={file}\n"),
+        )
     }
 
     #[test]

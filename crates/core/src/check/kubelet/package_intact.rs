@@ -1,7 +1,7 @@
 //! The files of the kubelet's, kubeadm's and the runtime's packages are as they were shipped.
 //!
-//! A package manager believes a package is installed, whatever became of its files. A deleted drop-in (the usual victim of a clean-up
-//! script) leaves a kubelet that runs alone; a deleted program, none at all.
+//! A package manager believes a package is installed, whatever became of its files. A deleted drop-in (the usual victim
+//! of a clean-up script) leaves a kubelet that runs alone; a deleted program, none at all.
 //!
 //! See it yourself: `dpkg -V kubelet kubeadm` or `rpm -V kubelet kubeadm`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm` or `dnf reinstall kubelet kubeadm`
@@ -19,7 +19,8 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-/// Without one of these a join fails; other files of a package (documentation, say) are left out on purpose on many machines.
+/// Without one of these a join fails; other files of a package (documentation, say) are left out on purpose on many
+/// machines.
 const PROGRAMS: [&str; 5] = ["kubelet", "kubeadm", "containerd", "containerd-shim-runc-v2", "runc"];
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
@@ -35,7 +36,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         let says = format!("{} is missing from its package", worst.path);
         // Somebody may have put another unit file in its place.
         let works = facts.kubelet_command().is_ok_and(|it| it.has_flag("--kubeconfig") && it.has_flag("--config"));
-        let verdict = if works && !is_program(worst) { warn(says) } else { fail(says).explains(["kubelet.standalone"]) };
+        let verdict =
+            if works && !is_program(worst) { warn(says) } else { fail(says).explains(["kubelet.standalone"]) };
         return verdict
             .seen(cite(&missing))
             .fix(facts.reinstall_command("kubelet kubeadm"))
@@ -70,7 +72,9 @@ mod tests {
     use crate::testing::{facts, judge_row, table};
 
     fn verified(lines: &str) -> Facts {
-        facts().with_query(&INSTALLED, "containerd 1.6.20 installed\nkubelet 1.34.4-1.1 installed\n").with_query(&VERIFIED, lines)
+        facts()
+            .with_query(&INSTALLED, "containerd 1.6.20 installed\nkubelet 1.34.4-1.1 installed\n")
+            .with_query(&VERIFIED, lines)
     }
 
     const DROP_IN: &str = "missing     /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf\n";
@@ -83,14 +87,22 @@ mod tests {
             [
                 ("intact", verified(""), Pass),
                 ("documentation left out", verified("missing     /usr/share/doc/kubelet/README.md\n"), Pass),
-                ("settings changed, as meant", verified("??5?????? c /etc/systemd/system/kubelet.service.d/10-kubeadm.conf\n"), Pass),
+                (
+                    "settings changed, as meant",
+                    verified("??5?????? c /etc/systemd/system/kubelet.service.d/10-kubeadm.conf\n"),
+                    Pass,
+                ),
                 ("drop-in deleted", verified(DROP_IN), Fail),
                 ("drop-in deleted, another in its place", verified(DROP_IN).with_query(&KUBELET, &other), Warn),
                 ("program deleted", verified("missing     /usr/bin/kubeadm\n").with_query(&KUBELET, &other), Fail),
                 ("runc deleted", verified("missing     /usr/sbin/runc\n"), Fail),
                 ("shim deleted, no /usr", verified("missing     /bin/containerd-shim-runc-v2\n"), Fail),
                 ("unit edited in place", verified("??5??????   /lib/systemd/system/kubelet.service\n"), Warn),
-                ("another program of that name", verified("missing     /usr/share/bash-completion/completions/kubeadm\n"), Pass),
+                (
+                    "another program of that name",
+                    verified("missing     /usr/share/bash-completion/completions/kubeadm\n"),
+                    Pass,
+                ),
                 ("neither dpkg nor rpm", facts().with_exit(&INSTALLED, 127, "", ""), Unknown),
                 ("verification hangs", verified("").without(Source::Query(&VERIFIED), Why::TimedOut), Unknown),
             ],

@@ -1,8 +1,8 @@
 //! The kubelet is given no flag that it no longer knows.
 //!
-//! A flag that was removed (`--network-plugin` in 1.24, `--container-runtime` in 1.27, `--pod-infra-container-image` in 1.35) keeps the
-//! kubelet from starting: "failed to parse kubelet flag: unknown flag". Such flags survive in /etc/default/kubelet,
-//! /etc/sysconfig/kubelet, old drop-ins, and in kubeadm-flags.env of an earlier join.
+//! A flag that was removed (`--network-plugin` in 1.24, `--container-runtime` in 1.27, `--pod-infra-container-image` in
+//! 1.35) keeps the kubelet from starting: "failed to parse kubelet flag: unknown flag". Such flags survive in
+//! /etc/default/kubelet, /etc/sysconfig/kubelet, old drop-ins, and in kubeadm-flags.env of an earlier join.
 //!
 //! See it yourself: `grep -e -- /etc/default/kubelet /etc/sysconfig/kubelet /var/lib/kubelet/kubeadm-flags.env`
 //! Mend it: take the flag out, then `systemctl daemon-reload`
@@ -45,7 +45,10 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         let file = &flag.word.seen.source;
         format!("sed -i 's/{}\\(=[^ \"]*\\)\\{{0,1\\}}//' {file}", flag.name)
     });
-    files.fold(verdict, Verdict::fix).fix("systemctl daemon-reload").seen(removed.iter().map(|flag| flag.word.seen.clone()))
+    files
+        .fold(verdict, Verdict::fix)
+        .fix("systemctl daemon-reload")
+        .seen(removed.iter().map(|flag| flag.word.seen.clone()))
 }
 
 #[cfg(test)]
@@ -77,24 +80,51 @@ mod tests {
                 ("removed", machine("--network-plugin=cni"), Fail),
                 ("left by a join, written anew", left("--container-runtime=remote"), Warn),
                 ("left by a join, joined", left("--container-runtime=remote").with_file(kubeconfig::KUBELET, ""), Fail),
-                ("1.35", left(pause).with_query(&version::KUBELET, "Kubernetes v1.35.0\n").with_file(kubeconfig::KUBELET, ""), Fail),
+                (
+                    "1.35",
+                    left(pause)
+                        .with_query(&version::KUBELET, "Kubernetes v1.35.0\n")
+                        .with_file(kubeconfig::KUBELET, ""),
+                    Fail,
+                ),
                 ("one file is not readable", machine("").without(Source::File(KUBEADM_FLAGS), Why::Denied), Unknown),
-                ("joined or not is not known", left("--container-runtime=remote").without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
+                (
+                    "joined or not is not known",
+                    left("--container-runtime=remote").without(Source::File(kubeconfig::KUBELET), Why::Denied),
+                    Unknown,
+                ),
                 ("no version", machine("").without(Source::Query(&version::KUBELET), Why::NoTool), Unknown),
             ],
         );
         let absent = facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n");
         judge_row(&CHECK, &Policy::default(), "no unit", &absent, Skip);
-        judge_row(&CHECK, &Policy::default(), "masked", &facts().with_query(&KUBELET, "# Unit kubelet.service is masked.\n"), Skip);
+        judge_row(
+            &CHECK,
+            &Policy::default(),
+            "masked",
+            &facts().with_query(&KUBELET, "# Unit kubelet.service is masked.\n"),
+            Skip,
+        );
     }
 
     #[test]
     fn names_flag_file_and_line_and_the_worst_first() {
-        let known = machine("--network-plugin=cni").with_file(KUBEADM_FLAGS, "KUBELET_KUBEADM_ARGS=\"--container-runtime=remote\"\n");
+        let known = machine("--network-plugin=cni")
+            .with_file(KUBEADM_FLAGS, "KUBELET_KUBEADM_ARGS=\"--container-runtime=remote\"\n");
         let verdict = judge(&known, &Policy::default());
         assert_eq!(verdict.outcome, Fail);
         assert_eq!(verdict.says, "kubelet 1.34.4 does not know --network-plugin (removed in 1.24)");
-        assert!(verdict.evidence.iter().any(|seen| seen.to_string() == "/etc/default/kubelet:1  KUBELET_EXTRA_ARGS=--network-plugin=cni"));
-        assert!(verdict.remedy.iter().any(|line| line == "sed -i 's/--network-plugin\\(=[^ \"]*\\)\\{0,1\\}//' /etc/default/kubelet"));
+        assert!(
+            verdict
+                .evidence
+                .iter()
+                .any(|seen| seen.to_string() == "/etc/default/kubelet:1  KUBELET_EXTRA_ARGS=--network-plugin=cni")
+        );
+        assert!(
+            verdict
+                .remedy
+                .iter()
+                .any(|line| line == "sed -i 's/--network-plugin\\(=[^ \"]*\\)\\{0,1\\}//' /etc/default/kubelet")
+        );
     }
 }

@@ -1,10 +1,11 @@
 //! The file of name servers that the kubelet is told to read is there.
 //!
-//! A cluster made on a machine with systemd-resolved tells every node `resolvConf: /run/systemd/resolve/resolv.conf`. On a machine
-//! without systemd-resolved that file is missing: the join succeeds, the node is Ready, and no pod starts.
+//! A cluster made on a machine with systemd-resolved tells every node `resolvConf: /run/systemd/resolve/resolv.conf`.
+//! On a machine without systemd-resolved that file is missing: the join succeeds, the node is Ready, and no pod starts.
 //!
 //! See it yourself: `grep resolvConf /var/lib/kubelet/config.yaml`, `ls -l /run/systemd/resolve/resolv.conf`
-//! Mend it: `systemctl enable --now systemd-resolved`, or join with `--resolv-conf=/etc/resolv.conf` in KUBELET_EXTRA_ARGS
+//! Mend it: `systemctl enable --now systemd-resolved`, or join with `--resolv-conf=/etc/resolv.conf` in
+//! KUBELET_EXTRA_ARGS
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::kubelet_config::KubeletConfig;
@@ -23,9 +24,8 @@ pub const CHECK: Check = Check {
 const DEFAULT: &str = "/etc/resolv.conf";
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let (path, seen) = match known!(wanted(facts)) {
-        Some(wanted) => wanted,
-        None => return skip("nobody names a file yet: give --api to ask the cluster"),
+    let Some((path, seen)) = known!(wanted(facts)) else {
+        return skip("nobody names a file yet: give --api to ask the cluster");
     };
     if path.is_empty() {
         return pass("the kubelet reads no file of name servers").seen(seen);
@@ -104,17 +104,28 @@ mod tests {
                 ("the default", debian().with_api("kubelet-config", &sample::with("")), Pass),
                 ("none at all", cluster(debian(), "\"\""), Pass),
                 ("joined", file(debian(), RESOLVED).with_file(kubeconfig::KUBELET, ""), Fail),
-                ("joined: the file counts", file(cluster(debian(), DEFAULT), RESOLVED).with_file(kubeconfig::KUBELET, ""), Fail),
+                (
+                    "joined: the file counts",
+                    file(cluster(debian(), DEFAULT), RESOLVED).with_file(kubeconfig::KUBELET, ""),
+                    Fail,
+                ),
                 ("not joined: the cluster counts", file(cluster(debian(), DEFAULT), RESOLVED), Pass),
                 ("left by an earlier join", file(debian(), RESOLVED), Fail),
                 ("a file nobody looked for", cluster(debian(), "/etc/other.conf"), Unknown),
                 ("the cluster did not answer", debian().without(Source::Api("kubelet-config"), Why::TimedOut), Unknown),
-                ("configuration not readable", debian().without(Source::File(kubelet_config::FILE), Why::Denied), Unknown),
+                (
+                    "configuration not readable",
+                    debian().without(Source::File(kubelet_config::FILE), Why::Denied),
+                    Unknown,
+                ),
             ],
         );
         judge_row(&CHECK, &Policy::default(), "nobody says", &debian(), Skip);
         let verdict = judge(&cluster(debian(), RESOLVED), &Policy::default());
         assert_eq!(verdict.says, "/run/systemd/resolve/resolv.conf is not there: no pod would start");
-        assert_eq!(verdict.evidence[0].to_string(), "the cluster's kubelet-config: resolvConf: /run/systemd/resolve/resolv.conf");
+        assert_eq!(
+            verdict.evidence[0].to_string(),
+            "the cluster's kubelet-config: resolvConf: /run/systemd/resolve/resolv.conf"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! The kubelet does not start again and again.
 //!
-//! Before a join that is how it should be: the kubelet looks for /var/lib/kubelet/config.yaml every ten seconds, which kubeadm
-//! writes during the join. Where the file is there and the kubelet still ends, something else is wrong, and a join would end in
-//! kubeadm's four minutes of waiting.
+//! Before a join that is how it should be: the kubelet looks for /var/lib/kubelet/config.yaml every ten seconds, which
+//! kubeadm writes during the join. Where the file is there and the kubelet still ends, something else is wrong, and a
+//! join would end in kubeadm's four minutes of waiting.
 //!
 //! See it yourself: `systemctl status kubelet`, `journalctl -u kubelet -n 30`
 //! Mend it: the last error of the journal says what is wrong
@@ -20,7 +20,8 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-/// A kubelet that waits for its configuration or a slow runtime ends once or twice; systemd counts from the last start by hand.
+/// A kubelet that waits for its configuration or a slow runtime ends once or twice; systemd counts from the last start
+/// by hand.
 const MANY_RESTARTS: u64 = 5;
 /// systemd's own status for a program that cannot be executed.
 const NOT_EXECUTABLE: i32 = 203;
@@ -53,7 +54,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         return pass("the kubelet waits for its configuration: normal before a join");
     }
     if known!(facts.has_kubelet_conf()) {
-        return warn("this machine has joined, but the kubelet is stopped").seen(state.cite()).fix("systemctl start kubelet");
+        return warn("this machine has joined, but the kubelet is stopped")
+            .seen(state.cite())
+            .fix("systemctl start kubelet");
     }
     pass("the kubelet is stopped: normal before a join")
 }
@@ -69,7 +72,8 @@ fn crashing(facts: &Facts, state: &UnitState, says: &str) -> Verdict {
 /// What the kubelet said before it ended.
 fn last_error(facts: &Facts) -> Option<Evidence> {
     let entries = facts.journal("kubelet").ok()?;
-    let telling = |text: &&str| text.contains("command failed") || text.contains("failed to") || text.starts_with("Error:");
+    let telling =
+        |text: &&str| text.contains("command failed") || text.contains("failed to") || text.starts_with("Error:");
     let text = entries.iter().rev().filter_map(|entry| entry.message.as_deref()).find(telling)?;
     Some(Evidence::of("journalctl -u kubelet", text.trim()))
 }
@@ -83,7 +87,9 @@ mod tests {
     use crate::testing::{facts, judge_row, table};
 
     fn state(active: &str, restarts: u64, more: &str) -> Facts {
-        let text = format!("Id=kubelet.service\nLoadState=loaded\nActiveState={active}\nSubState=x\nNRestarts={restarts}\n{more}");
+        let text = format!(
+            "Id=kubelet.service\nLoadState=loaded\nActiveState={active}\nSubState=x\nNRestarts={restarts}\n{more}"
+        );
         facts().with_query(&SHOW, &text)
     }
 
@@ -110,7 +116,11 @@ mod tests {
                 ("no program", fresh(state("activating", 3, "ExecMainStatus=203\n")), Fail),
                 ("stopped long ago by 203", fresh(state("inactive", 3, "ExecMainStatus=203\n")), Pass),
                 ("stopped, joined", joined(state("inactive", 0, "")), Warn),
-                ("configured or not is not known", state("activating", 3, "").without(Source::File(kubelet_config::FILE), Why::Denied), Unknown),
+                (
+                    "configured or not is not known",
+                    state("activating", 3, "").without(Source::File(kubelet_config::FILE), Why::Denied),
+                    Unknown,
+                ),
                 ("systemctl hangs", facts().without(Source::Query(&SHOW), Why::TimedOut), Unknown),
             ],
         );
@@ -122,8 +132,11 @@ mod tests {
 
     #[test]
     fn tells_the_last_error() {
-        let line = |at: u8, text: &str| serde_json::json!({"__REALTIME_TIMESTAMP": at.to_string(), "MESSAGE": text}).to_string();
-        let error = r#"E1115 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported""#;
+        let line = |at: u8, text: &str| {
+            serde_json::json!({"__REALTIME_TIMESTAMP": at.to_string(), "MESSAGE": text}).to_string()
+        };
+        let error =
+            r#"E1115 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported""#;
         let log = [line(1, "Error: older"), line(2, error), line(3, "Main process exited, code=exited")].join("\n");
         let known = joined(state("activating", 12, "")).with_query(&journal::KUBELET, &log);
         let verdict = judge(&known, &Policy::default());

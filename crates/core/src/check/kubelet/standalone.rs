@@ -1,13 +1,15 @@
 //! The kubelet is told where its kubeconfig is.
 //!
-//! Without `--kubeconfig` a kubelet runs *standalone*: healthy, answering healthz, and never in touch with a cluster, while
-//! kubeadm waits five minutes for a certificate that cannot come. The flag lives in the drop-in 10-kubeadm.conf that the kubeadm
-//! package ships; a deleted drop-in does not come back with `apt-get install`, only with `--reinstall`.
+//! Without `--kubeconfig` a kubelet runs *standalone*: healthy, answering healthz, and never in touch with a cluster,
+//! while kubeadm waits five minutes for a certificate that cannot come. The flag lives in the drop-in 10-kubeadm.conf
+//! that the kubeadm package ships; a deleted drop-in does not come back with `apt-get install`, only with
+//! `--reinstall`.
 //!
 //! See it yourself: `systemctl cat kubelet`, `ps -ww -C kubelet -o args=`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload && systemctl restart kubelet`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown};
+use crate::fact::process::Process;
 use crate::fact::unit::KUBELET;
 use crate::fact::{Facts, Missing, OrAbsent};
 use crate::known;
@@ -49,7 +51,10 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         return match (&running, alone) {
             (Some(process), None) => pass("the kubelet that runs has --kubeconfig").seen(process.cite()),
             (Some(_), Some(process)) => stand_alone(facts).seen(process.cite()),
-            (None, _) => unknown(&Missing::broken(KUBELET.name, format!("it starts {}, not the kubelet itself", command.program()))),
+            (None, _) => unknown(&Missing::broken(
+                KUBELET.name,
+                format!("it starts {}, not the kubelet itself", command.program()),
+            )),
         };
     }
     let drop_ins = match unit.drop_ins().count() {
@@ -57,7 +62,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         _ => None,
     };
     let exec = unit.exec_start().map(|(file, directive)| directive.cite(file));
-    stand_alone(facts).seen(exec).seen(drop_ins).seen(alone.map(|process| process.cite()))
+    stand_alone(facts).seen(exec).seen(drop_ins).seen(alone.map(Process::cite))
 }
 
 fn stand_alone(facts: &Facts) -> Verdict {
@@ -84,22 +89,28 @@ mod tests {
 
     #[test]
     fn judges() {
-        let no_section = sample::with_drop_in(OVERRIDE, "Environment=\"KUBELET_KUBECONFIG_ARGS=--kubeconfig=/etc/kubernetes/kubelet.conf\"\nExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS\n");
+        let no_section = sample::with_drop_in(
+            OVERRIDE,
+            "Environment=\"KUBELET_KUBECONFIG_ARGS=--kubeconfig=/etc/kubernetes/kubelet.conf\"\nExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS\n",
+        );
         let emptied = sample::and_drop_in(OVERRIDE, "[Service]\nEnvironment=\"KUBELET_KUBECONFIG_ARGS=\"\n");
         let wrapped = sample::and_drop_in(OVERRIDE, "[Service]\nExecStart=\nExecStart=/usr/local/bin/start-kubelet\n");
-        let file = sample::with_drop_in(OVERRIDE, "[Service]\nEnvironmentFile=/etc/kubernetes/kubelet.env\nExecStart=\nExecStart=/usr/bin/kubelet $ARGS\n");
+        let file = sample::with_drop_in(
+            OVERRIDE,
+            "[Service]\nEnvironmentFile=/etc/kubernetes/kubelet.env\nExecStart=\nExecStart=/usr/bin/kubelet $ARGS\n",
+        );
         let alone = "369269 /usr/bin/kubelet\n";
-        let fine = "812 /usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\n";
+        let working = "812 /usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\n";
         table(
             &CHECK,
             [
                 ("as packaged", unit(&sample::packaged()), Pass),
-                ("as packaged, running", unit(&sample::packaged()).with_query(&PS, fine), Pass),
+                ("as packaged, running", unit(&sample::packaged()).with_query(&PS, working), Pass),
                 ("drop-in deleted", unit(&sample::bare()), Fail),
                 ("directives outside a section", unit(&no_section), Fail),
                 ("emptied by a later drop-in", unit(&emptied), Fail),
                 ("what runs is older than the unit", unit(&sample::packaged()).with_query(&PS, alone), Fail),
-                ("a script, running well", unit(&wrapped).with_query(&PS, fine), Pass),
+                ("a script, running well", unit(&wrapped).with_query(&PS, working), Pass),
                 ("a script, running alone", unit(&wrapped).with_query(&PS, alone), Fail),
                 ("a script, nothing runs", unit(&wrapped).with_exit(&PS, 1, "", ""), Unknown),
                 ("flags in a file nobody read", unit(&file), Unknown),

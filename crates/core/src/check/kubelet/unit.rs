@@ -1,7 +1,7 @@
 //! systemd knows the kubelet as a service.
 //!
-//! The unit file comes with the kubelet's package. kubeadm starts the kubelet through systemd, and only warns where that fails; then
-//! it waits four minutes.
+//! The unit file comes with the kubelet's package. kubeadm starts the kubelet through systemd, and only warns where
+//! that fails; then it waits four minutes.
 //!
 //! See it yourself: `systemctl cat kubelet`
 //! Mend it: `apt-get install --reinstall kubelet` (or `dnf reinstall kubelet`)
@@ -21,7 +21,9 @@ pub const CHECK: Check = Check {
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     match known!(facts.unit("kubelet").or_absent()) {
-        Some(unit) => pass("kubelet.service is there").seen(unit.files.first().map(|file| Evidence::of(KUBELET.name, &file.path))),
+        Some(unit) => {
+            pass("kubelet.service is there").seen(unit.files.first().map(|file| Evidence::of(KUBELET.name, &file.path)))
+        }
         None => fail("systemd has no kubelet.service")
             .seen(Evidence::of(KUBELET.name, "No files found for kubelet.service."))
             .fix(facts.reinstall_command("kubelet"))
@@ -44,7 +46,11 @@ mod tests {
             &CHECK,
             [
                 ("as packaged", facts().with_query(&KUBELET, &sample::packaged()), Pass),
-                ("masked is kubelet.masked's", facts().with_query(&KUBELET, "# Unit kubelet.service is masked.\n"), Pass),
+                (
+                    "masked is kubelet.masked's",
+                    facts().with_query(&KUBELET, "# Unit kubelet.service is masked.\n"),
+                    Pass,
+                ),
                 ("deleted", facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n"), Fail),
                 ("no systemd", facts().with_exit(&KUBELET, 1, "", bus), Unknown),
                 ("hangs", facts().without(Source::Query(&KUBELET), Why::TimedOut), Unknown),

@@ -1,9 +1,10 @@
 //! The kubelet and the container runtime use the same cgroup driver.
 //!
-//! Where they differ, the join succeeds and nothing works: no pod starts, or each is killed about 70 s after its start, with clean
-//! logs and "Pod sandbox changed, it will be killed and re-created". kubeadm sets systemd for the kubelet; containerd's own default
-//! is cgroupfs. From kubelet 1.31 with containerd 2.0 on the kubelet asks the runtime, and they cannot differ. On cgroup v2 both
-//! should be systemd: with cgroupfs there are two managers of one tree, which breaks under pressure.
+//! Where they differ, the join succeeds and nothing works: no pod starts, or each is killed about 70 s after its start,
+//! with clean logs and "Pod sandbox changed, it will be killed and re-created". kubeadm sets systemd for the kubelet;
+//! containerd's own default is cgroupfs. From kubelet 1.31 with containerd 2.0 on the kubelet asks the runtime, and
+//! they cannot differ. On cgroup v2 both should be systemd: with cgroupfs there are two managers of one tree, which
+//! breaks under pressure.
 //!
 //! See it yourself: `containerd config dump | grep SystemdCgroup`, `grep cgroupDriver /var/lib/kubelet/config.yaml`
 //! Mend it: set `SystemdCgroup = true` in the table of runc's options, then `systemctl restart containerd`
@@ -25,7 +26,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let runtime = known!(facts.container_driver());
     let kubelet = known!(facts.kubelet_driver());
     if kubelet.name != runtime.name {
-        let says = format!("cgroup drivers differ: kubelet {}, {} {}", kubelet.name, facts.runtime().name(), runtime.name);
+        let says =
+            format!("cgroup drivers differ: kubelet {}, {} {}", kubelet.name, facts.runtime().name(), runtime.name);
         return mend(fail(says), facts, &kubelet.name)
             .seen(kubelet.seen)
             .seen(runtime.seen)
@@ -88,10 +90,14 @@ mod tests {
 
     #[test]
     fn judges() {
-        let asked = |driver: &str| machine(false).with_cri("runtime-config", &format!(r#"{{"linux":{{"cgroupDriver":"{driver}"}}}}"#));
+        let asked = |driver: &str| {
+            machine(false).with_cri("runtime-config", &format!(r#"{{"linux":{{"cgroupDriver":"{driver}"}}}}"#))
+        };
         let old = |facts: Facts| facts.with_query(&version::KUBELET, "Kubernetes v1.30.14\n");
         let extra = |facts: Facts, flag: &str| {
-            facts.with_query(&unit::KUBELET, &unit::sample::packaged()).with_file(unit::DEFAULTS, &format!("KUBELET_EXTRA_ARGS={flag}\n"))
+            facts
+                .with_query(&unit::KUBELET, &unit::sample::packaged())
+                .with_file(unit::DEFAULTS, &format!("KUBELET_EXTRA_ARGS={flag}\n"))
         };
         table(
             &CHECK,
@@ -101,14 +107,26 @@ mod tests {
                 ("the cluster says cgroupfs", cluster(machine(true), "cgroupfs"), Fail),
                 ("both cgroupfs on v2", cluster(machine(false), "cgroupfs"), Warn),
                 ("both cgroupfs on v1", cluster(machine(false), "cgroupfs").without_file(V2), Pass),
-                ("both cgroupfs, tree unknown", cluster(machine(false), "cgroupfs").without(Source::File(V2), Why::Denied), Unknown),
+                (
+                    "both cgroupfs, tree unknown",
+                    cluster(machine(false), "cgroupfs").without(Source::File(V2), Why::Denied),
+                    Unknown,
+                ),
                 ("the kubelet asks", asked("SYSTEMD"), Pass),
                 ("the kubelet asks and hears cgroupfs", asked("CGROUPFS"), Warn),
                 ("1.30 does not ask yet", old(asked("CGROUPFS")), Fail),
-                ("1.31 does", asked("CGROUPFS").with_query(&version::KUBELET, "Kubernetes v1.31.0\n").without_file(V2), Pass),
+                (
+                    "1.31 does",
+                    asked("CGROUPFS").with_query(&version::KUBELET, "Kubernetes v1.31.0\n").without_file(V2),
+                    Pass,
+                ),
                 ("a flag", extra(machine(true), "--cgroup-driver=cgroupfs"), Fail),
                 ("no dump, no file", machine(true).without(Source::Query(&DUMP), Why::NoTool), Unknown),
-                ("config.yaml cannot be read", machine(true).without(Source::File(kubelet_config::FILE), Why::Denied), Unknown),
+                (
+                    "config.yaml cannot be read",
+                    machine(true).without(Source::File(kubelet_config::FILE), Why::Denied),
+                    Unknown,
+                ),
                 ("the cluster's answer is no YAML", machine(true).with_api("kubelet-config", "{"), Unknown),
             ],
         );
@@ -144,7 +162,11 @@ mod tests {
         let stub = machine(true)
             .with_file(FILE, containerd_config::sample::STUB_WITH_STRAY)
             .without(Source::Query(&DUMP), Why::TimedOut);
-        assert!(says(&stub).ends_with("/etc/containerd/config.toml: SystemdCgroup is not set: the default is cgroupfs"), "{}", says(&stub));
+        assert!(
+            says(&stub).ends_with("/etc/containerd/config.toml: SystemdCgroup is not set: the default is cgroupfs"),
+            "{}",
+            says(&stub)
+        );
         let set = machine(true)
             .with_file(FILE, &containerd_config::sample::version_2(true))
             .without(Source::Query(&DUMP), Why::TimedOut);
@@ -158,7 +180,10 @@ mod tests {
         assert_eq!(remedy(&set), "sed -i '30s/false/true/' /etc/containerd/config.toml");
         let set = cluster(machine(true), "cgroupfs").with_file(FILE, &containerd_config::sample::version_2(true));
         assert_eq!(remedy(&set), "sed -i '30s/true/false/' /etc/containerd/config.toml");
-        assert!(remedy(&machine(false)).contains("containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/'"));
+        assert!(
+            remedy(&machine(false))
+                .contains("containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/'")
+        );
     }
 
     #[test]

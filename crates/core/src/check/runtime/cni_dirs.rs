@@ -1,11 +1,12 @@
 //! The runtime looks for the pod network where every CNI plugin puts it.
 //!
-//! Network add-ons write their configuration to /etc/cni/net.d and their programs to /opt/cni/bin. A runtime that looks elsewhere
-//! (Debian's containerd package: /usr/lib/cni) never sees them: the node joins and stays NotReady, or is Ready and no pod starts
-//! ("failed to find plugin \"flannel\" in path [/usr/lib/cni]").
+//! Network add-ons write their configuration to /etc/cni/net.d and their programs to /opt/cni/bin. A runtime that looks
+//! elsewhere (Debian's containerd package: /usr/lib/cni) never sees them: the node joins and stays NotReady, or is
+//! Ready and no pod starts ("failed to find plugin \"flannel\" in path [/usr/lib/cni]").
 //!
 //! See it yourself: `crictl info | jq .cniconfig`, `containerd config dump | grep -e bin_dir -e conf_dir`
-//! Mend it: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table, `systemctl restart containerd`
+//! Mend it: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table, `systemctl
+//! restart containerd`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, unknown, warn};
 use crate::fact::containerd_config::FILE;
@@ -34,7 +35,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         let it = effective.as_ref().ok()?;
         Some((it.source, it.config.cni_conf_dir.clone()?, it.config.cni_bin_dirs.clone()))
     };
-    let Some((source, conf_dir, bin_dirs)) = status.or_else(config).filter(|(_, _, bin_dirs)| !bin_dirs.is_empty()) else {
+    let Some((source, conf_dir, bin_dirs)) = status.or_else(config).filter(|(_, _, bin_dirs)| !bin_dirs.is_empty())
+    else {
         let missing = effective.err().unwrap_or_else(|| Missing::broken(FILE, "no CNI directories are named"));
         return unknown(&missing);
     };
@@ -52,7 +54,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     warn(says)
         .seen(seen)
         .seen(lines.into_iter().flatten())
-        .fix(format!("sed -i 's|bin_dir = .*|bin_dir = \"{BIN_DIR}\"|; s|conf_dir = .*|conf_dir = \"{CONF_DIR}\"|' {FILE}"))
+        .fix(format!(
+            "sed -i 's|bin_dir = .*|bin_dir = \"{BIN_DIR}\"|; s|conf_dir = .*|conf_dir = \"{CONF_DIR}\"|' {FILE}"
+        ))
         .fix("systemctl restart containerd")
         .explains(["pod.no-address"])
 }
@@ -70,7 +74,9 @@ mod tests {
     }
 
     fn status(conf: &str, bin: &str) -> Facts {
-        let json = format!(r#"{{"status":{{"conditions":[]}},"cniconfig":{{"PluginConfDir":{conf:?},"PluginDirs":[{bin:?}]}}}}"#);
+        let json = format!(
+            r#"{{"status":{{"conditions":[]}},"cniconfig":{{"PluginConfDir":{conf:?},"PluginDirs":[{bin:?}]}}}}"#
+        );
         facts().with_cri("status", &json)
     }
 
@@ -86,7 +92,11 @@ mod tests {
                 ("Debian's", dump("/opt/cni/bin", "/usr/lib/cni"), Warn),
                 ("k3s's", dump("/etc/cni/net.d", "/var/lib/rancher/k3s/agent/etc/cni/net.d"), Warn),
                 ("both", status("/a", "/b"), Warn),
-                ("what runs counts before what is written", status("/etc/cni/net.d", "/b").with_query(&DUMP, &sample::version_2(true)), Warn),
+                (
+                    "what runs counts before what is written",
+                    status("/etc/cni/net.d", "/b").with_query(&DUMP, &sample::version_2(true)),
+                    Warn,
+                ),
                 ("not named", facts().with_query(&DUMP, "version = 2\n"), Unknown),
                 ("no containerd to ask", facts().without(Source::Query(&DUMP), Why::NoTool), Unknown),
             ],
@@ -98,7 +108,10 @@ mod tests {
     #[test]
     fn names_the_directory() {
         let says = |facts: &Facts| judge(facts, &Policy::default()).says;
-        assert_eq!(says(&dump("/opt/cni/bin", "/usr/lib/cni")), "CNI programs are looked for in /usr/lib/cni, not /opt/cni/bin");
+        assert_eq!(
+            says(&dump("/opt/cni/bin", "/usr/lib/cni")),
+            "CNI programs are looked for in /usr/lib/cni, not /opt/cni/bin"
+        );
         assert_eq!(says(&dump("/etc/cni/net.d", "/x")), "CNI configuration is looked for in /x, not /etc/cni/net.d");
         assert_eq!(says(&status("/a", "/b")), "CNI is looked for in /a and /b");
     }

@@ -1,11 +1,12 @@
 //! Every key of containerd's configuration stands where containerd reads it.
 //!
-//! containerd passes over a key it does not know without a word. Tools that edit by lines put `SystemdCgroup = true` at the end of
-//! a file whose tables are all commented out: it looks set, and is not. Then the kubelet uses one cgroup driver and the runtime
-//! another, and every pod is killed about once a minute, with clean logs.
+//! containerd passes over a key it does not know without a word. Tools that edit by lines put `SystemdCgroup = true` at
+//! the end of a file whose tables are all commented out: it looks set, and is not. Then the kubelet uses one cgroup
+//! driver and the runtime another, and every pod is killed about once a minute, with clean logs.
 //!
 //! See it yourself: `containerd config dump | grep SystemdCgroup`
-//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there, `systemctl restart containerd`
+//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there, `systemctl
+//! restart containerd`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
 use crate::fact::containerd_config::{FILE, Stray, stray_keys};

@@ -1,6 +1,7 @@
 //! containerd can read its configuration.
 //!
-//! A containerd that runs does not notice a broken file until it is restarted; then it does not start, and no kubelet does either.
+//! A containerd that runs does not notice a broken file until it is restarted; then it does not start, and no kubelet
+//! does either.
 //!
 //! See it yourself: `containerd config dump > /dev/null`
 //! Mend it: correct the line, then `systemctl restart containerd`
@@ -34,7 +35,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         (Ok(_), _, None) => pass("the configuration is valid TOML"),
         (Err(_), Some(_), None) => pass("containerd reads its configuration"),
         (Ok(_), _, Some(dump)) => {
-            let said = dump.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it fails without a word").trim();
+            let said =
+                dump.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it fails without a word").trim();
             mend(fail("containerd refuses its configuration")).seen(Evidence::of(DUMP.name, said))
         }
         (Err(error), _, _) => broken(file, &error),
@@ -80,7 +82,11 @@ mod tests {
                 ("containerd is more lenient than we are", bad().with_query(&DUMP, "version = 2\n"), Pass),
                 ("broken", bad().with_exit(&DUMP, 1, "", refused), Fail),
                 ("broken, no containerd to ask", bad(), Fail),
-                ("TOML, but not to containerd's liking", good().with_exit(&DUMP, 1, "", "containerd: unknown version\n"), Fail),
+                (
+                    "TOML, but not to containerd's liking",
+                    good().with_exit(&DUMP, 1, "", "containerd: unknown version\n"),
+                    Fail,
+                ),
                 ("not readable", facts().without(Source::File(FILE), Why::Denied), Unknown),
             ],
         );

@@ -1,10 +1,12 @@
 //! containerd answers the kubelet's calls: its CRI plugin is on.
 //!
-//! The configuration that Docker's containerd.io package brings switches the plugin off (`disabled_plugins = ["cri"]`): containerd
-//! runs, and knows nothing of pods. kubeadm only warns, then waits four minutes for a kubelet that cannot start.
+//! The configuration that Docker's containerd.io package brings switches the plugin off (`disabled_plugins = ["cri"]`):
+//! containerd runs, and knows nothing of pods. kubeadm only warns, then waits four minutes for a kubelet that cannot
+//! start.
 //!
 //! See it yourself: `crictl info`, `grep disabled_plugins /etc/containerd/config.toml`
-//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true`, `systemctl restart containerd`
+//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true`, `systemctl restart
+//! containerd`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
 use crate::fact::cri::is_unimplemented;
@@ -32,9 +34,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     });
     match (facts.cri("status"), line) {
         (Ok(_), None) => pass("containerd answers CRI calls"),
-        (Ok(_), Some(line)) => {
-            mend(warn("containerd answers, but its configuration switches CRI off")).seen(line)
-        }
+        (Ok(_), Some(line)) => mend(warn("containerd answers, but its configuration switches CRI off")).seen(line),
         (Err(missing), line) => match &missing.why {
             Why::Broken(detail) if is_unimplemented(detail) => {
                 mend(fail("containerd does not know CRI: the plugin is off or did not load"))
@@ -95,7 +95,8 @@ mod tests {
 
     #[test]
     fn cites_the_line_that_switches_it_off() {
-        let known = failing(facts().with_file(FILE, &format!("# c\n{OFF}")), "unknown service runtime.v1.RuntimeService");
+        let known =
+            failing(facts().with_file(FILE, &format!("# c\n{OFF}")), "unknown service runtime.v1.RuntimeService");
         let seen: Vec<String> = judge(&known, &Policy::default()).evidence.iter().map(ToString::to_string).collect();
         assert_eq!(seen[0], "/etc/containerd/config.toml:2  disabled_plugins = [\"cri\"]");
         assert_eq!(seen[1], "CRI Status: unknown service runtime.v1.RuntimeService");

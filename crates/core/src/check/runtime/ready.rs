@@ -1,7 +1,7 @@
 //! The container runtime says that it is ready.
 //!
-//! Of the runtime's own conditions `RuntimeReady` is the one a join needs. (`NetworkReady` is false until a pod network is there:
-//! that is normal before a join.)
+//! Of the runtime's own conditions `RuntimeReady` is the one a join needs. (`NetworkReady` is false until a pod network
+//! is there: that is normal before a join.)
 //!
 //! See it yourself: `crictl info | jq .status.conditions`
 //! Mend it: `journalctl -u containerd -n 50`, then `systemctl restart containerd`
@@ -65,6 +65,9 @@ mod tests {
         );
         let says = |conditions: &str| judge(&with(conditions), &Policy::default()).says;
         assert_eq!(says(not), "the runtime says it is not ready: server is not initialized yet");
-        assert_eq!(says(r#"{"type":"RuntimeReady","status":false,"reason":"Down"}"#), "the runtime says it is not ready: Down");
+        assert_eq!(
+            says(r#"{"type":"RuntimeReady","status":false,"reason":"Down"}"#),
+            "the runtime says it is not ready: Down"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The runtime has the pause image that every pod starts from.
 //!
-//! Without it no pod can start: the runtime pulls it first, and where it cannot (no way out, another registry) the node joins and
-//! stays NotReady. A version other than kubeadm's works, but an older kubelet may remove it when the disk fills up.
+//! Without it no pod can start: the runtime pulls it first, and where it cannot (no way out, another registry) the node
+//! joins and stays NotReady. A version other than kubeadm's works, but an older kubelet may remove it when the disk
+//! fills up.
 //!
 //! See it yourself: `crictl images | grep pause`, `containerd config dump | grep -e sandbox_image -e 'sandbox ='`
 //! Mend it: `ctr -n k8s.io images pull registry.k8s.io/pause:3.10.1`, or set the image in containerd's configuration
@@ -55,7 +56,10 @@ fn configured(facts: &Facts) -> Known<(String, Evidence)> {
         && let Some(image) = &effective.config.sandbox_image
     {
         let line = facts.containerd_line(image);
-        return Ok((image.clone(), line.unwrap_or_else(|| Evidence::of(effective.source, format!("sandbox image {image}")))));
+        return Ok((
+            image.clone(),
+            line.unwrap_or_else(|| Evidence::of(effective.source, format!("sandbox image {image}"))),
+        ));
     }
     let status = facts.runtime_status();
     if let Ok(status) = &status
@@ -89,10 +93,12 @@ mod tests {
 
     fn machine(image: &str, there: &str) -> Facts {
         let config = format!("version = 2\n[plugins.\"io.containerd.grpc.v1.cri\"]\nsandbox_image = {image:?}\n");
-        facts()
-            .with_query(&DUMP, &config)
-            .with_query(&version::KUBEADM, "v1.34.4\n")
-            .with_cri("images", &format!(r#"{{"images":[{{"repoTags":["registry.k8s.io/kube-proxy:v1.34.4"]}},{{"repoTags":[{there:?}]}}]}}"#))
+        facts().with_query(&DUMP, &config).with_query(&version::KUBEADM, "v1.34.4\n").with_cri(
+            "images",
+            &format!(
+                r#"{{"images":[{{"repoTags":["registry.k8s.io/kube-proxy:v1.34.4"]}},{{"repoTags":[{there:?}]}}]}}"#
+            ),
+        )
     }
 
     const WANTED: &str = "registry.k8s.io/pause:3.10.1";
@@ -110,7 +116,11 @@ mod tests {
                 ("from a mirror", machine("mirror:5000/pause:3.10.1", "mirror:5000/pause:3.10.1"), Pass),
                 ("by digest", machine(digest, digest), Pass),
                 ("kubeadm unknown", machine(OLD, OLD).without(Source::Query(&version::KUBEADM), Why::NoTool), Pass),
-                ("CRI-O", machine(WANTED, WANTED).without(Source::Query(&DUMP), Why::NoTool).with_cri("status", crio), Pass),
+                (
+                    "CRI-O",
+                    machine(WANTED, WANTED).without(Source::Query(&DUMP), Why::NoTool).with_cri("status", crio),
+                    Pass,
+                ),
                 ("not pulled", machine(WANTED, OLD), Warn),
                 ("another version", machine(OLD, OLD), Warn),
                 ("no list of images", machine(WANTED, WANTED).without(Source::Cri("images"), Why::TimedOut), Unknown),
@@ -126,7 +136,10 @@ mod tests {
         assert_eq!(verdict.says, "the pause image is 3.6; this kubeadm goes with 3.10.1");
         assert!(verdict.remedy[0].contains("|registry.k8s.io/pause:3.6|registry.k8s.io/pause:3.10.1|"));
         let verdict = judge(&machine(WANTED, OLD), &Policy::default());
-        assert_eq!(verdict.evidence[0].to_string(), "containerd config dump: sandbox image registry.k8s.io/pause:3.10.1");
+        assert_eq!(
+            verdict.evidence[0].to_string(),
+            "containerd config dump: sandbox image registry.k8s.io/pause:3.10.1"
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! containerd keeps images with overlayfs.
 //!
-//! Any other snapshotter may be a choice, and may be what is left of an experiment: `native` copies every layer of every image for
-//! every container and fills the disk; others need a volume or a daemon that must be there before the first pod starts.
+//! Any other snapshotter may be a choice, and may be what is left of an experiment: `native` copies every layer of
+//! every image for every container and fills the disk; others need a volume or a daemon that must be there before the
+//! first pod starts.
 //!
 //! See it yourself: `containerd config dump | grep snapshotter`, `ctr plugins ls | grep snapshotter`
 //! Mend it: set `snapshotter = "overlayfs"` in /etc/containerd/config.toml, then `systemctl restart containerd`
@@ -26,12 +27,14 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     }
     let status = facts.runtime_status().ok().and_then(|it| it.snapshotter).map(|name| ("crictl info", name));
     let config = facts.containerd_config();
-    let config_name = || config.as_ref().ok().and_then(|it| it.config.snapshotter.clone().map(|name| (it.source, name)));
+    let config_name =
+        || config.as_ref().ok().and_then(|it| it.config.snapshotter.clone().map(|name| (it.source, name)));
     let Some((source, name)) = status.or_else(config_name) else {
         let missing = config.err().unwrap_or_else(|| Missing::broken(FILE, "no snapshotter is named"));
         return unknown(&missing);
     };
-    let seen = facts.containerd_line("snapshotter =").unwrap_or_else(|| Evidence::of(source, format!("snapshotter {name}")));
+    let seen =
+        facts.containerd_line("snapshotter =").unwrap_or_else(|| Evidence::of(source, format!("snapshotter {name}")));
     if name == "overlayfs" {
         return pass("the snapshotter is overlayfs").seen(Evidence::of(source, format!("snapshotter {name}")));
     }
@@ -51,7 +54,10 @@ mod tests {
     #[test]
     fn judges() {
         let status = |name: &str| {
-            facts().with_cri("status", &format!(r#"{{"status":{{"conditions":[]}},"config":{{"containerd":{{"snapshotter":"{name}"}}}}}}"#))
+            facts().with_cri(
+                "status",
+                &format!(r#"{{"status":{{"conditions":[]}},"config":{{"containerd":{{"snapshotter":"{name}"}}}}}}"#),
+            )
         };
         let native = sample::version_2(true).replace("overlayfs", "native");
         table(
@@ -61,7 +67,11 @@ mod tests {
                 ("version 3", facts().with_query(&DUMP, &sample::version_3(true)), Pass),
                 ("the runtime says so", status("overlayfs"), Pass),
                 ("native", facts().with_query(&DUMP, &native), Warn),
-                ("what runs counts before what is written", status("zfs").with_query(&DUMP, &sample::version_2(true)), Warn),
+                (
+                    "what runs counts before what is written",
+                    status("zfs").with_query(&DUMP, &sample::version_2(true)),
+                    Warn,
+                ),
                 ("not named", facts().with_query(&DUMP, "version = 2\n"), Unknown),
                 ("no containerd to ask", facts().without(Source::Query(&DUMP), Why::NoTool), Unknown),
             ],

@@ -1,8 +1,8 @@
 //! One container runtime answers on its socket.
 //!
-//! The kubelet speaks to the runtime over a socket; where that does not answer, kubeadm 1.31 to 1.34 only warns and then waits four
-//! minutes for the kubelet. Where the sockets of several runtimes are there, kubeadm stops with "found multiple CRI endpoints"
-//! until it is told which one to use.
+//! The kubelet speaks to the runtime over a socket; where that does not answer, kubeadm 1.31 to 1.34 only warns and
+//! then waits four minutes for the kubelet. Where the sockets of several runtimes are there, kubeadm stops with "found
+//! multiple CRI endpoints" until it is told which one to use.
 //!
 //! See it yourself: `ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock`, `crictl info`
 //! Mend it: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
@@ -50,7 +50,10 @@ fn several(sockets: &[Runtime], says: &str) -> Verdict {
             let names: Vec<&str> = sockets.iter().map(|it| it.name()).collect();
             warn(format!("several runtimes: {}; kubeadm asks which", names.join(", ")))
                 .seen(sockets.iter().map(|it| Evidence::of(it.socket(), "a socket")))
-                .fix(format!("kubeadm join --cri-socket unix://{} …    # or nodeRegistration.criSocket", first.socket()))
+                .fix(format!(
+                    "kubeadm join --cri-socket unix://{} …    # or nodeRegistration.criSocket",
+                    first.socket()
+                ))
         }
     }
 }
@@ -96,7 +99,11 @@ mod tests {
                 ("hangs", failing(one(), Why::TimedOut), Fail),
                 ("no socket", failing(none(), Why::Absent), Fail),
                 ("not root", failing(one(), Why::Denied), Unknown),
-                ("/run cannot be listed", one().with_cri("status", STATUS).without(Source::Dir("/run"), Why::Denied), Unknown),
+                (
+                    "/run cannot be listed",
+                    one().with_cri("status", STATUS).without(Source::Dir("/run"), Why::Denied),
+                    Unknown,
+                ),
             ],
         );
     }

@@ -1,7 +1,7 @@
 //! The container runtime runs as a service, and comes back after a reboot.
 //!
-//! kubeadm only warns where the runtime is down, then waits four minutes for a kubelet that cannot start without it. A service that
-//! is not enabled is a node that is lost at the next reboot.
+//! kubeadm only warns where the runtime is down, then waits four minutes for a kubelet that cannot start without it. A
+//! service that is not enabled is a node that is lost at the next reboot.
 //!
 //! See it yourself: `systemctl status containerd`
 //! Mend it: `systemctl enable --now containerd`
@@ -74,14 +74,36 @@ mod tests {
         table(
             &CHECK,
             [
-                ("runs", containerd("LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\n"), Pass),
+                (
+                    "runs",
+                    containerd("LoadState=loaded\nActiveState=active\nSubState=running\nUnitFileState=enabled\n"),
+                    Pass,
+                ),
                 ("CRI-O instead", facts().with_query(&SHOW, crio), Pass),
                 ("not at boot", containerd("LoadState=loaded\nActiveState=active\nUnitFileState=disabled\n"), Warn),
-                ("stopped", containerd("LoadState=loaded\nActiveState=inactive\nSubState=dead\nUnitFileState=enabled\n"), Fail),
-                ("crashing", containerd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nUnitFileState=enabled\n"), Fail),
+                (
+                    "stopped",
+                    containerd("LoadState=loaded\nActiveState=inactive\nSubState=dead\nUnitFileState=enabled\n"),
+                    Fail,
+                ),
+                (
+                    "crashing",
+                    containerd(
+                        "LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nUnitFileState=enabled\n",
+                    ),
+                    Fail,
+                ),
                 ("masked", containerd("LoadState=masked\nActiveState=inactive\nUnitFileState=masked\n"), Fail),
-                ("not installed", containerd("LoadState=not-found\nActiveState=inactive\nResult=success\nExecMainStatus=0\n"), Fail),
-                ("started by hand", containerd("LoadState=not-found\nActiveState=inactive\n").with_cri("status", STATUS), Warn),
+                (
+                    "not installed",
+                    containerd("LoadState=not-found\nActiveState=inactive\nResult=success\nExecMainStatus=0\n"),
+                    Fail,
+                ),
+                (
+                    "started by hand",
+                    containerd("LoadState=not-found\nActiveState=inactive\n").with_cri("status", STATUS),
+                    Warn,
+                ),
                 ("systemctl hangs", facts().without(Source::Query(&SHOW), Why::TimedOut), Unknown),
             ],
         );
@@ -90,7 +112,8 @@ mod tests {
     #[test]
     fn says_which_runtime_and_how_it_is() {
         let say = |facts: Facts| judge(&facts, &Policy::default()).says;
-        let crashing = containerd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nUnitFileState=enabled\n");
+        let crashing =
+            containerd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nUnitFileState=enabled\n");
         assert_eq!(say(crashing), "containerd does not run: it is activating (auto-restart)");
         let masked = containerd("LoadState=masked\nActiveState=inactive\nUnitFileState=masked\n");
         assert_eq!(say(masked), "containerd.service is masked: it cannot be started");

@@ -1,7 +1,7 @@
 //! The container runtime is new enough for this kubelet.
 //!
-//! A kubelet from 1.26 on needs CRI v1, which containerd has from 1.6 on. containerd 1.x cannot tell the kubelet its cgroup driver;
-//! kubeadm 1.35 warns of that, 1.35 is the last release tested with containerd 1.x, and 1.38 refuses it.
+//! A kubelet from 1.26 on needs CRI v1, which containerd has from 1.6 on. containerd 1.x cannot tell the kubelet its
+//! cgroup driver; kubeadm 1.35 warns of that, 1.35 is the last release tested with containerd 1.x, and 1.38 refuses it.
 //!
 //! See it yourself: `containerd --version`, `kubelet --version`
 //! Mend it: `apt-get install containerd.io` (Docker's repository has 2.x), or a newer release of the distribution
@@ -93,8 +93,21 @@ mod tests {
                 ("no containerd", facts().without(Source::Query(&CONTAINERD), Why::NoTool), Unknown),
             ],
         );
-        let crio = || facts().with_cri("status", r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#);
-        judge_row(&CHECK, &Policy::default(), "CRI-O", &crio().with_cri("runtime-config", r#"{"linux":{"cgroupDriver":"SYSTEMD"}}"#), Pass);
-        judge_row(&CHECK, &Policy::default(), "an old CRI-O", &crio().without(Source::Cri("runtime-config"), Why::TimedOut), Unknown);
+        let crio =
+            || facts().with_cri("status", r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#);
+        judge_row(
+            &CHECK,
+            &Policy::default(),
+            "CRI-O",
+            &crio().with_cri("runtime-config", r#"{"linux":{"cgroupDriver":"SYSTEMD"}}"#),
+            Pass,
+        );
+        judge_row(
+            &CHECK,
+            &Policy::default(),
+            "an old CRI-O",
+            &crio().without(Source::Cri("runtime-config"), Why::TimedOut),
+            Unknown,
+        );
     }
 }

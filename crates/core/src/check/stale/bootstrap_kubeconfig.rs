@@ -1,7 +1,8 @@
 //! No earlier join has left a bootstrap-kubelet.conf.
 //!
-//! kubeadm writes it at the start of a join and removes it at the end. A join that was killed, or that stopped at "a Node with name
-//! … already exists", leaves it, and the next one ends at once. It holds a bootstrap token: a kubelet that starts may still use it.
+//! kubeadm writes it at the start of a join and removes it at the end. A join that was killed, or that stopped at "a
+//! Node with name … already exists", leaves it, and the next one ends at once. It holds a bootstrap token: a kubelet
+//! that starts may still use it.
 //!
 //! See it yourself: `ls -l /etc/kubernetes/bootstrap-kubelet.conf`
 //! Mend it: `rm /etc/kubernetes/bootstrap-kubelet.conf`, or `kubeadm reset` where more is left

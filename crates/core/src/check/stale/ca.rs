@@ -1,8 +1,8 @@
 //! No earlier join has left a CA certificate.
 //!
-//! kubeadm refuses to join while /etc/kubernetes/pki/ca.crt is there, and where it is told not to look (`--ignore-preflight-errors`)
-//! it keeps the old file: the kubelet would then refuse every client of the new cluster. Every cluster's CA is called
-//! "kubernetes"; only the key tells them apart.
+//! kubeadm refuses to join while /etc/kubernetes/pki/ca.crt is there, and where it is told not to look
+//! (`--ignore-preflight-errors`) it keeps the old file: the kubelet would then refuse every client of the new cluster.
+//! Every cluster's CA is called "kubernetes"; only the key tells them apart.
 //!
 //! See it yourself: `openssl x509 -noout -subject -dates -in /etc/kubernetes/pki/ca.crt`
 //! Mend it: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
@@ -37,7 +37,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         (None, false, false) => "ca.crt is left by an earlier join: kubeadm stops",
     };
     let verdict = if joined && !differs { warn(says) } else { fail(says) };
-    let remedy = if joined { "kubeadm reset    # only to take it out of that cluster".to_owned() } else { format!("rm {CA}") };
+    let remedy =
+        if joined { "kubeadm reset    # only to take it out of that cluster".to_owned() } else { format!("rm {CA}") };
     verdict
         .seen(Evidence::of(CA, pin))
         .seen(cluster.filter(|_| differs).map(|cluster| Evidence::of("the cluster's CA", cluster.pin)))
@@ -64,7 +65,7 @@ mod tests {
 
     #[test]
     fn judges() {
-        let (ca, other) = (Authority::new(), Authority::new());
+        let (ca, other) = (Authority::make(), Authority::make());
         let left = || clean().with_file(CA, &ca.pem);
         table(
             &CHECK,
@@ -87,7 +88,10 @@ mod tests {
         assert_eq!(verdict.evidence.len(), 2);
         assert_eq!(verdict.remedy, ["rm /etc/kubernetes/pki/ca.crt"]);
         let verdict = judge(&left().with_api("cluster-ca", &ca.pem), &Policy::default());
-        assert_eq!((verdict.says.as_str(), verdict.evidence.len()), ("ca.crt is left by an earlier join to this cluster: kubeadm stops", 1));
+        assert_eq!(
+            (verdict.says.as_str(), verdict.evidence.len()),
+            ("ca.crt is left by an earlier join to this cluster: kubeadm stops", 1)
+        );
         let verdict = judge(&joined(&ca), &Policy::default());
         assert!(verdict.remedy[0].starts_with("kubeadm reset"));
     }

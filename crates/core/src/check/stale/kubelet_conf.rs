@@ -1,10 +1,11 @@
 //! No earlier join has left a kubelet.conf.
 //!
-//! kubeadm refuses to join while /etc/kubernetes/kubelet.conf is there. The file alone does not say that the machine has joined: the
-//! kubelet writes it before it has a certificate. It counts as joined here when its certificate is valid, bears this machine's
-//! name, and the kubelet runs.
+//! kubeadm refuses to join while /etc/kubernetes/kubelet.conf is there. The file alone does not say that the machine
+//! has joined: the kubelet writes it before it has a certificate. It counts as joined here when its certificate is
+//! valid, bears this machine's name, and the kubelet runs.
 //!
-//! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`, `openssl x509 -noout -subject -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem`
+//! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`, `openssl x509 -noout -subject -enddate -in
+//! /var/lib/kubelet/pki/kubelet-client-current.pem`
 //! Mend it: `kubeadm reset`, on a machine that is no control plane
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
@@ -44,14 +45,14 @@ mod tests {
 
     #[test]
     fn judges() {
-        let ca = Authority::new();
+        let ca = Authority::make();
         table(
             &CHECK,
             [
                 ("never joined", clean(), Pass),
                 ("joined", joined(&ca), Warn),
                 ("no certificate", joined(&ca).without_file(pki::CLIENT), Fail),
-                ("of a cluster that is gone", joined(&ca).with_api("cluster-ca", &Authority::new().pem), Fail),
+                ("of a cluster that is gone", joined(&ca).with_api("cluster-ca", &Authority::make().pem), Fail),
                 ("not readable", clean().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
             ],
         );

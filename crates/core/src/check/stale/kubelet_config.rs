@@ -1,10 +1,13 @@
 //! No kubelet configuration is left without its cluster.
 //!
-//! A join that failed late leaves /var/lib/kubelet/config.yaml and kubeadm-flags.env. The next join overwrites both; until then
-//! the kubelet starts with them, and may take port 10250 or pick up a new bootstrap-kubelet.conf before kubeadm is ready for it.
+//! A join that failed late leaves /var/lib/kubelet/config.yaml and kubeadm-flags.env. The next join overwrites both;
+//! until then the kubelet starts with them, and may take port 10250 or pick up a new bootstrap-kubelet.conf before
+//! kubeadm is ready for it.
 //!
-//! See it yourself: `ls -l /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env /etc/kubernetes/kubelet.conf`
-//! Mend it: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`, or `kubeadm reset`
+//! See it yourself: `ls -l /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env
+//! /etc/kubernetes/kubelet.conf`
+//! Mend it: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`, or `kubeadm
+//! reset`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
 use crate::fact::kubelet_config::FILE;
@@ -59,12 +62,19 @@ mod tests {
                 ("config.yaml left", clean().with_file(FILE, ""), Warn),
                 ("flags left", clean().with_file(KUBEADM_FLAGS, ""), Warn),
                 ("not readable", clean().without(Source::File(KUBEADM_FLAGS), Why::Denied), Unknown),
-                ("joined or not is not known", clean().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
+                (
+                    "joined or not is not known",
+                    clean().without(Source::File(kubeconfig::KUBELET), Why::Denied),
+                    Unknown,
+                ),
             ],
         );
         let verdict = judge(&clean().with_file(FILE, "").with_file(KUBEADM_FLAGS, ""), &Policy::default());
         assert_eq!(verdict.evidence.len(), 2);
-        assert_eq!(verdict.remedy, ["systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env"]);
+        assert_eq!(
+            verdict.remedy,
+            ["systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env"]
+        );
         let verdict = judge(&clean().with_file(FILE, ""), &Policy::default());
         assert_eq!(verdict.remedy, ["systemctl stop kubelet && rm /var/lib/kubelet/config.yaml"]);
     }

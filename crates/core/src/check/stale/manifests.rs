@@ -1,8 +1,8 @@
 //! No static pods are left on this worker.
 //!
-//! The kubelet starts whatever lies in /etc/kubernetes/manifests, before and besides anything the cluster sends. On a worker nothing
-//! belongs there; a file from an earlier life takes ports and memory, and one that is no manifest fills the log. (The manifests of a
-//! control plane are another matter: see machine.control-plane.)
+//! The kubelet starts whatever lies in /etc/kubernetes/manifests, before and besides anything the cluster sends. On a
+//! worker nothing belongs there; a file from an earlier life takes ports and memory, and one that is no manifest fills
+//! the log. (The manifests of a control plane are another matter: see machine.control-plane.)
 //!
 //! See it yourself: `ls -la /etc/kubernetes/manifests`
 //! Mend it: move the files away
@@ -21,17 +21,25 @@ pub const CHECK: Check = Check {
 };
 
 /// What kubeadm writes on a control plane.
-const CONTROL_PLANE: [&str; 4] = ["kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml", "etcd.yaml"];
+const CONTROL_PLANE: [&str; 4] =
+    ["kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml", "etcd.yaml"];
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let entries = known!(facts.dir(MANIFESTS).or_absent()).unwrap_or_default();
     // The kubelet passes over names that begin with a dot.
-    let files: Vec<String> =
-        entries.into_iter().filter(|entry| !entry.is_dir() && !entry.name.starts_with('.')).map(|entry| entry.name).collect();
+    let files: Vec<String> = entries
+        .into_iter()
+        .filter(|entry| !entry.is_dir() && !entry.name.starts_with('.'))
+        .map(|entry| entry.name)
+        .collect();
     let (known, strangers): (Vec<String>, Vec<String>) =
         files.into_iter().partition(|name| CONTROL_PLANE.contains(&name.as_str()));
     let Some(first) = strangers.first() else {
-        return if known.is_empty() { pass("there are no static pods") } else { skip("these are a control plane's manifests") };
+        return if known.is_empty() {
+            pass("there are no static pods")
+        } else {
+            skip("these are a control plane's manifests")
+        };
     };
     let more = match strangers.len() - 1 {
         0 => String::new(),
@@ -73,6 +81,9 @@ mod tests {
         judge_row(&CHECK, &Policy::default(), "a control plane", &control_plane, Skip);
         let says = |names: &[(&str, &str)]| judge(&with(names), &Policy::default()).says;
         assert_eq!(says(&[(FILE, "a.yaml")]), "the kubelet would start the static pod a.yaml");
-        assert_eq!(says(&[(FILE, "a.yaml"), (FILE, "b.yaml"), (FILE, "c.yaml")]), "the kubelet would start the static pod a.yaml and 2 more");
+        assert_eq!(
+            says(&[(FILE, "a.yaml"), (FILE, "b.yaml"), (FILE, "c.yaml")]),
+            "the kubelet would start the static pod a.yaml and 2 more"
+        );
     }
 }
