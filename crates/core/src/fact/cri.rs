@@ -89,7 +89,8 @@ fn condition(value: &Value) -> Condition {
 
 fn networks(loaded: Option<&Value>) -> Vec<String> {
     let networks = loaded.and_then(|loaded| loaded.get("Networks")).and_then(Value::as_array);
-    let names = networks.into_iter().flatten().filter_map(|network| network.pointer("/Config/Name").and_then(Value::as_str));
+    let names =
+        networks.into_iter().flatten().filter_map(|network| network.pointer("/Config/Name").and_then(Value::as_str));
     names.filter(|name| *name != "cni-loopback").map(str::to_owned).collect()
 }
 
@@ -106,6 +107,11 @@ pub fn parse_driver(text: &str) -> Result<String, String> {
     let root: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let driver = root.pointer("/linux/cgroupDriver").and_then(Value::as_str).ok_or("no linux.cgroupDriver")?;
     Ok(driver.to_lowercase())
+}
+
+/// What a runtime answers that listens and does not know CRI: containerd without its plugin.
+pub fn is_unimplemented(detail: &str) -> bool {
+    detail.contains("unknown service") || detail.contains("Unimplemented")
 }
 
 impl Facts {
@@ -125,5 +131,102 @@ impl Facts {
         let images = root.get("images").and_then(Value::as_array).into_iter().flatten();
         let names = images.filter_map(|image| image.get("repoTags").and_then(Value::as_array)).flatten();
         Ok(names.filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::facts;
+
+    const CONTAINERD: &str = r#"{"endpoint":"unix:///run/containerd/containerd.sock",
+        "status":{"conditions":[{"type":"RuntimeReady","status":true,"reason":"","message":""},
+            {"type":"NetworkReady","status":false,"reason":"NetworkPluginNotReady","message":"Network plugin returns error: cni plugin not initialized"},
+            {"type":"ContainerdHasNoDeprecationWarnings","status":false,"reason":"ContainerdHasDeprecationWarnings","message":"{\"io.containerd.deprecation/x\":\"y\"}"}]},
+        "cniconfig":{"PluginDirs":["/opt/cni/bin"],"PluginConfDir":"/etc/cni/net.d","PluginMaxConfNum":1,"Prefix":"eth",
+            "Networks":[{"Config":{"Name":"cni-loopback","CNIVersion":"0.3.1"},"IFName":"lo"},{"Config":{"Name":"cbr0"},"IFName":"eth0"}]},
+        "config":{"containerd":{"snapshotter":"overlayfs","defaultRuntimeName":"runc","runtimes":{"runc":{"options":{"SystemdCgroup":true}}}},
+            "cni":{"binDir":"/ignored","confDir":"/ignored","maxConfNum":1},"sandboxImage":"registry.k8s.io/pause:3.8"},
+        "golang":"go1.22","lastCNILoadStatus":"cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized"}"#;
+
+    #[test]
+    fn reads_containerds_answer() {
+        let read = facts().with_cri("status", CONTAINERD).runtime_status().expect("known");
+        assert_eq!(read.endpoint.as_deref(), Some("unix:///run/containerd/containerd.sock"));
+        assert!(read.condition("RuntimeReady").expect("there").status);
+        let network = read.condition("NetworkReady").expect("there");
+        assert_eq!((network.status, network.reason.as_str()), (false, "NetworkPluginNotReady"));
+        assert!(network.message.ends_with("cni plugin not initialized"));
+        assert!(read.last_cni_load.as_deref().is_some_and(|text| text.starts_with("cni config load failed")));
+        assert_eq!((read.cni_conf_dir.as_deref(), read.cni_max_conf), (Some("/etc/cni/net.d"), Some(1)));
+        assert_eq!((read.cni_bin_dirs, read.cni_networks), (vec!["/opt/cni/bin".to_owned()], vec!["cbr0".to_owned()]));
+        assert_eq!(read.sandbox_image.as_deref(), Some("registry.k8s.io/pause:3.8"));
+        assert_eq!((read.snapshotter.as_deref(), read.systemd_cgroup), (Some("overlayfs"), Some(true)));
+    }
+
+    #[test]
+    fn reads_cri_os_answer_which_has_less() {
+        let text = r#"{"status":{"conditions":[{"type":"NetworkReady","status":false,"reason":"NetworkPluginNotReady",
+            "message":"Network plugin returns error: no CNI configuration file in /etc/cni/net.d/. Has your network provider started?"}]},
+            "config":{"sandboxImage":"registry.k8s.io/pause:3.10"}}"#;
+        let read = parse_status(text).expect("read");
+        assert_eq!((&read.cni_conf_dir, read.systemd_cgroup, &read.last_cni_load), (&None, None, &None));
+        assert_eq!(read.sandbox_image.as_deref(), Some("registry.k8s.io/pause:3.10"));
+        assert!(read.condition("RuntimeReady").is_none());
+    }
+
+    #[test]
+    fn directories_and_driver_come_from_the_configuration_where_nothing_is_loaded() {
+        let with = |config: &str| {
+            parse_status(&format!(r#"{{"status":{{"conditions":[]}},"config":{config}}}"#)).expect("read")
+        };
+        let read = with(
+            r#"{"cni":{"binDir":"/b","confDir":"/c"},"containerd":{"defaultRuntimeName":"kata","runtimes":{"runc":{"options":{"SystemdCgroup":true}},"kata":{}}}}"#,
+        );
+        assert_eq!(
+            (read.cni_bin_dirs, read.cni_conf_dir.as_deref(), read.systemd_cgroup),
+            (vec!["/b".to_owned()], Some("/c"), Some(false))
+        );
+        assert_eq!(with(r#"{"cni":{"binDir":"","binDirs":["/a","/b"]}}"#).cni_bin_dirs, ["/a", "/b"]);
+        assert_eq!(
+            with(r#"{"containerd":{"runtimes":{"runc":{"options":{"SystemdCgroup":true}}}}}"#).systemd_cgroup,
+            Some(true)
+        );
+        assert_eq!(with(r#"{"containerd":{"runtimes":{}}}"#).systemd_cgroup, None);
+    }
+
+    #[test]
+    fn reads_driver_and_images() {
+        let known = facts().with_cri("runtime-config", r#"{"linux":{"cgroupDriver":"SYSTEMD"}}"#).with_cri(
+            "images",
+            r#"{"images":[{"id":"a","repoTags":["x:1","y:1"]},{"id":"b","repoTags":[]},{"id":"c"}]}"#,
+        );
+        assert_eq!(known.runtime_driver().as_deref(), Ok("systemd"));
+        assert_eq!(known.runtime_images(), Ok(vec!["x:1".to_owned(), "y:1".to_owned()]));
+        assert!(known.with_cri("images", "no").runtime_images().is_err());
+        assert!(parse_driver("{}").is_err());
+        assert!(parse_status("{}").is_err());
+    }
+
+    #[test]
+    fn tells_a_runtime_without_cri() {
+        assert!(is_unimplemented("unknown service runtime.v1.RuntimeService"));
+        assert!(is_unimplemented("rpc error: code = Unimplemented"));
+        assert!(!is_unimplemented("connection refused"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_an_answer_or_an_error(text in "(status|conditions|config|containerd|[\\[\\]{}:,\"0-9]|.)*") {
+            let known = facts().with_cri("status", &text).with_cri("runtime-config", &text).with_cri("images", &text);
+            let _ = (known.runtime_status(), known.runtime_driver(), known.runtime_images());
+        }
+
+        #[test]
+        fn any_json_is_an_answer_or_an_error(conditions in "[0-9]{1,3}|null|\"x\"|\\[\\]|\\[[0-9]\\]|\\[null\\]", config in "[0-9]|null|\\[\\]|\\{\"containerd\":[0-9]\\}") {
+            let _ = parse_status(&format!(r#"{{"status":{{"conditions":{conditions}}},"config":{config},"cniconfig":{config}}}"#));
+        }
     }
 }

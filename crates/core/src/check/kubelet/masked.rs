@@ -1,0 +1,63 @@
+//! The kubelet's service is not masked.
+//!
+//! A masked service cannot be started by anybody. kubeadm warns in passing and then waits four minutes for a kubelet
+//! that systemd refuses to start. Some tools mask it in order to hold the kubelet back, and forget it.
+//!
+//! See it yourself: `systemctl is-enabled kubelet`
+//! Mend it: `systemctl unmask kubelet && systemctl enable kubelet`
+
+use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip};
+use crate::fact::Facts;
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "kubelet.masked",
+    title: "the kubelet's service is not masked",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let state = known!(facts.unit_state("kubelet"));
+    if state.is_masked() {
+        return fail("kubelet.service is masked: kubeadm would wait four minutes")
+            .seen(state.cite())
+            .fix("systemctl unmask kubelet && systemctl enable kubelet");
+    }
+    if !state.is_there() {
+        return skip("there is no kubelet.service: see kubelet.unit");
+    }
+    pass("kubelet.service is not masked")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
+    use crate::fact::unit::SHOW;
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, judge_row, table};
+
+    fn state(load: &str, file: &str) -> Facts {
+        facts().with_query(
+            &SHOW,
+            &format!("Id=kubelet.service\nLoadState={load}\nActiveState=inactive\nUnitFileState={file}\n"),
+        )
+    }
+
+    #[test]
+    fn judges() {
+        table(
+            &CHECK,
+            [
+                ("not masked", state("loaded", "disabled"), Pass),
+                ("masked", state("masked", "masked"), Fail),
+                ("until the next reboot", state("masked", "masked-runtime"), Fail),
+                ("masked, not yet reloaded", state("loaded", "masked"), Fail),
+                ("hangs", facts().without(Source::Query(&SHOW), Why::TimedOut), Unknown),
+            ],
+        );
+        judge_row(&CHECK, &Policy::default(), "no unit", &state("not-found", ""), Skip);
+    }
+}

@@ -1,0 +1,122 @@
+//! The files of the kubelet's, kubeadm's and the runtime's packages are as they were shipped.
+//!
+//! A package manager believes a package is installed, whatever became of its files. A deleted drop-in (the usual victim
+//! of a clean-up script) leaves a kubelet that runs alone; a deleted program, none at all.
+//!
+//! See it yourself: `dpkg -V kubelet kubeadm` or `rpm -V kubelet kubeadm`
+//! Mend it: `apt-get install --reinstall kubelet kubeadm` or `dnf reinstall kubelet kubeadm`
+
+use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::fact::Facts;
+use crate::fact::package::Altered;
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "kubelet.package-intact",
+    title: "the packages' files are as they were shipped",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &[],
+    judge,
+};
+
+/// Without one of these a join fails; other files of a package (documentation, say) are left out on purpose on many
+/// machines.
+const PROGRAMS: [&str; 5] = ["kubelet", "kubeadm", "containerd", "containerd-shim-runc-v2", "runc"];
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let packages = known!(facts.packages());
+    if !packages.iter().any(|package| package.name == "kubelet" || package.name == "kubeadm") {
+        return skip("kubelet and kubeadm do not come from a package");
+    }
+    let altered = known!(facts.altered_files());
+    let (missing, changed): (Vec<&Altered>, Vec<&Altered>) =
+        altered.iter().filter(|file| is_program(file) || is_unit_file(file)).partition(|file| file.missing);
+    let cite = |files: &[&Altered]| files.iter().map(|file| file.cite()).collect::<Vec<_>>();
+    if let Some(worst) = missing.iter().find(|file| is_program(file)).or(missing.first()) {
+        let says = format!("{} is missing from its package", worst.path);
+        // Somebody may have put another unit file in its place.
+        let works = facts.kubelet_command().is_ok_and(|it| it.has_flag("--kubeconfig") && it.has_flag("--config"));
+        let verdict =
+            if works && !is_program(worst) { warn(says) } else { fail(says).explains(["kubelet.standalone"]) };
+        return verdict
+            .seen(cite(&missing))
+            .fix(facts.reinstall_command("kubelet kubeadm"))
+            .fix("systemctl daemon-reload");
+    }
+    if let Some(first) = changed.iter().find(|file| !file.configuration) {
+        return warn(format!("{} was changed in place: an update undoes it", first.path))
+            .seen(cite(&changed))
+            .fix(format!("{}    # own settings go to /etc/systemd/system", facts.reinstall_command("kubelet kubeadm")))
+            .fix("systemctl daemon-reload");
+    }
+    pass("units and programs are as they were shipped")
+}
+
+fn is_program(file: &Altered) -> bool {
+    let name = file.path.strip_prefix("/usr").unwrap_or(&file.path);
+    let name = name.strip_prefix("/bin/").or_else(|| name.strip_prefix("/sbin/"));
+    name.is_some_and(|name| PROGRAMS.contains(&name))
+}
+
+fn is_unit_file(file: &Altered) -> bool {
+    file.path.ends_with("/kubelet.service") || file.path.contains("/kubelet.service.d/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Skip, Unknown, Warn};
+    use crate::fact::package::{INSTALLED, VERIFIED};
+    use crate::fact::unit::{KUBELET, sample};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, judge_row, table};
+
+    fn verified(lines: &str) -> Facts {
+        facts()
+            .with_query(&INSTALLED, "containerd 1.6.20 installed\nkubelet 1.34.4-1.1 installed\n")
+            .with_query(&VERIFIED, lines)
+    }
+
+    const DROP_IN: &str = "missing     /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf\n";
+
+    #[test]
+    fn judges() {
+        let other = sample::and_drop_in("/etc/systemd/system/kubelet.service.d/my.conf", "[Service]\n");
+        table(
+            &CHECK,
+            [
+                ("intact", verified(""), Pass),
+                ("documentation left out", verified("missing     /usr/share/doc/kubelet/README.md\n"), Pass),
+                (
+                    "settings changed, as meant",
+                    verified("??5?????? c /etc/systemd/system/kubelet.service.d/10-kubeadm.conf\n"),
+                    Pass,
+                ),
+                ("drop-in deleted", verified(DROP_IN), Fail),
+                ("drop-in deleted, another in its place", verified(DROP_IN).with_query(&KUBELET, &other), Warn),
+                ("program deleted", verified("missing     /usr/bin/kubeadm\n").with_query(&KUBELET, &other), Fail),
+                ("runc deleted", verified("missing     /usr/sbin/runc\n"), Fail),
+                ("shim deleted, no /usr", verified("missing     /bin/containerd-shim-runc-v2\n"), Fail),
+                ("unit edited in place", verified("??5??????   /lib/systemd/system/kubelet.service\n"), Warn),
+                (
+                    "another program of that name",
+                    verified("missing     /usr/share/bash-completion/completions/kubeadm\n"),
+                    Pass,
+                ),
+                ("neither dpkg nor rpm", facts().with_exit(&INSTALLED, 127, "", ""), Unknown),
+                ("verification hangs", verified("").without(Source::Query(&VERIFIED), Why::TimedOut), Unknown),
+            ],
+        );
+        let by_hand = facts().with_query(&INSTALLED, "containerd 1.6.20 installed\n");
+        judge_row(&CHECK, &Policy::default(), "installed by hand", &by_hand, Skip);
+        let kubeadm = facts().with_query(&INSTALLED, "kubeadm 1.34.4 installed\n").with_query(&VERIFIED, "");
+        judge_row(&CHECK, &Policy::default(), "only kubeadm", &kubeadm, Pass);
+    }
+
+    #[test]
+    fn the_program_is_named_before_the_drop_in() {
+        let verdict = judge(&verified(&format!("{DROP_IN}missing     /usr/bin/kubelet\n")), &Policy::default());
+        assert_eq!(verdict.says, "/usr/bin/kubelet is missing from its package");
+        assert_eq!(verdict.evidence.len(), 2);
+    }
+}

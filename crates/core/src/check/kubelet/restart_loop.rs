@@ -1,0 +1,149 @@
+//! The kubelet does not start again and again.
+//!
+//! Before a join that is how it should be: the kubelet looks for /var/lib/kubelet/config.yaml every ten seconds, which
+//! kubeadm writes during the join. Where the file is there and the kubelet still ends, something else is wrong, and a
+//! join would end in kubeadm's four minutes of waiting.
+//!
+//! See it yourself: `systemctl status kubelet`, `journalctl -u kubelet -n 30`
+//! Mend it: the last error of the journal says what is wrong
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::fact::unit::UnitState;
+use crate::fact::{Facts, OrAbsent, kubelet_config};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "kubelet.restart-loop",
+    title: "the kubelet does not crash",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &[],
+    judge,
+};
+
+/// A kubelet that waits for its configuration or a slow runtime ends once or twice; systemd counts from the last start
+/// by hand.
+const MANY_RESTARTS: u64 = 5;
+/// systemd's own status for a program that cannot be executed.
+const NOT_EXECUTABLE: i32 = 203;
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let state = known!(facts.unit_state("kubelet"));
+    if !state.is_there() || state.is_masked() {
+        return skip("there is no kubelet.service to start");
+    }
+    let restarts = state.restarts.unwrap_or(0);
+    if state.is_active() {
+        return if restarts < MANY_RESTARTS {
+            pass("the kubelet runs").seen(state.cite())
+        } else {
+            warn(format!("the kubelet runs, after {restarts} restarts"))
+                .seen(state.cite())
+                .seen(last_error(facts))
+                .fix("journalctl -u kubelet -p warning -n 50 --no-pager")
+        };
+    }
+    let looping = state.active_state == "activating" || state.active_state == "failed";
+    if looping && state.exec_main_status == Some(NOT_EXECUTABLE) {
+        return crashing(facts, &state, "systemd cannot execute the kubelet").fix(facts.reinstall_command("kubelet"));
+    }
+    let configured = known!(facts.file(kubelet_config::FILE).or_absent()).is_some();
+    if looping && configured {
+        return crashing(facts, &state, &format!("the kubelet ends again and again: {restarts} restarts"));
+    }
+    if looping {
+        return pass("the kubelet waits for its configuration: normal before a join");
+    }
+    if known!(facts.has_kubelet_conf()) {
+        return warn("this machine has joined, but the kubelet is stopped")
+            .seen(state.cite())
+            .fix("systemctl start kubelet");
+    }
+    pass("the kubelet is stopped: normal before a join")
+}
+
+fn crashing(facts: &Facts, state: &UnitState, says: &str) -> Verdict {
+    fail(says)
+        .seen(state.cite())
+        .seen(last_error(facts))
+        .fix("journalctl -u kubelet -n 30 --no-pager    # the last error says why")
+        .explains(["kubelet.crash-loop"])
+}
+
+/// What the kubelet said before it ended.
+fn last_error(facts: &Facts) -> Option<Evidence> {
+    let entries = facts.journal("kubelet").ok()?;
+    let telling =
+        |text: &&str| text.contains("command failed") || text.contains("failed to") || text.starts_with("Error:");
+    let text = entries.iter().rev().filter_map(|entry| entry.message.as_deref()).find(telling)?;
+    Some(Evidence::of("journalctl -u kubelet", text.trim()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Skip, Unknown, Warn};
+    use crate::fact::unit::SHOW;
+    use crate::fact::{Source, Why, journal, kubeconfig};
+    use crate::testing::{facts, judge_row, table};
+
+    fn state(active: &str, restarts: u64, more: &str) -> Facts {
+        let text = format!(
+            "Id=kubelet.service\nLoadState=loaded\nActiveState={active}\nSubState=x\nNRestarts={restarts}\n{more}"
+        );
+        facts().with_query(&SHOW, &text)
+    }
+
+    fn fresh(facts: Facts) -> Facts {
+        facts.without_file(kubelet_config::FILE).without_file(kubeconfig::KUBELET)
+    }
+
+    fn joined(facts: Facts) -> Facts {
+        facts.with_file(kubelet_config::FILE, "").with_file(kubeconfig::KUBELET, "")
+    }
+
+    #[test]
+    fn judges() {
+        table(
+            &CHECK,
+            [
+                ("runs", joined(state("active", 0, "")), Pass),
+                ("runs, after a few", joined(state("active", 4, "")), Pass),
+                ("runs for a moment", joined(state("active", 5, "")), Warn),
+                ("waits for a join", fresh(state("activating", 900, "ExecMainStatus=1\n")), Pass),
+                ("stopped before a join", fresh(state("inactive", 0, "")), Pass),
+                ("crashes, configured", joined(state("activating", 3, "ExecMainStatus=1\n")), Fail),
+                ("gave up, configured", joined(state("failed", 3, "")), Fail),
+                ("no program", fresh(state("activating", 3, "ExecMainStatus=203\n")), Fail),
+                ("stopped long ago by 203", fresh(state("inactive", 3, "ExecMainStatus=203\n")), Pass),
+                ("stopped, joined", joined(state("inactive", 0, "")), Warn),
+                (
+                    "configured or not is not known",
+                    state("activating", 3, "").without(Source::File(kubelet_config::FILE), Why::Denied),
+                    Unknown,
+                ),
+                ("systemctl hangs", facts().without(Source::Query(&SHOW), Why::TimedOut), Unknown),
+            ],
+        );
+        let none = facts().with_query(&SHOW, "Id=kubelet.service\nLoadState=not-found\nActiveState=inactive\n");
+        judge_row(&CHECK, &Policy::default(), "no unit", &none, Skip);
+        let masked = facts().with_query(&SHOW, "Id=kubelet.service\nLoadState=masked\nActiveState=inactive\n");
+        judge_row(&CHECK, &Policy::default(), "masked", &masked, Skip);
+    }
+
+    #[test]
+    fn tells_the_last_error() {
+        let line = |at: u8, text: &str| {
+            serde_json::json!({"__REALTIME_TIMESTAMP": at.to_string(), "MESSAGE": text}).to_string()
+        };
+        let error =
+            r#"E1115 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported""#;
+        let log = [line(1, "Error: older"), line(2, error), line(3, "Main process exited, code=exited")].join("\n");
+        let known = joined(state("activating", 12, "")).with_query(&journal::KUBELET, &log);
+        let verdict = judge(&known, &Policy::default());
+        assert_eq!(verdict.says, "the kubelet ends again and again: 12 restarts");
+        assert_eq!(verdict.evidence[1].text, error);
+        let log = [line(1, "Error: unknown flag"), line(2, "bye")].join("\n");
+        let known = joined(state("activating", 12, "")).with_query(&journal::KUBELET, &log);
+        assert_eq!(judge(&known, &Policy::default()).evidence[1].text, "Error: unknown flag");
+    }
+}

@@ -1,0 +1,141 @@
+//! The kubelet is told where its kubeconfig is.
+//!
+//! Without `--kubeconfig` a kubelet runs *standalone*: healthy, answering healthz, and never in touch with a cluster,
+//! while kubeadm waits five minutes for a certificate that cannot come. The flag lives in the drop-in 10-kubeadm.conf
+//! that the kubeadm package ships; a deleted drop-in does not come back with `apt-get install`, only with
+//! `--reinstall`.
+//!
+//! See it yourself: `systemctl cat kubelet`, `ps -ww -C kubelet -o args=`
+//! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload && systemctl restart kubelet`
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown};
+use crate::fact::process::Process;
+use crate::fact::unit::KUBELET;
+use crate::fact::{Facts, Missing, OrAbsent};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "kubelet.standalone",
+    title: "the kubelet knows its cluster",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &[],
+    judge,
+};
+
+const FLAG: &str = "--kubeconfig";
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let Some(unit) = known!(facts.unit("kubelet").or_absent()) else {
+        return skip("there is no kubelet.service: see kubelet.unit");
+    };
+    if unit.masked {
+        return skip("kubelet.service is masked: see kubelet.masked");
+    }
+    let command = known!(facts.kubelet_command());
+    let running = facts.kubelet_process().ok().flatten();
+    let alone = running.as_ref().filter(|process| !process.has_flag(FLAG));
+    if let Some((value, word)) = command.flag(FLAG).filter(|_| command.has_flag(FLAG)) {
+        return match alone {
+            Some(process) => fail("the kubelet that runs has no --kubeconfig: it runs alone")
+                .seen(process.cite())
+                .fix("systemctl daemon-reload && systemctl restart kubelet")
+                .explains(["kubeadm.tls-timeout", "node.never-registered"]),
+            None => pass(format!("{FLAG}={value}")).seen(word.seen.clone()),
+        };
+    }
+    if let Some(missing) = command.unread.first() {
+        return unknown(missing);
+    }
+    if command.program() != "kubelet" {
+        // A script in its place may add the flag: only a kubelet that runs can tell.
+        return match (&running, alone) {
+            (Some(process), None) => pass("the kubelet that runs has --kubeconfig").seen(process.cite()),
+            (Some(_), Some(process)) => stand_alone(facts).seen(process.cite()),
+            (None, _) => unknown(&Missing::broken(
+                KUBELET.name,
+                format!("it starts {}, not the kubelet itself", command.program()),
+            )),
+        };
+    }
+    let drop_ins = match unit.drop_ins().count() {
+        0 => Some(Evidence::of(KUBELET.name, "there is no drop-in")),
+        _ => None,
+    };
+    let exec = unit.exec_start().map(|(file, directive)| directive.cite(file));
+    stand_alone(facts).seen(exec).seen(drop_ins).seen(alone.map(Process::cite))
+}
+
+fn stand_alone(facts: &Facts) -> Verdict {
+    fail("the kubelet has no --kubeconfig: it would run alone")
+        .fix(facts.reinstall_command("kubelet kubeadm"))
+        .fix("systemctl daemon-reload && systemctl restart kubelet")
+        .explains(["kubeadm.tls-timeout", "node.never-registered"])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
+    use crate::fact::process::KUBELET as PS;
+    use crate::fact::unit::{DEFAULTS, KUBEADM_FLAGS, sample};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, judge_row, table};
+
+    const OVERRIDE: &str = "/etc/systemd/system/kubelet.service.d/20-join-config.conf";
+
+    fn unit(text: &str) -> Facts {
+        facts().with_query(&KUBELET, text).without_file(KUBEADM_FLAGS).without_file(DEFAULTS)
+    }
+
+    #[test]
+    fn judges() {
+        let no_section = sample::with_drop_in(
+            OVERRIDE,
+            "Environment=\"KUBELET_KUBECONFIG_ARGS=--kubeconfig=/etc/kubernetes/kubelet.conf\"\nExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS\n",
+        );
+        let emptied = sample::and_drop_in(OVERRIDE, "[Service]\nEnvironment=\"KUBELET_KUBECONFIG_ARGS=\"\n");
+        let wrapped = sample::and_drop_in(OVERRIDE, "[Service]\nExecStart=\nExecStart=/usr/local/bin/start-kubelet\n");
+        let file = sample::with_drop_in(
+            OVERRIDE,
+            "[Service]\nEnvironmentFile=/etc/kubernetes/kubelet.env\nExecStart=\nExecStart=/usr/bin/kubelet $ARGS\n",
+        );
+        let alone = "369269 /usr/bin/kubelet\n";
+        let working = "812 /usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\n";
+        table(
+            &CHECK,
+            [
+                ("as packaged", unit(&sample::packaged()), Pass),
+                ("as packaged, running", unit(&sample::packaged()).with_query(&PS, working), Pass),
+                ("drop-in deleted", unit(&sample::bare()), Fail),
+                ("directives outside a section", unit(&no_section), Fail),
+                ("emptied by a later drop-in", unit(&emptied), Fail),
+                ("what runs is older than the unit", unit(&sample::packaged()).with_query(&PS, alone), Fail),
+                ("a script, running well", unit(&wrapped).with_query(&PS, working), Pass),
+                ("a script, running alone", unit(&wrapped).with_query(&PS, alone), Fail),
+                ("a script, nothing runs", unit(&wrapped).with_exit(&PS, 1, "", ""), Unknown),
+                ("flags in a file nobody read", unit(&file), Unknown),
+                ("systemctl hangs", facts().without(Source::Query(&KUBELET), Why::TimedOut), Unknown),
+            ],
+        );
+        let absent = facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n");
+        judge_row(&CHECK, &Policy::default(), "no unit", &absent, Skip);
+        judge_row(&CHECK, &Policy::default(), "masked", &unit("# Unit kubelet.service is masked.\n"), Skip);
+    }
+
+    #[test]
+    fn cites_the_command_and_the_missing_drop_in() {
+        let verdict = judge(&unit(&sample::bare()).with_query(&PS, "369269 /usr/bin/kubelet\n"), &Policy::default());
+        let seen: Vec<String> = verdict.evidence.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            seen,
+            [
+                "/usr/lib/systemd/system/kubelet.service:8  ExecStart=/usr/bin/kubelet",
+                "systemctl cat kubelet: there is no drop-in",
+                "ps -C kubelet: 369269 /usr/bin/kubelet",
+            ]
+        );
+        let emptied = sample::and_drop_in(OVERRIDE, "[Service]\nEnvironment=\"KUBELET_KUBECONFIG_ARGS=\"\n");
+        let seen = judge(&unit(&emptied), &Policy::default()).evidence;
+        assert_eq!(seen.len(), 1, "there is a drop-in");
+    }
+}

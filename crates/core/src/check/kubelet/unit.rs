@@ -1,0 +1,62 @@
+//! systemd knows the kubelet as a service.
+//!
+//! The unit file comes with the kubelet's package. kubeadm starts the kubelet through systemd, and only warns where
+//! that fails; then it waits four minutes.
+//!
+//! See it yourself: `systemctl cat kubelet`
+//! Mend it: `apt-get install --reinstall kubelet` (or `dnf reinstall kubelet`)
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::fact::unit::KUBELET;
+use crate::fact::{Facts, OrAbsent};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "kubelet.unit",
+    title: "the kubelet is a systemd service",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    match known!(facts.unit("kubelet").or_absent()) {
+        Some(unit) => {
+            pass("kubelet.service is there").seen(unit.files.first().map(|file| Evidence::of(KUBELET.name, &file.path)))
+        }
+        None => fail("systemd has no kubelet.service")
+            .seen(Evidence::of(KUBELET.name, "No files found for kubelet.service."))
+            .fix(facts.reinstall_command("kubelet"))
+            .fix("systemctl daemon-reload && systemctl enable kubelet"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::fact::unit::sample;
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    #[test]
+    fn judges() {
+        let bus = "System has not been booted with systemd as init system (PID 1). Can't operate.\n";
+        table(
+            &CHECK,
+            [
+                ("as packaged", facts().with_query(&KUBELET, &sample::packaged()), Pass),
+                (
+                    "masked is kubelet.masked's",
+                    facts().with_query(&KUBELET, "# Unit kubelet.service is masked.\n"),
+                    Pass,
+                ),
+                ("deleted", facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n"), Fail),
+                ("no systemd", facts().with_exit(&KUBELET, 1, "", bus), Unknown),
+                ("hangs", facts().without(Source::Query(&KUBELET), Why::TimedOut), Unknown),
+            ],
+        );
+        let seen = judge(&facts().with_query(&KUBELET, &sample::packaged()), &Policy::default()).evidence;
+        assert_eq!(seen[0].text, sample::UNIT_PATH);
+    }
+}

@@ -1,0 +1,104 @@
+//! containerd answers the kubelet's calls: its CRI plugin is on.
+//!
+//! The configuration that Docker's containerd.io package brings switches the plugin off (`disabled_plugins = ["cri"]`):
+//! containerd runs, and knows nothing of pods. kubeadm only warns, then waits four minutes for a kubelet that cannot
+//! start.
+//!
+//! See it yourself: `crictl info`, `grep disabled_plugins /etc/containerd/config.toml`
+//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true`, `systemctl restart
+//! containerd`
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::fact::cri::is_unimplemented;
+use crate::fact::runtime_sockets::Runtime;
+use crate::fact::{Facts, Why};
+
+pub const CHECK: Check = Check {
+    id: "runtime.cri-plugin",
+    title: "containerd's CRI plugin is on",
+    subsystem: Subsystem::Runtime,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let runtime = facts.runtime();
+    if runtime != Runtime::Containerd {
+        return skip(format!("{} is the runtime", runtime.name()));
+    }
+    let effective = facts.containerd_config().ok();
+    let disabled = effective.as_ref().and_then(|it| it.config.cri_disabled().map(|name| (it.source, name)));
+    let line = disabled.map(|(source, name)| {
+        let dumped = || Evidence::of(source, format!("disabled_plugins has {name:?}"));
+        facts.containerd_line("disabled_plugins").unwrap_or_else(dumped)
+    });
+    match (facts.cri("status"), line) {
+        (Ok(_), None) => pass("containerd answers CRI calls"),
+        (Ok(_), Some(line)) => mend(warn("containerd answers, but its configuration switches CRI off")).seen(line),
+        (Err(missing), line) => match &missing.why {
+            Why::Broken(detail) if is_unimplemented(detail) => {
+                mend(fail("containerd does not know CRI: the plugin is off or did not load"))
+                    .seen(line)
+                    .seen(Evidence::of("CRI Status", detail))
+                    .explains(["kubelet.crash-loop"])
+            }
+            _ if line.is_some() => {
+                mend(fail("containerd's configuration switches CRI off")).seen(line).explains(["kubelet.crash-loop"])
+            }
+            _ => unknown(&missing),
+        },
+    }
+}
+
+fn mend(verdict: Verdict) -> Verdict {
+    verdict
+        .fix("cp -a /etc/containerd/config.toml /etc/containerd/config.toml.before")
+        .fix("containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/' > /etc/containerd/config.toml")
+        .fix("systemctl restart containerd")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Skip, Unknown, Warn};
+    use crate::fact::Source;
+    use crate::fact::containerd_config::{DUMP, FILE, sample};
+    use crate::testing::{facts, judge_row, table};
+
+    const STATUS: &str = r#"{"endpoint":"unix:///run/containerd/containerd.sock","status":{"conditions":[]}}"#;
+    const OFF: &str = "disabled_plugins = [\"cri\"]\n";
+
+    fn failing(facts: Facts, why: &str) -> Facts {
+        facts.without(Source::Cri("status"), Why::Broken(why.to_owned()))
+    }
+
+    #[test]
+    fn judges() {
+        let on = || facts().with_query(&DUMP, &sample::version_2(true));
+        let off = || facts().with_file(FILE, OFF).with_query(&DUMP, OFF);
+        let unknown_service = "unknown service runtime.v1.RuntimeService";
+        table(
+            &CHECK,
+            [
+                ("answers", on().with_cri("status", STATUS), Pass),
+                ("switched off, not yet restarted", off().with_cri("status", STATUS), Warn),
+                ("switched off", failing(off(), unknown_service), Fail),
+                ("did not load", failing(on(), "code = Unimplemented"), Fail),
+                ("switched off and down", failing(off(), "connection refused"), Fail),
+                ("down", failing(on(), "connection refused"), Unknown),
+                ("not root", on().without(Source::Cri("status"), Why::Denied), Unknown),
+            ],
+        );
+        let crio = r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#;
+        judge_row(&CHECK, &Policy::default(), "CRI-O", &off().with_cri("status", crio), Skip);
+    }
+
+    #[test]
+    fn cites_the_line_that_switches_it_off() {
+        let known =
+            failing(facts().with_file(FILE, &format!("# c\n{OFF}")), "unknown service runtime.v1.RuntimeService");
+        let seen: Vec<String> = judge(&known, &Policy::default()).evidence.iter().map(ToString::to_string).collect();
+        assert_eq!(seen[0], "/etc/containerd/config.toml:2  disabled_plugins = [\"cri\"]");
+        assert_eq!(seen[1], "CRI Status: unknown service runtime.v1.RuntimeService");
+    }
+}

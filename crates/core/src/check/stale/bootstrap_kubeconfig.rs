@@ -1,0 +1,59 @@
+//! No earlier join has left a bootstrap-kubelet.conf.
+//!
+//! kubeadm writes it at the start of a join and removes it at the end. A join that was killed, or that stopped at "a
+//! Node with name … already exists", leaves it, and the next one ends at once. It holds a bootstrap token: a kubelet
+//! that starts may still use it.
+//!
+//! See it yourself: `ls -l /etc/kubernetes/bootstrap-kubelet.conf`
+//! Mend it: `rm /etc/kubernetes/bootstrap-kubelet.conf`, or `kubeadm reset` where more is left
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::fact::kubeconfig::BOOTSTRAP;
+use crate::fact::{Facts, OrAbsent};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "stale.bootstrap-kubeconfig",
+    title: "no earlier join has left a bootstrap-kubelet.conf",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &["FileAvailable--etc-kubernetes-bootstrap-kubelet.conf"],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    if known!(facts.file(BOOTSTRAP).or_absent()).is_none() {
+        return pass("there is no bootstrap-kubelet.conf");
+    }
+    let read = facts.bootstrap_kubeconfig().unwrap_or_default();
+    let server = read.server.as_deref().unwrap_or("no server");
+    let token = if read.has_token { ", with a token" } else { "" };
+    fail("bootstrap-kubelet.conf is left by an earlier join: kubeadm stops")
+        .seen(Evidence::of(BOOTSTRAP, format!("for {server}{token}")))
+        .fix(format!("rm {BOOTSTRAP}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::fact::kubeconfig::sample;
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    #[test]
+    fn judges() {
+        let left = || facts().with_file(BOOTSTRAP, &sample::bootstrap("https://10.0.0.11:6443", ""));
+        table(
+            &CHECK,
+            [
+                ("none", facts().without_file(BOOTSTRAP), Pass),
+                ("left", left(), Fail),
+                ("left and empty", facts().with_file(BOOTSTRAP, ""), Fail),
+                ("not readable", facts().without(Source::File(BOOTSTRAP), Why::Denied), Unknown),
+            ],
+        );
+        let seen = |facts: &Facts| judge(facts, &Policy::default()).evidence.remove(0).text;
+        assert_eq!(seen(&left()), "for https://10.0.0.11:6443, with a token");
+        assert_eq!(seen(&facts().with_file(BOOTSTRAP, "")), "for no server");
+    }
+}

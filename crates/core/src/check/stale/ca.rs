@@ -1,0 +1,98 @@
+//! No earlier join has left a CA certificate.
+//!
+//! kubeadm refuses to join while /etc/kubernetes/pki/ca.crt is there, and where it is told not to look
+//! (`--ignore-preflight-errors`) it keeps the old file: the kubelet would then refuse every client of the new cluster.
+//! Every cluster's CA is called "kubernetes"; only the key tells them apart.
+//!
+//! See it yourself: `openssl x509 -noout -subject -dates -in /etc/kubernetes/pki/ca.crt`
+//! Mend it: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::fact::join_state::JoinState;
+use crate::fact::pki::CA;
+use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "stale.ca",
+    title: "no earlier join has left a CA certificate",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &["FileAvailable--etc-kubernetes-pki-ca.crt"],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    if known!(facts.file(CA).or_absent()).is_none() {
+        return pass("there is no ca.crt");
+    }
+    let here = facts.ca_certificate().ok();
+    let pin = here.as_ref().map_or("it holds no certificate", |ca| ca.pin.as_str());
+    let cluster = known!(asked(facts));
+    let differs = cluster.as_ref().is_some_and(|cluster| cluster.pin != pin);
+    let joined = matches!(known!(facts.join_state()), JoinState::Joined { .. });
+    let says = match (&cluster, differs, joined) {
+        (_, true, _) => "ca.crt is another cluster's: the join would fail",
+        (_, false, true) => "ca.crt is that of the cluster this machine has joined",
+        (Some(_), false, false) => "ca.crt is left by an earlier join to this cluster: kubeadm stops",
+        (None, false, false) => "ca.crt is left by an earlier join: kubeadm stops",
+    };
+    let verdict = if joined && !differs { warn(says) } else { fail(says) };
+    let remedy =
+        if joined { "kubeadm reset    # only to take it out of that cluster".to_owned() } else { format!("rm {CA}") };
+    verdict
+        .seen(Evidence::of(CA, pin))
+        .seen(cluster.filter(|_| differs).map(|cluster| Evidence::of("the cluster's CA", cluster.pin)))
+        .fix(remedy)
+}
+
+/// The cluster's CA; `None` where the cluster was not asked.
+fn asked(facts: &Facts) -> Known<Option<crate::fact::pki::Certificate>> {
+    match facts.cluster_ca() {
+        Ok(ca) => Ok(Some(ca)),
+        Err(Missing { why: Why::NotAsked, .. }) => Ok(None),
+        Err(missing) => Err(missing),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::fact::join_state::sample::{clean, joined};
+    use crate::fact::pki::sample::Authority;
+    use crate::fact::{Source, kubeconfig};
+    use crate::testing::table;
+
+    #[test]
+    fn judges() {
+        let (ca, other) = (Authority::make(), Authority::make());
+        let left = || clean().with_file(CA, &ca.pem);
+        table(
+            &CHECK,
+            [
+                ("none", clean(), Pass),
+                ("left", left(), Fail),
+                ("left by this cluster", left().with_api("cluster-ca", &ca.pem), Fail),
+                ("left by another", left().with_api("cluster-ca", &other.pem), Fail),
+                ("joined", joined(&ca), Warn),
+                ("joined to this cluster", joined(&ca).with_api("cluster-ca", &ca.pem), Warn),
+                ("joined to another", joined(&ca).with_api("cluster-ca", &other.pem), Fail),
+                ("no certificate in it", clean().with_file(CA, "").with_api("cluster-ca", &ca.pem), Fail),
+                ("the cluster's answer is no CA", left().with_api("cluster-ca", ""), Unknown),
+                ("joined or not is not known", left().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
+                ("not readable", clean().without(Source::File(CA), Why::Denied), Unknown),
+            ],
+        );
+        let verdict = judge(&left().with_api("cluster-ca", &other.pem), &Policy::default());
+        assert_eq!(verdict.says, "ca.crt is another cluster's: the join would fail");
+        assert_eq!(verdict.evidence.len(), 2);
+        assert_eq!(verdict.remedy, ["rm /etc/kubernetes/pki/ca.crt"]);
+        let verdict = judge(&left().with_api("cluster-ca", &ca.pem), &Policy::default());
+        assert_eq!(
+            (verdict.says.as_str(), verdict.evidence.len()),
+            ("ca.crt is left by an earlier join to this cluster: kubeadm stops", 1)
+        );
+        let verdict = judge(&joined(&ca), &Policy::default());
+        assert!(verdict.remedy[0].starts_with("kubeadm reset"));
+    }
+}

@@ -1,0 +1,65 @@
+//! No earlier join has left a kubelet.conf.
+//!
+//! kubeadm refuses to join while /etc/kubernetes/kubelet.conf is there. The file alone does not say that the machine
+//! has joined: the kubelet writes it before it has a certificate. It counts as joined here when its certificate is
+//! valid, bears this machine's name, and the kubelet runs.
+//!
+//! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`, `openssl x509 -noout -subject -enddate -in
+//! /var/lib/kubelet/pki/kubelet-client-current.pem`
+//! Mend it: `kubeadm reset`, on a machine that is no control plane
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::fact::join_state::JoinState;
+use crate::fact::{Facts, kubeconfig};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "stale.kubelet-conf",
+    title: "no earlier join has left a kubelet.conf",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &["FileAvailable--etc-kubernetes-kubelet.conf"],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    match known!(facts.join_state()) {
+        JoinState::Unjoined => pass("there is no kubelet.conf"),
+        JoinState::Joined { server } => warn(format!("this machine has already joined {server}"))
+            .seen(Evidence::of(kubeconfig::KUBELET, format!("server: {server}")))
+            .fix("kubeadm reset    # only to take it out of that cluster"),
+        JoinState::Left { server, why, seen } => fail(format!("kubelet.conf is left by an earlier join: {why}"))
+            .seen(Evidence::of(kubeconfig::KUBELET, format!("server: {server}")))
+            .seen(seen)
+            .fix("kubeadm reset"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::fact::join_state::sample::{clean, joined};
+    use crate::fact::pki::{self, sample::Authority};
+    use crate::fact::{Source, Why};
+    use crate::testing::table;
+
+    #[test]
+    fn judges() {
+        let ca = Authority::make();
+        table(
+            &CHECK,
+            [
+                ("never joined", clean(), Pass),
+                ("joined", joined(&ca), Warn),
+                ("no certificate", joined(&ca).without_file(pki::CLIENT), Fail),
+                ("of a cluster that is gone", joined(&ca).with_api("cluster-ca", &Authority::make().pem), Fail),
+                ("not readable", clean().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
+            ],
+        );
+        let verdict = judge(&joined(&ca), &Policy::default());
+        assert_eq!(verdict.says, "this machine has already joined https://10.0.0.11:6443");
+        let verdict = judge(&joined(&ca).without_file(pki::CLIENT), &Policy::default());
+        assert_eq!(verdict.says, "kubelet.conf is left by an earlier join: the kubelet has no certificate");
+        assert_eq!(verdict.evidence.len(), 2);
+    }
+}

@@ -1,0 +1,81 @@
+//! No kubelet configuration is left without its cluster.
+//!
+//! A join that failed late leaves /var/lib/kubelet/config.yaml and kubeadm-flags.env. The next join overwrites both;
+//! until then the kubelet starts with them, and may take port 10250 or pick up a new bootstrap-kubelet.conf before
+//! kubeadm is ready for it.
+//!
+//! See it yourself: `ls -l /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env
+//! /etc/kubernetes/kubelet.conf`
+//! Mend it: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`, or `kubeadm
+//! reset`
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::fact::kubelet_config::FILE;
+use crate::fact::unit::KUBEADM_FLAGS;
+use crate::fact::{Facts, OrAbsent};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "stale.kubelet-config",
+    title: "no kubelet configuration is left without its cluster",
+    subsystem: Subsystem::Kubelet,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    if known!(facts.has_kubelet_conf()) {
+        return pass("the configuration belongs to kubelet.conf");
+    }
+    let mut left = Vec::new();
+    for path in [FILE, KUBEADM_FLAGS] {
+        if known!(facts.file(path).or_absent()).is_some() {
+            left.push(path);
+        }
+    }
+    if left.is_empty() {
+        return pass("there is no kubelet configuration yet");
+    }
+    warn("an earlier join left the kubelet's configuration behind")
+        .seen(left.iter().map(|path| Evidence::of(*path, "there, without /etc/kubernetes/kubelet.conf")))
+        .fix(format!("systemctl stop kubelet && rm {}", left.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Pass, Unknown, Warn};
+    use crate::fact::{Source, Why, kubeconfig};
+    use crate::testing::{facts, table};
+
+    fn clean() -> Facts {
+        facts().without_file(kubeconfig::KUBELET).without_file(FILE).without_file(KUBEADM_FLAGS)
+    }
+
+    #[test]
+    fn judges() {
+        table(
+            &CHECK,
+            [
+                ("clean", clean(), Pass),
+                ("joined", clean().with_file(FILE, "").with_file(kubeconfig::KUBELET, ""), Pass),
+                ("config.yaml left", clean().with_file(FILE, ""), Warn),
+                ("flags left", clean().with_file(KUBEADM_FLAGS, ""), Warn),
+                ("not readable", clean().without(Source::File(KUBEADM_FLAGS), Why::Denied), Unknown),
+                (
+                    "joined or not is not known",
+                    clean().without(Source::File(kubeconfig::KUBELET), Why::Denied),
+                    Unknown,
+                ),
+            ],
+        );
+        let verdict = judge(&clean().with_file(FILE, "").with_file(KUBEADM_FLAGS, ""), &Policy::default());
+        assert_eq!(verdict.evidence.len(), 2);
+        assert_eq!(
+            verdict.remedy,
+            ["systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env"]
+        );
+        let verdict = judge(&clean().with_file(FILE, ""), &Policy::default());
+        assert_eq!(verdict.remedy, ["systemctl stop kubelet && rm /var/lib/kubelet/config.yaml"]);
+    }
+}

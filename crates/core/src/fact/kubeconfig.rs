@@ -1,0 +1,215 @@
+//! How a kubelet reaches its cluster: `kubelet.conf`, and `bootstrap-kubelet.conf` while it has no certificate yet.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde::Deserialize;
+
+use super::kubelet_config::from_yaml;
+use super::pki::{self, Certificate};
+use super::{Facts, Known, Missing, Source};
+
+pub const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
+pub const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
+
+pub const SOURCES: &[Source] = &[Source::File(KUBELET), Source::File(BOOTSTRAP)];
+
+/// The cluster and the user of the current context.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kubeconfig {
+    pub server: Option<String>,
+    /// The CA inside the file, as PEM.
+    pub ca_pem: Option<String>,
+    /// Or the file it is in.
+    pub ca_file: Option<String>,
+    pub client_certificate_file: Option<String>,
+    /// The client certificate inside the file, as PEM.
+    pub client_certificate_pem: Option<String>,
+    pub has_token: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct Raw {
+    current_context: Option<String>,
+    clusters: Option<Vec<NamedCluster>>,
+    contexts: Option<Vec<NamedContext>>,
+    users: Option<Vec<NamedUser>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedCluster {
+    name: String,
+    cluster: Cluster,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct Cluster {
+    server: Option<String>,
+    certificate_authority: Option<String>,
+    certificate_authority_data: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedContext {
+    name: String,
+    context: Context,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Context {
+    cluster: String,
+    user: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct NamedUser {
+    name: String,
+    user: User,
+}
+
+#[derive(Clone, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", default)]
+struct User {
+    client_certificate: Option<String>,
+    client_certificate_data: Option<String>,
+    token: Option<String>,
+}
+
+pub fn parse(text: &str) -> Result<Kubeconfig, String> {
+    let raw: Raw = from_yaml(text)?;
+    let contexts = raw.contexts.unwrap_or_default();
+    let context = contexts.into_iter().find(|it| Some(&it.name) == raw.current_context.as_ref());
+    let context = context.ok_or("its current-context is not among its contexts")?.context;
+    let cluster = raw.clusters.unwrap_or_default().into_iter().find(|it| it.name == context.cluster);
+    let cluster = cluster.ok_or("the cluster of its context is not there")?.cluster;
+    let user = raw.users.unwrap_or_default().into_iter().find(|it| it.name == context.user).unwrap_or_default().user;
+    let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+    Ok(Kubeconfig {
+        server: filled(cluster.server),
+        ca_pem: filled(cluster.certificate_authority_data).and_then(|data| decode(&data)),
+        ca_file: filled(cluster.certificate_authority),
+        client_certificate_file: filled(user.client_certificate),
+        client_certificate_pem: filled(user.client_certificate_data).and_then(|data| decode(&data)),
+        has_token: filled(user.token).is_some(),
+    })
+}
+
+fn decode(data: &str) -> Option<String> {
+    let data: String = data.split_whitespace().collect();
+    STANDARD.decode(data).ok().and_then(|bytes| String::from_utf8(bytes).ok())
+}
+
+impl Kubeconfig {
+    /// The CA this kubeconfig trusts, where it is inside the file.
+    pub fn ca(&self) -> Option<Certificate> {
+        pki::parse_certificates(self.ca_pem.as_deref()?).ok()?.into_iter().next()
+    }
+}
+
+impl Facts {
+    /// `kubelet.conf`. That it is there does not say that this machine has joined: the kubelet writes it before it has
+    /// a certificate.
+    pub fn kubelet_kubeconfig(&self) -> Known<Kubeconfig> {
+        self.kubeconfig(KUBELET)
+    }
+
+    pub fn bootstrap_kubeconfig(&self) -> Known<Kubeconfig> {
+        self.kubeconfig(BOOTSTRAP)
+    }
+
+    fn kubeconfig(&self, path: &str) -> Known<Kubeconfig> {
+        parse(&self.file(path)?.text).map_err(|detail| Missing::broken(path, detail))
+    }
+}
+
+/// Kubeconfigs as kubelet and kubeadm write them, for tests.
+#[cfg(any(test, feature = "testing"))]
+pub mod sample {
+    use base64::Engine as _;
+
+    /// `kubelet.conf` of a cluster, trusting this CA.
+    pub fn kubelet(server: &str, ca_pem: &str) -> String {
+        with(
+            server,
+            ca_pem,
+            "client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n    client-key: /var/lib/kubelet/pki/kubelet-client-current.pem",
+        )
+    }
+
+    /// `bootstrap-kubelet.conf`, its token already masked.
+    pub fn bootstrap(server: &str, ca_pem: &str) -> String {
+        with(server, ca_pem, "token: <redacted:bootstrap-token>")
+    }
+
+    fn with(server: &str, ca_pem: &str, user: &str) -> String {
+        let data = base64::engine::general_purpose::STANDARD.encode(ca_pem);
+        format!(
+            "apiVersion: v1
+clusters:
+- cluster:
+    certificate-authority-data: {data}
+    server: {server}
+  name: default-cluster
+contexts:
+- context:
+    cluster: default-cluster
+    namespace: default
+    user: default-auth
+  name: default-context
+current-context: default-context
+kind: Config
+users:
+- name: default-auth
+  user:
+    {user}
+"
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::testing::facts;
+
+    #[test]
+    fn reads_the_kubelets_own() {
+        let text = sample::kubelet("https://10.0.0.11:6443", "PEM");
+        let read = facts().with_file(KUBELET, &text).kubelet_kubeconfig().expect("known");
+        assert_eq!((read.server.as_deref(), read.ca_pem.as_deref()), (Some("https://10.0.0.11:6443"), Some("PEM")));
+        assert_eq!(read.client_certificate_file.as_deref(), Some("/var/lib/kubelet/pki/kubelet-client-current.pem"));
+        assert!(!read.has_token);
+        assert_eq!(read.ca(), None, "PEM without a certificate");
+    }
+
+    #[test]
+    fn a_masked_token_is_still_a_token() {
+        let text = sample::bootstrap("https://10.0.0.11:6443", "PEM");
+        assert!(facts().with_file(BOOTSTRAP, &text).bootstrap_kubeconfig().expect("known").has_token);
+    }
+
+    #[test]
+    fn the_current_context_decides() {
+        let text = "current-context: b\ncontexts: [{name: a, context: {cluster: a}}, {name: b, context: {cluster: b}}]\n\
+                    clusters: [{name: a, cluster: {server: A}}, {name: b, cluster: {server: B, certificate-authority: /ca}}]\nusers: null\n";
+        let read = parse(text).expect("read");
+        assert_eq!((read.server.as_deref(), read.ca_file.as_deref()), (Some("B"), Some("/ca")));
+        assert!(parse("current-context: c\n").is_err());
+        assert!(parse("current-context: a\ncontexts: [{name: a, context: {cluster: z}}]\n").is_err());
+        assert!(parse("").is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_kubeconfig_or_an_error(text in "(current-context: |contexts|clusters|[:\\-\n \\[{]|.)*") {
+            let _ = parse(&text);
+        }
+    }
+}

@@ -1,0 +1,236 @@
+//! Certificates on the machine: the cluster's CA, and the kubelet's own.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use jiff::Timestamp;
+use ring::digest::{SHA256, digest};
+use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
+use x509_parser::time::ASN1Time;
+
+use super::{Facts, Known, Missing, Source};
+
+pub const CA: &str = "/etc/kubernetes/pki/ca.crt";
+pub const DIR: &str = "/var/lib/kubelet/pki";
+/// A link to the newest; its private key stands in the same file and arrives masked.
+pub const CLIENT: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+
+pub const SOURCES: &[Source] = &[Source::File(CA), Source::File(CLIENT), Source::Dir(DIR)];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Certificate {
+    /// The subject's common name; empty where it has none.
+    pub common_name: String,
+    pub organizations: Vec<String>,
+    /// The issuer's whole name, as in `CN=kubernetes`.
+    pub issuer: String,
+    pub not_before: Timestamp,
+    pub not_after: Timestamp,
+    /// `sha256:<hex>` of the public key, as kubeadm pins it.
+    pub pin: String,
+    pub is_ca: bool,
+    der: Vec<u8>,
+}
+
+impl Certificate {
+    /// The certificate bears the other's signature: the names alone are the same in every cluster kubeadm makes.
+    pub fn is_signed_by(&self, ca: &Certificate) -> bool {
+        let (Ok((_, own)), Ok((_, ca))) = (X509Certificate::from_der(&self.der), X509Certificate::from_der(&ca.der))
+        else {
+            return false;
+        };
+        own.issuer() == ca.subject() && own.verify_signature(Some(ca.public_key())).is_ok()
+    }
+
+    pub fn is_valid_at(&self, now: Timestamp) -> bool {
+        self.not_before <= now && now < self.not_after
+    }
+}
+
+/// Every certificate in a PEM text; other blocks are passed over. None at all is an error.
+pub fn parse_certificates(pem: &str) -> Result<Vec<Certificate>, String> {
+    let mut certificates = Vec::new();
+    let mut block: Option<String> = None;
+    for line in pem.lines().map(str::trim) {
+        if line == "-----BEGIN CERTIFICATE-----" {
+            block = Some(String::new());
+        } else if line == "-----END CERTIFICATE-----" {
+            let base64 = block.take().ok_or("a certificate ends that did not begin")?;
+            let der = STANDARD.decode(base64).map_err(|error| format!("a certificate is not base64: {error}"))?;
+            certificates.push(parse_der(&der)?);
+        } else if let Some(block) = &mut block {
+            block.push_str(line);
+        }
+    }
+    if certificates.is_empty() { Err("it holds no certificate".to_owned()) } else { Ok(certificates) }
+}
+
+fn parse_der(der: &[u8]) -> Result<Certificate, String> {
+    let (_, read) = X509Certificate::from_der(der).map_err(|error| format!("not a certificate: {error}"))?;
+    let texts = |name: &X509Name<'_>| -> Vec<String> {
+        name.iter_organization().filter_map(|it| it.as_str().ok()).map(str::to_owned).collect()
+    };
+    Ok(Certificate {
+        common_name: read.subject().iter_common_name().find_map(|it| it.as_str().ok()).unwrap_or_default().to_owned(),
+        organizations: texts(read.subject()),
+        issuer: read.issuer().to_string(),
+        not_before: timestamp(read.validity().not_before)?,
+        not_after: timestamp(read.validity().not_after)?,
+        pin: pin(read.public_key().raw),
+        is_ca: read.is_ca(),
+        der: der.to_owned(),
+    })
+}
+
+fn timestamp(time: ASN1Time) -> Result<Timestamp, String> {
+    Timestamp::from_second(time.timestamp()).map_err(|error| format!("a certificate's date is out of range: {error}"))
+}
+
+/// `sha256:<hex>` of a public key's DER.
+pub fn pin(spki: &[u8]) -> String {
+    let digest = digest(&SHA256, spki);
+    digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+}
+
+impl Facts {
+    /// The CA an earlier join left here.
+    pub fn ca_certificate(&self) -> Known<Certificate> {
+        first(CA, &self.file(CA)?.text)
+    }
+
+    /// The certificate the kubelet would present.
+    pub fn client_certificate(&self) -> Known<Certificate> {
+        first(CLIENT, &self.file(CLIENT)?.text)
+    }
+
+    /// The cluster's CA as its signed cluster-info gives it.
+    pub fn cluster_ca(&self) -> Known<Certificate> {
+        first("the cluster's CA", &self.api("cluster-ca")?.text)
+    }
+}
+
+fn first(source: &str, pem: &str) -> Known<Certificate> {
+    let certificates = parse_certificates(pem).map_err(|detail| Missing::broken(source, detail))?;
+    certificates.into_iter().next().ok_or_else(|| Missing::broken(source, "it holds no certificate"))
+}
+
+/// Makes certificates for tests.
+#[cfg(test)]
+pub mod sample {
+    use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
+
+    /// A CA of its own key, named as kubeadm names every one.
+    pub struct Authority {
+        pub pem: String,
+        issuer: Issuer<'static, KeyPair>,
+    }
+
+    impl Authority {
+        pub fn make() -> Self {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = name("kubernetes", None);
+            params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+            (params.not_before, params.not_after) = (date_time_ymd(2026, 1, 1), date_time_ymd(2036, 1, 1));
+            let key = KeyPair::generate().expect("a key");
+            let pem = params.self_signed(&key).expect("a certificate").pem();
+            Authority { pem, issuer: Issuer::new(params, key) }
+        }
+
+        /// A kubelet's client certificate, valid from January 2026 to January of a year; its key masked.
+        pub fn node(&self, common_name: &str, until: i32) -> String {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = name(common_name, Some("system:nodes"));
+            (params.not_before, params.not_after) = (date_time_ymd(2026, 1, 1), date_time_ymd(until, 1, 1));
+            let key = KeyPair::generate().expect("a key");
+            let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
+            format!("{}<redacted:private-key>\n", certificate.pem())
+        }
+    }
+
+    fn name(common_name: &str, organization: Option<&str>) -> DistinguishedName {
+        let mut name = DistinguishedName::new();
+        name.push(DnType::CommonName, common_name);
+        if let Some(organization) = organization {
+            name.push(DnType::OrganizationName, organization);
+        }
+        name
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::sample::Authority;
+    use super::*;
+    use crate::fact::Why;
+    use crate::testing::facts;
+
+    #[test]
+    fn reads_a_nodes_certificate_and_who_signed_it() {
+        let (ours, other) = (Authority::make(), Authority::make());
+        let known = facts()
+            .with_file(CLIENT, &ours.node("system:node:w1", 2027))
+            .with_file(CA, &ours.pem)
+            .with_api("cluster-ca", &other.pem);
+        let client = known.client_certificate().expect("known");
+        assert_eq!(client.common_name, "system:node:w1");
+        assert_eq!(client.organizations, ["system:nodes"]);
+        assert_eq!(client.issuer, "CN=kubernetes");
+        assert_eq!(
+            (client.not_before.to_string().as_str(), client.not_after.to_string().as_str()),
+            ("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z")
+        );
+        assert!(!client.is_ca);
+        let (ca, foreign) = (known.ca_certificate().expect("known"), known.cluster_ca().expect("known"));
+        assert!(ca.is_ca && client.is_signed_by(&ca) && ca.is_signed_by(&ca));
+        assert!(!client.is_signed_by(&foreign), "the name is the same, the key is not");
+        assert!(!ca.is_signed_by(&client));
+    }
+
+    #[test]
+    fn the_pin_is_the_one_kubeadm_prints() {
+        // openssl x509 -pubkey -noout | openssl pkey -pubin -outform der | sha256sum: of a key, not of a certificate.
+        let ca = Authority::make();
+        let read = parse_certificates(&ca.pem).expect("PEM").remove(0);
+        let (_, parsed) = X509Certificate::from_der(&read.der).expect("DER");
+        assert_eq!(read.pin, pin(parsed.tbs_certificate.subject_pki.raw));
+        assert_eq!(read.pin.len(), "sha256:".len() + 64);
+        assert_eq!(pin(b""), "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    }
+
+    #[test]
+    fn the_dates_are_from_and_until() {
+        let client = parse_certificates(&Authority::make().node("x", 2027)).expect("PEM").remove(0);
+        let second = |at: Timestamp, by: i64| Timestamp::from_second(at.as_second() + by).unwrap();
+        for (now, valid) in [
+            (second(client.not_before, -1), false),
+            (client.not_before, true),
+            (second(client.not_after, -1), true),
+            (client.not_after, false),
+        ] {
+            assert_eq!(client.is_valid_at(now), valid, "{now}");
+        }
+    }
+
+    #[test]
+    fn a_text_without_certificate_says_so() {
+        assert_eq!(parse_certificates("<redacted:private-key>\n"), Err("it holds no certificate".to_owned()));
+        assert!(parse_certificates("-----END CERTIFICATE-----").is_err());
+        assert!(parse_certificates("-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----").is_err());
+        assert!(parse_certificates("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----").is_err());
+        assert_eq!(facts().without_file(CLIENT).client_certificate().unwrap_err().why, Why::Absent);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_certificates_or_an_error(body in "([A-Za-z0-9+/=\n]|.)*") {
+            let _ = parse_certificates(&body);
+            let _ = parse_certificates(&format!("-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"));
+        }
+
+        #[test]
+        fn any_bytes_are_a_certificate_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..500)) {
+            let _ = parse_der(&bytes);
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The kubelet that runs now.
+
+use super::keep::USUAL;
+use super::{Facts, Known, Missing, Query, Source};
+use crate::check::Evidence;
+
+pub const KUBELET: Query =
+    Query { name: "ps -C kubelet", argv: &["ps", "-ww", "-C", "kubelet", "-o", "pid=", "-o", "args="], keep: USUAL };
+
+pub const SOURCES: &[Source] = &[Source::Query(&KUBELET)];
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub pid: u32,
+    /// The command line, cut at spaces: `ps` does not show where one argument ends.
+    pub words: Vec<String>,
+}
+
+impl Process {
+    /// `--name=value` with a value, or `--name` followed by one.
+    pub fn has_flag(&self, name: &str) -> bool {
+        let filled =
+            |word: &str| word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')).is_some_and(|v| !v.is_empty());
+        let mut words = self.words.iter().peekable();
+        while let Some(word) = words.next() {
+            if filled(word) || (word == name && words.peek().is_some_and(|next| !next.starts_with("--"))) {
+                return true;
+            }
+        }
+        false
+    }
+
+    pub fn cite(&self) -> Evidence {
+        Evidence::of(KUBELET.name, format!("{} {}", self.pid, self.words.join(" ")))
+    }
+}
+
+/// One process a line: its id and its command line.
+pub fn parse(text: &str) -> Vec<Process> {
+    let line = |line: &str| {
+        let mut words = line.split_whitespace();
+        let pid = words.next()?.parse().ok()?;
+        let words: Vec<String> = words.map(str::to_owned).collect();
+        (!words.is_empty()).then_some(Process { pid, words })
+    };
+    text.lines().filter_map(line).collect()
+}
+
+impl Facts {
+    /// The kubelet that runs, `None` where none does. Kubelets in containers show up here as well: where systemd tells, only
+    /// the unit's own counts.
+    pub fn kubelet_process(&self) -> Known<Option<Process>> {
+        let said = self.query(&KUBELET)?;
+        let found = parse(&said.text);
+        if found.is_empty() {
+            // `ps` ends with 1 where nothing fits; whatever it says besides is an error.
+            let nothing =
+                said.text.trim().is_empty() && said.errors.trim().is_empty() && matches!(said.exit, Some(0 | 1) | None);
+            let error = || {
+                Missing::broken(
+                    KUBELET.name,
+                    said.errors.lines().chain(said.text.lines()).next().unwrap_or("it failed"),
+                )
+            };
+            return if nothing { Ok(None) } else { Err(error()) };
+        }
+        match self.unit_state("kubelet") {
+            Ok(state) => Ok(found.into_iter().find(|process| Some(process.pid) == state.main_pid)),
+            Err(_) => Ok(found.into_iter().next()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fact::unit;
+    use crate::testing::facts;
+
+    #[test]
+    fn no_kubelet_is_a_fact_and_a_ps_that_fails_is_not() {
+        assert_eq!(facts().with_exit(&KUBELET, 1, "", "").kubelet_process(), Ok(None));
+        assert!(facts().with_exit(&KUBELET, 1, "", "ps: unrecognized option: C\n").kubelet_process().is_err());
+        assert!(facts().with_exit(&KUBELET, 2, "", "").kubelet_process().is_err());
+        assert!(facts().kubelet_process().is_err());
+    }
+
+    #[test]
+    fn of_several_kubelets_the_units_own_is_meant() {
+        let two = " 4711 /usr/bin/kubelet --kubeconfig=/kind\n  812 /usr/bin/kubelet\n";
+        let known = facts().with_query(&KUBELET, two);
+        assert_eq!(known.kubelet_process().expect("known").expect("runs").pid, 4711);
+        let known = known.with_query(&unit::SHOW, "Id=kubelet.service\nLoadState=loaded\nMainPID=812\n");
+        assert_eq!(known.kubelet_process().expect("known").expect("runs").pid, 812);
+        let stopped = known.with_query(&unit::SHOW, "Id=kubelet.service\nLoadState=loaded\nMainPID=0\n");
+        assert_eq!(stopped.kubelet_process(), Ok(None), "both are somebody else's");
+    }
+
+    #[test]
+    fn a_flag_needs_a_value() {
+        let flags = |line: &str| parse(line).first().expect("a process").has_flag("--kubeconfig");
+        assert!(flags("1 kubelet --kubeconfig=/etc/kubernetes/kubelet.conf"));
+        assert!(flags("1 kubelet --kubeconfig /etc/kubernetes/kubelet.conf"));
+        for bare in ["1 kubelet", "1 kubelet --kubeconfig=", "1 kubelet --kubeconfig --v=2", "1 kubelet --kubeconfig"] {
+            assert!(!flags(bare), "{bare}");
+        }
+        assert!(!flags("1 kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_a_list_of_processes(text in ".*") {
+            for process in parse(&text) {
+                process.has_flag("--kubeconfig");
+            }
+        }
+    }
+}
