@@ -255,7 +255,10 @@ impl Facts {
     /// Where the runtime looks for plugins, in order.
     pub fn cni_bin_dirs(&self) -> Vec<String> {
         let own = self.runtime_status().map(|status| status.cni_bin_dirs).unwrap_or_default();
-        if own.is_empty() { vec![BIN_DIR.to_owned()] } else { own }
+        if own.is_empty() {
+            return vec![BIN_DIR.to_owned()];
+        }
+        own.iter().map(|dir| dir.trim_end_matches('/').to_owned()).collect()
     }
 
     /// The files that the runtime would consider, in its order; none where the directory is not there.
@@ -394,7 +397,7 @@ mod tests {
     fn looks_where_the_runtime_looks() {
         assert_eq!(facts().cni_conf_dir(), "/etc/cni/net.d");
         assert_eq!(facts().cni_bin_dirs(), ["/opt/cni/bin"]);
-        let info = r#"{"status":{"conditions":[]},"cniconfig":{"PluginDirs":["/usr/lib/cni"],"PluginConfDir":"/etc/cni/k8s/"}}"#;
+        let info = r#"{"status":{"conditions":[]},"cniconfig":{"PluginDirs":["/usr/lib/cni/"],"PluginConfDir":"/etc/cni/k8s/"}}"#;
         let own = facts().with_cri("status", info);
         assert_eq!(own.cni_conf_dir(), "/etc/cni/k8s");
         assert_eq!(own.cni_bin_dirs(), ["/usr/lib/cni"]);

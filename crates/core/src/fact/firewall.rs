@@ -50,6 +50,15 @@ impl Firewall {
     }
 }
 
+/// Where a rule was read, and the rule.
+pub fn found(rule: &str) -> (&str, &str) {
+    match rule.split_once(": ") {
+        Some((program @ ("firewalld" | "ufw"), words)) => (program, words),
+        _ if rule.starts_with("table ") => (NFT.name, rule),
+        _ => (IPTABLES.name, rule),
+    }
+}
+
 impl Facts {
     pub fn firewall(&self) -> Firewall {
         if self.firewalld().is_some() {
@@ -314,6 +323,14 @@ mod tests {
         assert!(with("22/tcp  ", "OpenSSH ").is_err());
         assert!(with("22/tcp     ", "10.0.0.1 22").is_err());
         assert_eq!(facts().with_query(&UFW, "Status: inactive\n").firewall(), Firewall::Plain);
+    }
+
+    #[test]
+    fn a_rule_is_cited_with_its_source() {
+        assert_eq!(found("ufw: Default: deny (incoming)"), ("ufw", "Default: deny (incoming)"));
+        assert_eq!(found("firewalld: zone public"), ("firewalld", "zone public"));
+        assert_eq!(found("table inet t, chain in: policy drop"), (NFT.name, "table inet t, chain in: policy drop"));
+        assert_eq!(found(":INPUT DROP"), (IPTABLES.name, ":INPUT DROP"));
     }
 
     #[test]
