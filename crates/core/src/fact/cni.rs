@@ -111,7 +111,12 @@ impl Conf {
             }
         }
         let mut seen = Vec::new();
-        programs.retain(|program| !seen.contains(program) && { seen.push(program); true });
+        programs.retain(|program| {
+            !seen.contains(program) && {
+                seen.push(program);
+                true
+            }
+        });
         programs
     }
 }
@@ -137,7 +142,9 @@ impl Candidate {
 /// Reads a file as containerd would, with its words for what is wrong.
 pub fn parse_conf(name: &str, text: &str) -> Result<Conf, String> {
     let root: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-    let text_of = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+    let text_of = |value: &Value, key: &str| {
+        value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+    };
     let plugins = if name.ends_with(".conflist") {
         let plugins = root.get("plugins").ok_or("no 'plugins' key")?.as_array().ok_or("'plugins' is not a list")?;
         plugins.iter().collect()
@@ -165,11 +172,24 @@ pub enum Program {
     Usable,
     Missing,
     /// Something of that name is there that is not a file: a directory, a link to nothing.
-    NotAFile { path: String, mode: String },
-    NotExecutable { path: String, mode: String },
+    NotAFile {
+        path: String,
+        mode: String,
+    },
+    NotExecutable {
+        path: String,
+        mode: String,
+    },
     /// Its first bytes are no program's: half a download, an error page.
-    NotAProgram { path: String, bytes: String },
-    OtherMachine { path: String, built_for: String, machine: String },
+    NotAProgram {
+        path: String,
+        bytes: String,
+    },
+    OtherMachine {
+        path: String,
+        built_for: String,
+        machine: String,
+    },
 }
 
 /// The machine's kind and the first bytes of each plugin.
@@ -204,7 +224,13 @@ pub fn elf_machine(bytes: &[u8]) -> Option<String> {
     let number = if *order == 2 { u16::from_be_bytes([low, high]) } else { u16::from_le_bytes([low, high]) };
     Some(match (number, class) {
         (0x03, _) => "i686".into(),
-        (0x15, _) => if *order == 2 { "ppc64".into() } else { "ppc64le".into() },
+        (0x15, _) => {
+            if *order == 2 {
+                "ppc64".into()
+            } else {
+                "ppc64le".into()
+            }
+        }
         (0x16, _) => "s390x".into(),
         (0x28, _) => "arm".into(),
         (0x3e, _) => "x86_64".into(),
@@ -235,7 +261,7 @@ pub struct SubnetEnv {
 pub fn parse_subnet_env(text: &str) -> SubnetEnv {
     let value = |key: &str| {
         let lines = text.lines().filter_map(|line| line.trim().split_once('='));
-        lines.filter(|(name, _)| *name == key).map(|(_, value)| value.trim()).last()
+        lines.filter(|(name, _)| *name == key).map(|(_, value)| value.trim()).next_back()
     };
     let first = |text: &str| text.split(',').next().and_then(|cidr| cidr.parse().ok());
     SubnetEnv {
@@ -307,6 +333,9 @@ impl Facts {
             match header {
                 None if entry.is_file() => return Err(Missing { source_name: dir_key(&dir), why: Why::NotCollected }),
                 None => found = Program::NotAFile { path, mode: entry.mode },
+                Some(bytes) if bytes.is_empty() && entry.is_file() && entry.size > 0 => {
+                    return Err(Missing { source_name: path, why: Why::Denied });
+                }
                 Some(bytes) => return Ok(program(path, &entry, bytes, &headers.machine)),
             }
         }
@@ -426,7 +455,9 @@ mod tests {
 
     #[test]
     fn reads_headers_of_programs() {
-        let headers = parse_headers(&format!("x86_64\n/opt/cni/bin/bridge\n{AMD64}/opt/cni/bin/empty\n/opt/cni/bin/page\n 3c 21\n"));
+        let headers = parse_headers(&format!(
+            "x86_64\n/opt/cni/bin/bridge\n{AMD64}/opt/cni/bin/empty\n/opt/cni/bin/page\n 3c 21\n"
+        ));
         assert_eq!(headers.machine, "x86_64");
         assert_eq!(headers.files["/opt/cni/bin/bridge"].len(), 20);
         assert_eq!(elf_machine(&headers.files["/opt/cni/bin/bridge"]).as_deref(), Some("x86_64"));
@@ -480,7 +511,12 @@ mod tests {
                 .with_cri("status", both)
                 .with_dir(
                     "/opt/cni/bin",
-                    &[("drwxr-xr-x", "flannel"), ("-rwxr-xr-x", "bridge"), ("lrwxrwxrwx", "ptp -> cni"), ("-rw-r--r--", "vlan")],
+                    &[
+                        ("drwxr-xr-x", "flannel"),
+                        ("-rwxr-xr-x", "bridge"),
+                        ("lrwxrwxrwx", "ptp -> cni"),
+                        ("-rw-r--r--", "vlan"),
+                    ],
                 )
                 .with_dir("/usr/lib/cni", &[("-rwxr-xr-x", "flannel")])
                 .without_dir("/usr/libexec/cni")
@@ -493,22 +529,35 @@ mod tests {
         assert_eq!(state("flannel"), Program::Usable, "past the directory, to the script");
         assert_eq!(state("bridge"), Program::NotAProgram { path: "/opt/cni/bin/bridge".into(), bytes: "<!D".into() });
         assert_eq!(state("ptp"), Program::Usable);
-        assert_eq!(state("vlan"), Program::NotExecutable { path: "/opt/cni/bin/vlan".into(), mode: "-rw-r--r--".into() });
+        assert_eq!(
+            state("vlan"),
+            Program::NotExecutable { path: "/opt/cni/bin/vlan".into(), mode: "-rw-r--r--".into() }
+        );
         assert_eq!(state("portmap"), Program::Missing);
+        assert_eq!(listed("/opt/cni/bin/bridge\n").cni_program("bridge").unwrap_err().why, Why::Denied);
         let bare = listed("/usr/lib/cni/other\n");
-        assert_eq!(bare.cni_program("ptp"), Ok(Program::NotAFile { path: "/opt/cni/bin/ptp".into(), mode: "lrwxrwxrwx".into() }));
+        assert_eq!(
+            bare.cni_program("ptp"),
+            Ok(Program::NotAFile { path: "/opt/cni/bin/ptp".into(), mode: "lrwxrwxrwx".into() })
+        );
         assert!(bare.cni_program("bridge").is_err(), "its bytes were not read");
         let arm = listed(&format!("/opt/cni/bin/bridge\n{}", AMD64.replace("3e", "b7")));
         assert_eq!(
             arm.cni_program("bridge"),
-            Ok(Program::OtherMachine { path: "/opt/cni/bin/bridge".into(), built_for: "aarch64".into(), machine: "x86_64".into() })
+            Ok(Program::OtherMachine {
+                path: "/opt/cni/bin/bridge".into(),
+                built_for: "aarch64".into(),
+                machine: "x86_64".into()
+            })
         );
         assert!(listed("").with_query(&HEADERS, "").cni_program("bridge").is_err());
     }
 
     #[test]
     fn reads_subnet_env() {
-        let env = parse_subnet_env("FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n");
+        let env = parse_subnet_env(
+            "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\nFLANNEL_MTU=1450\nFLANNEL_IPMASQ=true\n",
+        );
         assert_eq!(env.network, "10.244.0.0/16".parse().ok());
         assert_eq!(env.subnet, "10.244.1.1/24".parse().ok());
         assert_eq!(env.mtu, Some(1450));

@@ -43,9 +43,13 @@ impl Firewall {
     pub fn opens(self, proto: Proto, port: u16) -> String {
         let proto = proto.name();
         match self {
-            Firewall::Firewalld => format!("firewall-cmd --permanent --add-port={port}/{proto} && firewall-cmd --reload"),
+            Firewall::Firewalld => {
+                format!("firewall-cmd --permanent --add-port={port}/{proto} && firewall-cmd --reload")
+            }
             Firewall::Ufw => format!("ufw allow {port}/{proto}"),
-            Firewall::Plain => format!("iptables -I INPUT -p {proto} --dport {port} -j ACCEPT    # and where your rules are kept"),
+            Firewall::Plain => {
+                format!("iptables -I INPUT -p {proto} --dport {port} -j ACCEPT    # and where your rules are kept")
+            }
         }
     }
 }
@@ -196,11 +200,7 @@ fn ufw_says(text: &str, packet: &Packet) -> Passage {
             _ => Passage::CannotTell(format!("ufw: {}", line.trim_end())),
         };
     }
-    if default.contains("allow (incoming)") {
-        Passage::Open
-    } else {
-        Passage::Blocked(format!("ufw: {default}"))
-    }
+    if default.contains("allow (incoming)") { Passage::Open } else { Passage::Blocked(format!("ufw: {default}")) }
 }
 
 fn in_range(ports: &str, between: char, port: u16) -> bool {
@@ -271,7 +271,8 @@ mod tests {
     fn what_may_not_be_read_is_a_missing_fact() {
         let denied = readable().without(Source::Query(&NFT), Why::Denied);
         assert_eq!(denied.inbound(Tcp, 10250).unwrap_err().why, Why::Denied);
-        let no_tool = readable().without(Source::Query(&NFT), Why::NoTool).without(Source::Query(&IPTABLES), Why::NoTool);
+        let no_tool =
+            readable().without(Source::Query(&NFT), Why::NoTool).without(Source::Query(&IPTABLES), Why::NoTool);
         assert_eq!(no_tool.inbound(Tcp, 10250).unwrap_err().why, Why::NoTool);
         let failed = readable().with_exit(&IPTABLES, 4, "", "iptables-save: Could not fetch rule set generation id\n");
         assert!(matches!(failed.inbound(Tcp, 10250).unwrap_err().why, Why::Broken(_)));
@@ -289,10 +290,14 @@ mod tests {
         let ports = "firewalld: zone public, ports: 8472/udp 30000-32767/tcp";
         assert_eq!(denied.inbound(Tcp, 10250), Ok(Passage::Blocked(ports.into())));
         assert!(matches!(denied.inbound(Tcp, 8472), Ok(Passage::Blocked(_))));
-        let with = |from: &str, to: &str| denied.clone().with_query(&FIREWALLD, &ZONE.replace(from, to)).inbound(Tcp, 10250);
+        let with =
+            |from: &str, to: &str| denied.clone().with_query(&FIREWALLD, &ZONE.replace(from, to)).inbound(Tcp, 10250);
         assert_eq!(with("ssh", "ssh kube-worker"), Ok(Passage::Open));
         assert_eq!(with("target: default", "target: ACCEPT"), Ok(Passage::Open));
-        assert!(with("rich rules: ", "rich rules: \n\trule family=\"ipv4\" accept").is_err(), "rich rules are not followed");
+        assert!(
+            with("rich rules: ", "rich rules: \n\trule family=\"ipv4\" accept").is_err(),
+            "rich rules are not followed"
+        );
         assert!(with("protocols: ", "protocols: tcp").is_err());
         assert!(with(" (active)", "").is_err());
         let stopped = denied.with_exit(&FIREWALLD, 252, "", "not running\n");
@@ -302,7 +307,8 @@ mod tests {
 
     #[test]
     fn firewalld_has_rules_of_its_own_where_nft_is_not_installed() {
-        let facts = facts().with_query(&IPTABLES, "").without(Source::Query(&NFT), Why::NoTool).with_query(&FIREWALLD, ZONE);
+        let facts =
+            facts().with_query(&IPTABLES, "").without(Source::Query(&NFT), Why::NoTool).with_query(&FIREWALLD, ZONE);
         assert!(matches!(facts.inbound(Tcp, 10250), Ok(Passage::Blocked(_))));
         assert_eq!(facts.inbound(Udp, 8472), Ok(Passage::Open));
     }
@@ -315,8 +321,13 @@ mod tests {
         assert!(matches!(denied.inbound(Tcp, 31000), Ok(Passage::Blocked(_))));
         assert!(denied.inbound(Udp, 8472).is_err(), "only for some");
         let default = "ufw: Default: deny (incoming), allow (outgoing), disabled (routed)";
-        assert_eq!(denied.inbound(Tcp, 10256), Ok(Passage::Blocked(default.into())), "what holds for IPv6 is not for IPv4");
-        let with = |from: &str, to: &str| denied.clone().with_query(&UFW, &UFW_ACTIVE.replace(from, to)).inbound(Tcp, 10256);
+        assert_eq!(
+            denied.inbound(Tcp, 10256),
+            Ok(Passage::Blocked(default.into())),
+            "what holds for IPv6 is not for IPv4"
+        );
+        let with =
+            |from: &str, to: &str| denied.clone().with_query(&UFW, &UFW_ACTIVE.replace(from, to)).inbound(Tcp, 10256);
         assert_eq!(with("deny (incoming)", "allow (incoming)"), Ok(Passage::Open));
         assert_eq!(with("22/tcp  ", "Anywhere"), Ok(Passage::Open));
         assert_eq!(with("22/tcp ", "22,10256/tcp "), Ok(Passage::Open));

@@ -171,17 +171,18 @@ fn part_fits(part: &Part, packet: &Packet, action: &Action) -> (Fits, Fits) {
         "--ports" => turned(port_fits(value, packet).or(Fits::Maybe)),
         "-i" | "--in-interface" => turned(packet.link_fits(value)),
         "-s" | "--source" => same(source_fits(value, packet, part.negated, action)),
-        "-d" | "--destination" => turned(each(value, |cidr| cidr.parse().map_or(Fits::Maybe, Packet::destination_fits))),
+        "-d" | "--destination" => {
+            turned(each(value, |cidr| cidr.parse().map_or(Fits::Maybe, Packet::destination_fits)))
+        }
         "--ctstate" | "--state" => turned(Fits::of(value.split(',').any(|state| state == "NEW"))),
         "--dst-type" => turned(Fits::of(value.split(',').any(|kind| kind == "LOCAL"))),
         "--src-type" => turned(Fits::of(value.split(',').any(|kind| kind == "UNICAST"))),
         "--pkt-type" => turned(Fits::of(value == "unicast")),
         "--tcp-flags" => turned(flags_fit(value, part.values.get(1).map_or("", String::as_str))),
         "--syn" => turned(Fits::Yes),
-        // A packet that came by the way its answer will go passes the reverse path filter.
-        "--invert" => same(Fits::No),
+        // A packet that came by the way its answer will go passes the reverse path filter; ICMP it is not.
+        "--invert" | "--icmp-type" => same(Fits::No),
         "-m" | "--match" => same(if KNOWN_MODULES.contains(&value) { Fits::Yes } else { Fits::Maybe }),
-        "--icmp-type" => same(Fits::No),
         "-A" | "-j" | "-g" | "--jump" | "--goto" | "--comment" | "--loose" | "--validmark" | "-f" => same(Fits::Yes),
         name if OF_TARGETS.iter().any(|prefix| name.starts_with(prefix)) => same(Fits::Yes),
         _ => same(Fits::Maybe),

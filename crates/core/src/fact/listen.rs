@@ -1,6 +1,6 @@
 //! Who listens on which port, as `ss` tells it.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, Query, Source};
@@ -28,8 +28,8 @@ impl Proto {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     pub proto: Proto,
-    /// `None` is every address.
-    pub address: Option<IpAddr>,
+    /// `0.0.0.0` is every address.
+    pub address: IpAddr,
     pub port: u16,
     /// The first process that holds it. None: the kernel's own (a vxlan), or hidden from whoever asked without being root.
     pub owner: Option<Owner>,
@@ -47,7 +47,7 @@ pub struct Owner {
 impl Listener {
     /// Whether it stands in the way of a listener on 127.0.0.1.
     pub fn takes_loopback(&self) -> bool {
-        self.address.is_none_or(|address| address.is_unspecified() || address == IpAddr::from([127, 0, 0, 1]))
+        self.address == IpAddr::from(Ipv4Addr::UNSPECIFIED) || self.address == IpAddr::from(Ipv4Addr::LOCALHOST)
     }
 }
 
@@ -75,14 +75,14 @@ fn parse_line(line: u32, text: &str) -> Option<Listener> {
     })
 }
 
-/// `*`, `0.0.0.0`, `127.0.0.53%lo`, `[::1]`, `[fe80::1]%eth0`.
-fn parse_address(text: &str) -> Option<Option<IpAddr>> {
+/// `*` (every address of both families), `0.0.0.0`, `127.0.0.53%lo`, `[::1]`, `[fe80::1]%eth0`.
+fn parse_address(text: &str) -> Option<IpAddr> {
     if text == "*" {
-        return Some(None);
+        return Some(Ipv4Addr::UNSPECIFIED.into());
     }
     let address = text.split('%').next()?;
     let address = address.strip_prefix('[').map_or(address, |rest| rest.strip_suffix(']').unwrap_or(rest));
-    address.parse().ok().map(Some)
+    address.parse().ok()
 }
 
 /// `users:(("kubelet",pid=1234,fd=20),("kubelet",pid=1234,fd=21))`.
@@ -117,6 +117,7 @@ mod tests {
              tcp LISTEN 0      128                *:10256       *:* users:((\"kube-proxy\",pid=1,fd=4))\n\
              tcp LISTEN 0      128            [::1]:631      [::]:*\n\
              tcp LISTEN 0      128   [fe80::1]%eth0:80       [::]:*\n\
+             tcp LISTEN 0      128             [::]:81       [::]:*\n\
              nl  UNCONN 0 0 rtnl:kernel *\n\
              tcp LISTEN\n",
         );
@@ -124,8 +125,7 @@ mod tests {
             .iter()
             .map(|l| {
                 let owner = l.owner.as_ref().map_or_else(String::new, |owner| format!(" {}/{}", owner.name, owner.pid));
-                let address = l.address.map_or_else(|| "*".to_owned(), |address| address.to_string());
-                format!("{} {} {address} {}{owner}", l.line, l.proto.name(), l.port)
+                format!("{} {} {} {}{owner}", l.line, l.proto.name(), l.address, l.port)
             })
             .collect();
         assert_eq!(
@@ -134,13 +134,14 @@ mod tests {
                 "1 udp 127.0.0.53 53 systemd-resolve/412",
                 "2 udp 0.0.0.0 8472",
                 "3 tcp 0.0.0.0 10250 kubelet/14037",
-                "4 tcp * 10256 kube-proxy/1",
+                "4 tcp 0.0.0.0 10256 kube-proxy/1",
                 "5 tcp ::1 631",
                 "6 tcp fe80::1 80",
+                "7 tcp :: 81",
             ]
         );
         let loopback: Vec<bool> = listeners.iter().map(Listener::takes_loopback).collect();
-        assert_eq!(loopback, [false, true, true, true, false, false]);
+        assert_eq!(loopback, [false, true, true, true, false, false, false]);
     }
 
     #[test]

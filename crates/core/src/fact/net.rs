@@ -35,8 +35,16 @@ impl Link {
 
 /// Interfaces that pod networks make: their addresses and routes are the cluster's, not the machine's.
 pub fn is_of_pod_network(link: &str) -> bool {
-    const WHOLE: [&str; 8] =
-        ["cni0", "kube-bridge", "kube-ipvs0", "kube-dummy-if", "nodelocaldns", "vxlan.calico", "wireguard.cali", "ovn0"];
+    const WHOLE: [&str; 8] = [
+        "cni0",
+        "kube-bridge",
+        "kube-ipvs0",
+        "kube-dummy-if",
+        "nodelocaldns",
+        "vxlan.calico",
+        "wireguard.cali",
+        "ovn0",
+    ];
     const PREFIX: [&str; 8] = ["flannel", "veth", "cali", "cilium", "lxc", "tunl", "antrea", "weave"];
     WHOLE.contains(&link) || PREFIX.iter().any(|prefix| link.starts_with(prefix))
 }
@@ -98,7 +106,8 @@ pub fn parse_routes(text: &str) -> Result<Vec<Route>, String> {
 
 fn route(value: &Value) -> Option<Route> {
     let to = text(value, "dst")?;
-    let gateway = text(value, "gateway").or_else(|| value.pointer("/via/host").and_then(Value::as_str).map(str::to_owned));
+    let gateway =
+        text(value, "gateway").or_else(|| value.pointer("/via/host").and_then(Value::as_str).map(str::to_owned));
     let hops: Vec<&Value> = array(value, "nexthops").collect();
     let flags = |value: &Value| array(value, "flags").any(|flag| matches!(flag.as_str(), Some("dead" | "linkdown")));
     let to = if to == "default" { None } else { Some(to.parse::<Cidr>().ok()?) };
@@ -134,7 +143,7 @@ fn array<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
 
 impl Facts {
     pub fn links(&self) -> Known<Vec<Link>> {
-        self.from_ip(&LINKS, parse_links)
+        self.told_by_ip(&LINKS, parse_links)
     }
 
     /// One link by its name; `None` where the machine has no such link.
@@ -144,7 +153,7 @@ impl Facts {
 
     /// Every route of every table.
     pub fn routes(&self) -> Known<Vec<Route>> {
-        self.from_ip(&ROUTES, parse_routes)
+        self.told_by_ip(&ROUTES, parse_routes)
     }
 
     /// The default routes of the main table, the preferred first: IPv4 before IPv6, then by metric, as the kubelet,
@@ -165,7 +174,7 @@ impl Facts {
         self.link(name)
     }
 
-    fn from_ip<T>(&self, query: &Query, parse: fn(&str) -> Result<Vec<T>, String>) -> Known<Vec<T>> {
+    fn told_by_ip<T>(&self, query: &Query, parse: fn(&str) -> Result<Vec<T>, String>) -> Known<Vec<T>> {
         let said = self.query(query)?;
         if said.exit.is_some_and(|exit| exit != 0) {
             return Err(Missing::broken(query.name, said.errors.lines().next().unwrap_or("ended with an error")));
@@ -212,7 +221,11 @@ mod tests {
         let lines: Vec<String> = facts.default_routes().unwrap().iter().map(Route::line).collect();
         assert_eq!(
             lines,
-            ["default via 10.0.2.2 dev eth1 linkdown", "default via 192.168.4.1 dev eth0", "default via fd00::1 dev eth0"]
+            [
+                "default via 10.0.2.2 dev eth1 linkdown",
+                "default via 192.168.4.1 dev eth0",
+                "default via fd00::1 dev eth0"
+            ]
         );
         assert_eq!(facts.uplink().unwrap().unwrap().name, "eth0", "a route without carrier is no way out");
         assert!(facts.link("eth7").unwrap().is_none());
@@ -238,7 +251,17 @@ mod tests {
 
     #[test]
     fn tells_pod_links_from_the_machines() {
-        for pod in ["cni0", "flannel.1", "flannel-wg", "veth0a1b", "cali123", "cilium_vxlan", "kube-ipvs0", "tunl0", "vxlan.calico"] {
+        for pod in [
+            "cni0",
+            "flannel.1",
+            "flannel-wg",
+            "veth0a1b",
+            "cali123",
+            "cilium_vxlan",
+            "kube-ipvs0",
+            "tunl0",
+            "vxlan.calico",
+        ] {
             assert!(is_of_pod_network(pod), "{pod}");
         }
         for own in ["eth0", "ens18", "docker0", "br-lan", "wg0", "lo", "vxlan0"] {

@@ -289,7 +289,10 @@ mod tests {
         assert_eq!(walk(true, vec![], &[]), Passage::Open);
         assert_eq!(walk(false, vec![], &[]), Passage::Blocked("policy".into()));
         assert_eq!(walk(false, vec![rule(Yes, Action::Accept), rule(Yes, Action::Block)], &[]), Passage::Open);
-        assert_eq!(walk(true, vec![rule(No, Action::Accept), rule(Yes, Action::Block)], &[]), Passage::Blocked("Yes Block".into()));
+        assert_eq!(
+            walk(true, vec![rule(No, Action::Accept), rule(Yes, Action::Block)], &[]),
+            Passage::Blocked("Yes Block".into())
+        );
         assert_eq!(walk(true, vec![rule(Yes, Action::Nothing)], &[]), Passage::Open);
     }
 
@@ -325,7 +328,10 @@ mod tests {
     fn marks_are_read_only_after_they_are_set() {
         let reads = Rule { fits: No, fits_marked: Maybe, action: Action::Block, text: "mark".into() };
         assert_eq!(walk(true, vec![reads.clone()], &[]), Passage::Open);
-        assert_eq!(walk(true, vec![rule(Maybe, Action::Mark), reads.clone()], &[]), Passage::CannotTell("Maybe Mark".into()));
+        assert_eq!(
+            walk(true, vec![rule(Maybe, Action::Mark), reads.clone()], &[]),
+            Passage::CannotTell("Maybe Mark".into())
+        );
         assert_eq!(walk(true, vec![rule(No, Action::Mark), reads], &[]), Passage::Open);
     }
 
@@ -352,7 +358,9 @@ mod tests {
             link: Some("eth0".into()),
             from: Some("192.168.4.61/24".parse().unwrap()),
         };
-        for (rule, fits) in [("eth0", Yes), ("eth+", Yes), ("eth*", Yes), ("lo", No), ("cni0", No), ("docker0", No), ("eth1", Maybe)] {
+        for (rule, fits) in
+            [("eth0", Yes), ("eth+", Yes), ("eth*", Yes), ("lo", No), ("cni0", No), ("docker0", No), ("eth1", Maybe)]
+        {
             assert_eq!(packet.link_fits(rule), fits, "{rule}");
         }
         for (rule, fits) in [

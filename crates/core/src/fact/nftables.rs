@@ -43,7 +43,9 @@ pub fn passage(text: &str, packet: &Packet, owned: impl Fn(&str) -> bool, walk: 
     let mut bases: Vec<(Hook, &Table, &Base)> =
         tables.values().flat_map(|table| table.bases.iter().map(move |(hook, base)| (*hook, table, base))).collect();
     bases.sort_by_key(|(hook, ..)| *hook);
-    Ok(bases.into_iter().fold(Passage::Open, |passage, (_, table, base)| passage.and(walk.passage(&table.chains, base))))
+    Ok(bases
+        .into_iter()
+        .fold(Passage::Open, |passage, (_, table, base)| passage.and(walk.passage(&table.chains, base))))
 }
 
 fn take<'a>(tables: &mut BTreeMap<TableName, Table<'a>>, kind: &str, item: &'a Value, packet: &Packet) {
@@ -122,7 +124,8 @@ fn verdict(kind: &str, value: &Value) -> Option<Action> {
 }
 
 fn is_mark(left: Option<&Value>) -> bool {
-    let key = |kind: &str| left.and_then(|left| left.get(kind)).and_then(|meta| meta.get("key")).and_then(Value::as_str);
+    let key =
+        |kind: &str| left.and_then(|left| left.get(kind)).and_then(|meta| meta.get("key")).and_then(Value::as_str);
     key("meta") == Some("mark") || key("ct") == Some("mark")
 }
 
@@ -333,7 +336,9 @@ mod tests {
     /// A table `inet t` whose input chain holds these rules (`[expressions]` each), before what is in `more`.
     fn ruleset(policy: &str, rules: &[&str], more: &str) -> String {
         let rules: String = rules.iter().zip(1..).fold(String::new(), |all, (expr, handle)| {
-            all + &format!(r#",{{"rule":{{"family":"inet","table":"t","chain":"in","handle":{handle},"expr":[{expr}]}}}}"#)
+            all + &format!(
+                r#",{{"rule":{{"family":"inet","table":"t","chain":"in","handle":{handle},"expr":[{expr}]}}}}"#
+            )
         });
         format!(
             r#"{{"nftables":[{{"metainfo":{{"version":"1.0.6","json_schema_version":1}}}},{{"table":{{"family":"inet","name":"t","handle":2}}}},
@@ -359,7 +364,8 @@ mod tests {
 
     #[test]
     fn each_expression_is_known_or_makes_it_uncertain() {
-        let payload = |protocol: &str, field: &str| format!(r#"{{"payload":{{"protocol":"{protocol}","field":"{field}"}}}}"#);
+        let payload =
+            |protocol: &str, field: &str| format!(r#"{{"payload":{{"protocol":"{protocol}","field":"{field}"}}}}"#);
         let meta = |key: &str| format!(r#"{{"meta":{{"key":"{key}"}}}}"#);
         let ct = |key: &str| format!(r#"{{"ct":{{"key":"{key}"}}}}"#);
         for (left, right, expected) in [
@@ -414,17 +420,27 @@ mod tests {
         ] {
             assert_eq!(fits(&is(&left, right)), expected, "{left} == {right}");
         }
-        assert_eq!(fits(r#"{"match":{"op":"!=","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":22}}"#), Fits::Yes);
-        assert_eq!(fits(r#"{"match":{"op":"!=","left":{"payload":{"protocol":"udp","field":"dport"}},"right":22}}"#), Fits::No);
+        assert_eq!(
+            fits(r#"{"match":{"op":"!=","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":22}}"#),
+            Fits::Yes
+        );
+        assert_eq!(
+            fits(r#"{"match":{"op":"!=","left":{"payload":{"protocol":"udp","field":"dport"}},"right":22}}"#),
+            Fits::No
+        );
         assert_eq!(fits(r#"{"match":{"op":"!=","left":{"meta":{"key":"mark"}},"right":1}}"#), Fits::Yes);
-        assert_eq!(fits(r#"{"match":{"op":"<","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":22}}"#), Fits::Maybe);
+        assert_eq!(
+            fits(r#"{"match":{"op":"<","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":22}}"#),
+            Fits::Maybe
+        );
         assert_eq!(fits(r#"{"counter":{"packets":0,"bytes":0}},{"log":{"prefix":"x"}}"#), Fits::Yes);
         assert_eq!(fits(r#"{"limit":{"rate":5,"per":"minute"}}"#), Fits::Maybe);
         assert_eq!(fits(r#"{"xt":{"type":"match","name":"conntrack"}}"#), Fits::Maybe);
         assert_eq!(fits(r#"{"xt":{"type":"match","name":"comment"}}"#), Fits::Yes);
     }
 
-    const OPENS: &str = r#"{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":10250}},{"accept":null}"#;
+    const OPENS: &str =
+        r#"{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":10250}},{"accept":null}"#;
 
     #[test]
     fn the_rules_and_then_the_policy_decide() {
@@ -432,7 +448,10 @@ mod tests {
         assert_eq!(judge(&text, Proto::Tcp, 10250), Passage::Open);
         assert_eq!(judge(&text, Proto::Udp, 8472), Passage::Blocked("table inet t, chain in: policy drop".into()));
         let text = ruleset("accept", &[OPENS, r#"{"reject":{"type":"icmpx","expr":"admin-prohibited"}}"#], "");
-        assert_eq!(judge(&text, Proto::Udp, 8472), Passage::Blocked("table inet t, chain in, handle 2: drop or reject".into()));
+        assert_eq!(
+            judge(&text, Proto::Udp, 8472),
+            Passage::Blocked("table inet t, chain in, handle 2: drop or reject".into())
+        );
         assert_eq!(judge(r#"{"nftables":[]}"#, Proto::Udp, 8472), Passage::Open);
     }
 
@@ -440,7 +459,8 @@ mod tests {
     fn firewalld_jumps_by_link_to_its_zone() {
         let chains = r#",{"chain":{"family":"inet","table":"t","name":"public","handle":3}},
             {"rule":{"family":"inet","table":"t","chain":"public","handle":9,"expr":[{"match":{"op":"==","left":{"payload":{"protocol":"tcp","field":"dport"}},"right":22}},{"accept":null}]}}"#;
-        let to_zone = r#"{"match":{"op":"==","left":{"meta":{"key":"iifname"}},"right":"eth0"}},{"goto":{"target":"public"}}"#;
+        let to_zone =
+            r#"{"match":{"op":"==","left":{"meta":{"key":"iifname"}},"right":"eth0"}},{"goto":{"target":"public"}}"#;
         let text = ruleset("accept", &[r#"{"jump":{"target":"public"}}"#, r#"{"reject":{}}"#], chains);
         assert_eq!(judge(&text, Proto::Tcp, 22), Passage::Open);
         assert!(matches!(judge(&text, Proto::Tcp, 10250), Passage::Blocked(_)));
@@ -453,7 +473,10 @@ mod tests {
         let by_proto = r#"{"vmap":{"key":{"meta":{"key":"l4proto"}},"data":{"set":[["tcp",{"accept":null}],["udp",{"drop":null}]]}}}"#;
         let text = ruleset("accept", &[by_state, by_proto], "");
         assert_eq!(judge(&text, Proto::Tcp, 1), Passage::Open);
-        assert_eq!(judge(&text, Proto::Udp, 1), Passage::Blocked("table inet t, chain in, handle 2: drop or reject".into()));
+        assert_eq!(
+            judge(&text, Proto::Udp, 1),
+            Passage::Blocked("table inet t, chain in, handle 2: drop or reject".into())
+        );
         let any = r#"{"vmap":{"key":{"payload":{"protocol":"tcp","field":"dport"}},"data":{"set":[[22,{"accept":null}],["*",{"drop":null}]]}}}"#;
         assert!(matches!(judge(&ruleset("accept", &[any], ""), Proto::Tcp, 1), Passage::Blocked(_)));
         assert_eq!(judge(&ruleset("accept", &[any], ""), Proto::Udp, 1), Passage::Open);

@@ -33,7 +33,9 @@ pub struct Proxy {
 impl Proxy {
     /// The settings that send HTTPS, which is what a cluster speaks, to a proxy.
     pub fn proxies(&self) -> impl Iterator<Item = &Setting> {
-        self.settings.iter().filter(|setting| matches!(setting.name.as_str(), "https_proxy" | "http_proxy" | "all_proxy"))
+        self.settings
+            .iter()
+            .filter(|setting| matches!(setting.name.as_str(), "https_proxy" | "http_proxy" | "all_proxy"))
     }
 
     pub fn exceptions(&self) -> impl Iterator<Item = &str> {

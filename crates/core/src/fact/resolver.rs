@@ -116,7 +116,8 @@ mod tests {
             "# made by hand\nnameserver 192.168.4.1\nnameserver fe80::1%eth0\nnameserver nonsense\n; nameserver 1.1.1.1\n\
              domain old\nsearch lan home.lab\noptions edns0 trust-ad\noptions ndots:2\n",
         );
-        let servers: Vec<(u32, String)> = resolver.nameservers.iter().map(|s| (s.line, s.address.to_string())).collect();
+        let servers: Vec<(u32, String)> =
+            resolver.nameservers.iter().map(|s| (s.line, s.address.to_string())).collect();
         assert_eq!(servers, [(2, "192.168.4.1".to_owned()), (3, "fe80::1".to_owned())]);
         assert_eq!(resolver.search, ["lan", "home.lab"]);
         assert_eq!(resolver.options, ["edns0", "trust-ad", "ndots:2"]);

@@ -44,7 +44,8 @@ mod tests {
     use crate::testing::{facts, table};
 
     fn filter(rules: &str) -> Facts {
-        let text = format!("*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 10250 -j ACCEPT\n{rules}COMMIT\n");
+        let text =
+            format!("*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 10250 -j ACCEPT\n{rules}COMMIT\n");
         facts().with_query(&NFT, r#"{"nftables":[]}"#).with_query(&IPTABLES, &text)
     }
 

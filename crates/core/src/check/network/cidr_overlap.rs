@@ -54,7 +54,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         return pass("no address or route of the machine lies in the cluster's ranges");
     };
     fail(format!("{} lies in the cluster's {} {}", first.what, first.of, first.range))
-        .seen(overlaps.iter().map(|overlap| Evidence::of(overlap.source, format!("{}  in {} {}", overlap.what, overlap.of, overlap.range))))
+        .seen(overlaps.iter().map(|overlap| {
+            Evidence::of(overlap.source, format!("{}  in {} {}", overlap.what, overlap.of, overlap.range))
+        }))
         .fix("renumber that network, or take the route away: the cluster's ranges cannot be changed later")
         .explains(["pod.no-route"])
 }
@@ -78,7 +80,8 @@ mod tests {
     use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
-    const CONFIG: &str = "kind: ClusterConfiguration\nnetworking:\n  podSubnet: 10.244.0.0/16\n  serviceSubnet: 10.96.0.0/12\n";
+    const CONFIG: &str =
+        "kind: ClusterConfiguration\nnetworking:\n  podSubnet: 10.244.0.0/16\n  serviceSubnet: 10.96.0.0/12\n";
 
     fn machine(address: &str, routes: &str) -> Facts {
         let (address, length) = address.split_once('/').unwrap();
@@ -92,7 +95,11 @@ mod tests {
             r#"[{{"dst":"default","gateway":"192.168.4.1","dev":"eth0"}},{{"dst":"10.244.0.0/24","gateway":"10.244.0.0","dev":"flannel.1"}},
             {{"type":"blackhole","dst":"10.244.9.0/26"}}{routes}]"#
         );
-        facts().with_api("kubeadm-config", CONFIG).with_query(&LINKS, &links).with_query(&ROUTES, &routes).with_dir("/etc/cni/net.d", &[])
+        facts()
+            .with_api("kubeadm-config", CONFIG)
+            .with_query(&LINKS, &links)
+            .with_query(&ROUTES, &routes)
+            .with_dir("/etc/cni/net.d", &[])
     }
 
     #[test]

@@ -67,6 +67,9 @@ mod tests {
         let verdict = judge(&facts().with_query(&ROUTES, &dead), &Policy::default());
         assert_eq!(verdict.says, "the default route is dead: eth0 has no carrier");
         assert_eq!(verdict.evidence[0].text, "default via 192.168.4.1 dev eth0 linkdown");
-        assert_eq!(judge(&facts().with_query(&ROUTES, via), &Policy::default()).says, "the way out is default via 192.168.4.1 dev eth0");
+        assert_eq!(
+            judge(&facts().with_query(&ROUTES, via), &Policy::default()).says,
+            "the way out is default via 192.168.4.1 dev eth0"
+        );
     }
 }

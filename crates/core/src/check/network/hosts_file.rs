@@ -28,7 +28,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     if !hosts.iter().any(|line| line.address.is_loopback() && line.names("localhost")) {
         return warn("/etc/hosts has no localhost")
             .seen(Evidence::of(HOSTS, "no line for localhost"))
-            .fix("sed -i '1i 127.0.0.1 localhost' /etc/hosts");
+            .fix("echo '127.0.0.1 localhost' >> /etc/hosts");
     }
     let own: Vec<&HostsLine> = hosts.iter().filter(|line| line.names(&name)).collect();
     let four: BTreeSet<IpAddr> = own.iter().map(|line| line.address).filter(IpAddr::is_ipv4).collect();
@@ -45,7 +45,11 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     if let Some(foreign) = four.iter().chain(&six).find(|address| !is_ours(**address)) {
         return warn(format!("/etc/hosts says {name} is {foreign}, which is not this machine")).seen(seen()).fix(edit);
     }
-    pass(if own.is_empty() { format!("/etc/hosts leaves {name} to DNS") } else { format!("/etc/hosts knows {name} by one address") })
+    pass(if own.is_empty() {
+        format!("/etc/hosts leaves {name} to DNS")
+    } else {
+        format!("/etc/hosts knows {name} by one address")
+    })
 }
 
 #[cfg(test)]

@@ -72,7 +72,9 @@ mod tests {
     }
 
     fn vxlan(mtu: u64) -> String {
-        format!(r#",{{"ifname":"flannel.1","mtu":{mtu},"operstate":"UNKNOWN","linkinfo":{{"info_kind":"vxlan","info_data":{{"id":1,"port":8472}}}},"addr_info":[]}}"#)
+        format!(
+            r#",{{"ifname":"flannel.1","mtu":{mtu},"operstate":"UNKNOWN","linkinfo":{{"info_kind":"vxlan","info_data":{{"id":1,"port":8472}}}},"addr_info":[]}}"#
+        )
     }
 
     #[test]

@@ -30,7 +30,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         _ => pass(""),
     });
     let worst = verdicts.max_by_key(|verdict| verdict.outcome);
-    worst.filter(|verdict| !verdict.says.is_empty()).unwrap_or_else(|| pass("10248, 10250, 10256 and UDP 8472 are free"))
+    worst
+        .filter(|verdict| !verdict.says.is_empty())
+        .unwrap_or_else(|| pass("10248, 10250, 10256 and UDP 8472 are free"))
 }
 
 fn kubelet(facts: &Facts, listener: &Listener) -> Verdict {
@@ -58,14 +60,17 @@ fn healthz(listener: &Listener) -> Verdict {
 fn kube_proxy(listener: &Listener) -> Verdict {
     match owner(listener) {
         Some("kube-proxy") => pass("10256 is kube-proxy's"),
-        Some(name) => taken(listener, warn(format!("{name} listens on 10256, kube-proxy's health port"))).fix(stop(listener)),
+        Some(name) => {
+            taken(listener, warn(format!("{name} listens on 10256, kube-proxy's health port"))).fix(stop(listener))
+        }
         None => hidden(),
     }
 }
 
 fn vxlan(facts: &Facts, listener: &Listener) -> Verdict {
     if let Some(name) = owner(listener) {
-        return taken(listener, warn(format!("{name} has UDP 8472: no vxlan of flannel or cilium can"))).fix(stop(listener));
+        return taken(listener, warn(format!("{name} has UDP 8472: no vxlan of flannel or cilium can")))
+            .fix(stop(listener));
     }
     // The kernel's own socket has no owner either.
     let links = known!(facts.links());
@@ -122,12 +127,21 @@ mod tests {
     #[test]
     fn judges() {
         let udp = |users: &str| format!("udp UNCONN 0      0      0.0.0.0:8472 0.0.0.0:*{users}\n");
-        let flannel = r#"[{"ifname":"flannel.1","mtu":1450,"linkinfo":{"info_kind":"vxlan","info_data":{"id":1,"port":8472}}}]"#;
+        let flannel =
+            r#"[{"ifname":"flannel.1","mtu":1450,"linkinfo":{"info_kind":"vxlan","info_data":{"id":1,"port":8472}}}]"#;
         table(
             &CHECK,
             [
                 ("all free", fresh(""), Pass),
-                ("joined", joined(&(tcp("*:10250", "kubelet") + &tcp("127.0.0.1:10248", "kubelet") + &tcp("*:10256", "kube-proxy"))), Pass),
+                (
+                    "joined",
+                    joined(
+                        &(tcp("*:10250", "kubelet")
+                            + &tcp("127.0.0.1:10248", "kubelet")
+                            + &tcp("*:10256", "kube-proxy")),
+                    ),
+                    Pass,
+                ),
                 ("a kubelet before the join", fresh(&tcp("*:10250", "kubelet")), Fail),
                 ("someone else", fresh(&tcp("192.168.4.61:10250", "nginx")), Fail),
                 ("someone else on a joined machine", joined(&tcp("*:10250", "nginx")), Fail),
@@ -145,7 +159,11 @@ mod tests {
                 ("links not known", fresh(&udp("")).without(Source::Query(&LINKS), Why::TimedOut), Unknown),
                 ("the worst counts", fresh(&(tcp("*:10250", "kubelet") + &tcp("*:10256", "nginx"))), Fail),
                 ("no ss", facts().without(Source::Query(&LISTENERS), Why::NoTool), Unknown),
-                ("not known whether joined", fresh(&tcp("*:10250", "kubelet")).without(Source::File(CONF), Why::TimedOut), Unknown),
+                (
+                    "not known whether joined",
+                    fresh(&tcp("*:10250", "kubelet")).without(Source::File(CONF), Why::TimedOut),
+                    Unknown,
+                ),
             ],
         );
         let verdict = judge(&fresh(&tcp("*:10250", "nginx")), &Policy::default());

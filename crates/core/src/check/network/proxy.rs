@@ -34,11 +34,14 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     }
     let cluster = match facts.cluster_network() {
         Ok(cluster) => cluster,
-        Err(Missing { why: Why::NotAsked, .. }) => return pass("a proxy is set, with no_proxy; --api holds it against the cluster"),
+        Err(Missing { why: Why::NotAsked, .. }) => {
+            return pass("a proxy is set, with no_proxy; --api holds it against the cluster");
+        }
         Err(missing) => return unknown(&missing),
     };
     let ranges: Vec<Cidr> = cluster.pods.into_iter().chain(cluster.services).collect();
-    let through: Vec<String> = ranges.into_iter().filter(|range| !proxy.spares(*range)).map(|range| range.to_string()).collect();
+    let through: Vec<String> =
+        ranges.into_iter().filter(|range| !proxy.spares(*range)).map(|range| range.to_string()).collect();
     if through.is_empty() {
         return pass("a proxy is set, and no_proxy spares the cluster");
     }
@@ -79,7 +82,11 @@ mod tests {
                 ("with exceptions, cluster not asked", with("localhost"), Pass),
                 ("the cluster is spared", with("10.0.0.0/8").with_api("kubeadm-config", CONFIG), Pass),
                 ("the services are not", with("10.244.0.0/16").with_api("kubeadm-config", CONFIG), Warn),
-                ("the cluster did not answer", with("10.0.0.0/8").without(Source::Api("kubeadm-config"), Why::TimedOut), Unknown),
+                (
+                    "the cluster did not answer",
+                    with("10.0.0.0/8").without(Source::Api("kubeadm-config"), Why::TimedOut),
+                    Unknown,
+                ),
                 ("not looked", facts(), Unknown),
             ],
         );

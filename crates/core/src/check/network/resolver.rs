@@ -30,7 +30,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .fix(ADD);
     };
     if resolver.nameservers.is_empty() {
-        return warn("/etc/resolv.conf names no nameserver").seen(Evidence::of(RESOLV_CONF, "no nameserver line")).fix(ADD);
+        return warn("/etc/resolv.conf names no nameserver")
+            .seen(Evidence::of(RESOLV_CONF, "no nameserver line"))
+            .fix(ADD);
     }
     if !resolver.is_loopback_only() {
         return pass(format!("asks {}", addresses(&resolver)));
@@ -77,7 +79,8 @@ mod tests {
                 ("what is behind was not read", stub().without(Source::File(RESOLVED_CONF), Why::Denied), Unknown),
             ],
         );
-        let verdict = judge(&stub().with_file(RESOLVED_CONF, "nameserver 192.168.4.1\nnameserver 9.9.9.9\n"), &Policy::default());
+        let verdict =
+            judge(&stub().with_file(RESOLVED_CONF, "nameserver 192.168.4.1\nnameserver 9.9.9.9\n"), &Policy::default());
         assert_eq!(verdict.says, "asks 192.168.4.1, 9.9.9.9, behind systemd-resolved");
     }
 }
