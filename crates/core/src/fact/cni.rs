@@ -1,7 +1,8 @@
-//! The pod network's configuration on this machine: what the runtime would load, the plugins it needs, and flannel's state.
+//! The pod network's configuration on this machine: what the runtime would load, the plugins it needs, and flannel's
+//! state.
 //!
-//! The rule is containerd's (go-cni): files ending in `.conf`, `.conflist` or `.json`, sorted by name; the first is loaded, and
-//! where the first is broken nothing is.
+//! The rule is containerd's (go-cni): files ending in `.conf`, `.conflist` or `.json`, sorted by name; the first is
+//! loaded, and where the first is broken nothing is.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,8 @@ const CONF_DIR: &str = "/etc/cni/net.d";
 const BIN_DIR: &str = "/opt/cni/bin";
 pub const SUBNET_ENV: &str = "/run/flannel/subnet.env";
 
-/// The machine's kind, then every plugin with its first 20 bytes: an ELF header says up to there which machine it is for.
+/// The machine's kind, then every plugin with its first 20 bytes: an ELF header says up to there which machine it is
+/// for.
 pub const HEADERS: Query = Query {
     name: "od -An -tx1 -N20 /opt/cni/bin/*",
     argv: &[
@@ -287,6 +289,12 @@ impl Facts {
         own.iter().map(|dir| dir.trim_end_matches('/').to_owned()).collect()
     }
 
+    /// How many files are loaded, from the first: one, unless the runtime is set to more; 0 there means all.
+    pub fn cni_loads(&self) -> usize {
+        let set = self.runtime_status().ok().and_then(|status| status.cni_max_conf).unwrap_or(1);
+        if set == 0 { usize::MAX } else { usize::try_from(set).unwrap_or(usize::MAX) }
+    }
+
     /// The files that the runtime would consider, in its order; none where the directory is not there.
     pub fn cni_candidates(&self) -> Known<Vec<Candidate>> {
         let dir = self.cni_conf_dir();
@@ -430,6 +438,15 @@ mod tests {
         let own = facts().with_cri("status", info);
         assert_eq!(own.cni_conf_dir(), "/etc/cni/k8s");
         assert_eq!(own.cni_bin_dirs(), ["/usr/lib/cni"]);
+        let loads = |number: &str| {
+            facts()
+                .with_cri(
+                    "status",
+                    &info.replace("{\"PluginDirs", &format!("{{\"PluginMaxConfNum\":{number},\"PluginDirs")),
+                )
+                .cni_loads()
+        };
+        assert_eq!([own.cni_loads(), loads("1"), loads("2"), loads("0")], [1, 1, 2, usize::MAX]);
         assert_eq!(own.cni_candidates().unwrap_err().why, Why::NotCollected, "nobody looked there");
     }
 

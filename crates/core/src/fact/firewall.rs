@@ -1,4 +1,5 @@
-//! Whether a packet from another machine gets in: the kernel's rules where they can be read, else the word of firewalld or ufw.
+//! Whether a packet from another machine gets in: the kernel's rules where they can be read, else the word of firewalld
+//! or ufw.
 
 use super::iptables::Ruleset;
 use super::keep::{Keep, USUAL};
@@ -7,7 +8,8 @@ use super::netfilter::{Packet, Passage, Walk};
 use super::nftables;
 use super::{Capture, Facts, Known, Missing, Query, Source, Why};
 
-/// A node that runs kube-proxy on iptables-nft prints its rules here too, in JSON: about 500 bytes a rule, 10,000 rules.
+/// A node that runs kube-proxy on iptables-nft prints its rules here too, in JSON: about 500 bytes a rule, 10,000
+/// rules.
 const RULESET: Keep = Keep::Head(8 << 20);
 
 pub const NFT: Query = Query { name: "nft -j list ruleset", argv: &["nft", "-j", "list", "ruleset"], keep: RULESET };
@@ -39,15 +41,22 @@ pub enum Firewall {
 }
 
 impl Firewall {
-    /// The commands that open a port for good.
-    pub fn opens(self, proto: Proto, port: u16) -> String {
+    /// The command that opens a port that this rule closes.
+    pub fn opens(self, proto: Proto, port: u16, rule: &str) -> String {
         let proto = proto.name();
-        match self {
-            Firewall::Firewalld => {
+        let chain = rule.strip_prefix("table ").and_then(|rule| rule.split_once(", chain "));
+        match (self, chain) {
+            (Firewall::Firewalld, _) => {
                 format!("firewall-cmd --permanent --add-port={port}/{proto} && firewall-cmd --reload")
             }
-            Firewall::Ufw => format!("ufw allow {port}/{proto}"),
-            Firewall::Plain => {
+            (Firewall::Ufw, _) => format!("ufw allow {port}/{proto}"),
+            (Firewall::Plain, Some((table, chain))) => {
+                let chain = chain.split([',', ':']).next().unwrap_or_default();
+                format!(
+                    "nft insert rule {table} {chain} {proto} dport {port} accept    # and where your rules are kept"
+                )
+            }
+            (Firewall::Plain, None) => {
                 format!("iptables -I INPUT -p {proto} --dport {port} -j ACCEPT    # and where your rules are kept")
             }
         }
@@ -346,9 +355,15 @@ mod tests {
 
     #[test]
     fn opens_a_port_with_the_program_that_runs() {
-        assert_eq!(Firewall::Ufw.opens(Udp, 8472), "ufw allow 8472/udp");
-        assert!(Firewall::Firewalld.opens(Tcp, 10250).contains("--add-port=10250/tcp"));
-        assert!(Firewall::Plain.opens(Tcp, 10250).starts_with("iptables -I INPUT -p tcp --dport 10250 -j ACCEPT"));
+        assert_eq!(Firewall::Ufw.opens(Udp, 8472, ""), "ufw allow 8472/udp");
+        assert!(Firewall::Firewalld.opens(Tcp, 10250, "").contains("--add-port=10250/tcp"));
+        let plain = |rule: &str| Firewall::Plain.opens(Tcp, 10250, rule);
+        assert!(plain(":INPUT DROP").starts_with("iptables -I INPUT -p tcp --dport 10250 -j ACCEPT"));
+        for rule in
+            ["table inet filter, chain input: policy drop", "table inet filter, chain input, handle 9: drop or reject"]
+        {
+            assert!(plain(rule).starts_with("nft insert rule inet filter input tcp dport 10250 accept"), "{rule}");
+        }
     }
 
     proptest! {

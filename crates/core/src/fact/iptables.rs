@@ -183,15 +183,29 @@ fn part_fits(part: &Part, packet: &Packet, action: &Action) -> (Fits, Fits) {
         // A packet that came by the way its answer will go passes the reverse path filter; ICMP it is not.
         "--invert" | "--icmp-type" => same(Fits::No),
         "-m" | "--match" => same(if KNOWN_MODULES.contains(&value) { Fits::Yes } else { Fits::Maybe }),
-        "-A" | "-j" | "-g" | "--jump" | "--goto" | "--comment" | "--loose" | "--validmark" | "-f" => same(Fits::Yes),
+        "-A" | "-j" | "-g" | "--jump" | "--goto" | "--comment" | "--nfacct-name" | "--loose" | "--validmark" | "-f" => {
+            same(Fits::Yes)
+        }
         name if OF_TARGETS.iter().any(|prefix| name.starts_with(prefix)) => same(Fits::Yes),
         _ => same(Fits::Maybe),
     }
 }
 
 /// Modules whose options say all there is; any other narrows a rule in a way that is not known.
-const KNOWN_MODULES: [&str; 11] =
-    ["tcp", "udp", "icmp", "multiport", "conntrack", "state", "comment", "addrtype", "pkttype", "mark", "rpfilter"];
+const KNOWN_MODULES: [&str; 12] = [
+    "tcp",
+    "udp",
+    "icmp",
+    "multiport",
+    "conntrack",
+    "state",
+    "comment",
+    "addrtype",
+    "pkttype",
+    "mark",
+    "rpfilter",
+    "nfacct",
+];
 
 /// Options that tell a target what to do, not a rule what to fit.
 const OF_TARGETS: [&str; 11] = [
@@ -367,6 +381,7 @@ mod tests {
             ("-m mark --mark 0x4000/0x4000", Fits::No),
             ("-m mark --mark 0x0", Fits::Yes),
             ("-m mark ! --mark 0x1", Fits::Yes),
+            ("-m nfacct --nfacct-name dropped", Fits::Yes),
             ("-m set --match-set banned src", Fits::Maybe),
             ("-m hashlimit --hashlimit-above 5/sec", Fits::Maybe),
             ("-m comment --comment \"-p udp \\\" -i lo\"", Fits::Yes),

@@ -31,7 +31,8 @@ pub struct Listener {
     /// `0.0.0.0` is every address.
     pub address: IpAddr,
     pub port: u16,
-    /// The first process that holds it. None: the kernel's own (a vxlan), or hidden from whoever asked without being root.
+    /// The first process that holds it. None: the kernel's own (a vxlan), or hidden from whoever asked without being
+    /// root.
     pub owner: Option<Owner>,
     /// The line, for evidence.
     pub line: u32,

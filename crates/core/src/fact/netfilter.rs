@@ -1,7 +1,7 @@
 //! What a chain of packet filter rules does to one packet, where some of it cannot be told.
 //!
-//! iptables and nftables are read into the same shape: rules already held against the packet ([`Rule::fits`]), walked here.
-//! Every end that is possible is kept: only when all of them agree is there an answer.
+//! iptables and nftables are read into the same shape: rules already held against the packet ([`Rule::fits`]), walked
+//! here. Every end that is possible is kept: only when all of them agree is there an answer.
 
 use std::collections::BTreeMap;
 
@@ -157,7 +157,8 @@ impl Passage {
     }
 }
 
-/// Rules looked at before giving up: a busy node has some ten thousand, all of which are passed once; a ruleset that comes
+/// Rules looked at before giving up: a busy node has some ten thousand, all of which are passed once; a ruleset that
+/// comes
 /// to more has been made to.
 const MAX_STEPS: u32 = 200_000;
 /// The kernel allows 16 jumps within each other.

@@ -34,7 +34,7 @@ pub fn passage(text: &str, packet: &Packet, owned: impl Fn(&str) -> bool, walk: 
     let items = root.get("nftables").and_then(Value::as_array).ok_or("no nftables")?;
     let mut tables: BTreeMap<TableName, Table> = BTreeMap::new();
     // Rules name sets and chains that may be listed after them.
-    for kind in ["chain", "set", "rule"] {
+    for kind in ["chain", "set", "map", "rule"] {
         for item in items.iter().filter_map(|item| item.get(kind)) {
             take(&mut tables, kind, item, packet);
         }
@@ -54,7 +54,7 @@ fn take<'a>(tables: &mut BTreeMap<TableName, Table<'a>>, kind: &str, item: &'a V
     let place = format!("{family} {table_name}");
     let table = tables.entry((family.to_owned(), table_name.to_owned())).or_default();
     match (kind, text("name"), text("chain")) {
-        ("set", Some(name), _) => {
+        ("set" | "map", Some(name), _) => {
             table.sets.insert(name, item);
         }
         ("chain", Some(name), _) if text("type") == Some("filter") => {
@@ -203,11 +203,30 @@ impl Reading<'_> {
             return self.value_fits(left, value, depth + 1);
         }
         if let Some(name) = right.as_str().and_then(|text| text.strip_prefix('@')) {
-            // A set without `elem` is empty now, and may be filled by the next packet.
-            let elements = self.sets.get(name).and_then(|set| set.get("elem")).and_then(Value::as_array);
-            return elements.map_or(Fits::Maybe, any);
+            return match self.elements(name) {
+                Some(elements) => elements.map_or(Fits::No, any),
+                None => Fits::Maybe,
+            };
+        }
+        let joined = |value: &Value| value.get("concat").and_then(Value::as_array).cloned();
+        if let (Some(lefts), Some(rights)) = (joined(left), joined(right)) {
+            let pairs = lefts.iter().zip(&rights);
+            let each =
+                pairs.map(|(left, right)| Fits::of(self.can_have(left)).and(self.value_fits(left, right, depth + 1)));
+            return each.fold(Fits::of(lefts.len() == rights.len()), Fits::and);
         }
         self.single_fits(left, right)
+    }
+
+    /// The elements of a named set or map; `None` inside where it is empty, outside where they are not to be known: rules
+    /// and timeouts change what is in a dynamic one.
+    #[allow(clippy::option_option)]
+    fn elements(&self, name: &str) -> Option<Option<&Vec<Value>>> {
+        let set = self.sets.get(name)?;
+        let mut flags = set.get("flags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
+        let changes = flags.any(|flag| matches!(flag, "dynamic" | "timeout"));
+        let elements = set.get("elem").and_then(Value::as_array);
+        (!changes).then_some(elements)
     }
 
     fn single_fits(&self, left: &Value, right: &Value) -> Fits {
@@ -253,11 +272,15 @@ impl Reading<'_> {
     /// `tcp dport vmap { 80 : accept, 443 : drop }`: one rule for each pair.
     fn verdict_map(&self, value: &Value, place: &str) -> Vec<Rule> {
         let (Some(key), Some(data)) = (value.get("key"), value.get("data")) else { return Vec::new() };
-        let Some(pairs) = data.get("set").and_then(Value::as_array) else {
-            // A named map may hold any verdict, and none for this packet.
+        let named = || data.as_str().and_then(|name| name.strip_prefix('@')).and_then(|name| self.elements(name));
+        let Some(pairs) = data.get("set").map(Value::as_array).or_else(named) else {
+            // It may hold any verdict, and none for this packet.
             return vec![self.rule(Fits::Maybe, Action::Ask, place)];
         };
-        let pairs = pairs.iter().filter_map(|pair| Some((pair.get(0)?, pair.get(1)?.as_object()?.iter().next()?)));
+        let pairs = pairs
+            .into_iter()
+            .flatten()
+            .filter_map(|pair| Some((pair.get(0)?, pair.get(1)?.as_object()?.iter().next()?)));
         let rules = pairs.filter_map(|(from, (kind, value))| {
             let any = from.as_str() == Some("*");
             let fits = match (any, self.can_have(key)) {
@@ -353,7 +376,8 @@ mod tests {
     fn fits(expr: &str) -> Fits {
         let sets = serde_json::json!({"name": "ports", "elem": [22, {"range": [10000, 10300]}]});
         let empty = serde_json::json!({"name": "empty"});
-        let sets: BTreeMap<&str, &Value> = [("ports", &sets), ("empty", &empty)].into();
+        let filling = serde_json::json!({"name": "filling", "flags": ["dynamic"], "elem": [22]});
+        let sets: BTreeMap<&str, &Value> = [("ports", &sets), ("empty", &empty), ("filling", &filling)].into();
         let item: Value = serde_json::from_str(&format!(r#"{{"expr":[{expr},{{"drop":null}}]}}"#)).unwrap();
         read_rule(&item, &sets, &packet(Proto::Tcp, 10250), "here")[0].fits
     }
@@ -379,7 +403,8 @@ mod tests {
             (payload("tcp", "dport"), r#"{"set":[{"elem":{"val":10250,"comment":"kubelet"}}]}"#, Fits::Yes),
             (payload("tcp", "dport"), r#"{"set":[22,80]}"#, Fits::No),
             (payload("tcp", "dport"), r#""@ports""#, Fits::Yes),
-            (payload("tcp", "dport"), r#""@empty""#, Fits::Maybe),
+            (payload("tcp", "dport"), r#""@empty""#, Fits::No),
+            (payload("tcp", "dport"), r#""@filling""#, Fits::Maybe),
             (payload("tcp", "dport"), r#""@nowhere""#, Fits::Maybe),
             (payload("tcp", "sport"), "10250", Fits::Maybe),
             (payload("ip", "protocol"), r#""tcp""#, Fits::Yes),
@@ -482,6 +507,24 @@ mod tests {
         assert_eq!(judge(&ruleset("accept", &[any], ""), Proto::Udp, 1), Passage::Open);
         let named = r#"{"vmap":{"key":{"ct":{"key":"state"}},"data":"@verdicts"}}"#;
         assert!(matches!(judge(&ruleset("accept", &[named], ""), Proto::Tcp, 1), Passage::CannotTell(_)));
+    }
+
+    #[test]
+    fn kube_proxys_maps_are_looked_into() {
+        let key = r#"{"concat":[{"payload":{"protocol":"ip","field":"daddr"}},{"meta":{"key":"l4proto"}},{"payload":{"protocol":"th","field":"dport"}}]}"#;
+        let rule = format!(r#"{{"vmap":{{"key":{key},"data":"@no-endpoint-services"}}}}"#);
+        let with = |elements: &str| {
+            let map = format!(
+                r#",{{"map":{{"family":"inet","table":"t","name":"no-endpoint-services","map":"verdict"{elements}}}}}"#
+            );
+            judge(&ruleset("accept", &[&rule], &map), Proto::Tcp, 10250)
+        };
+        assert_eq!(with(""), Passage::Open);
+        assert_eq!(with(r#","elem":[[{"concat":["10.96.0.10","tcp",53]},{"drop":null}]]"#), Passage::Open);
+        assert_eq!(with(r#","elem":[[{"concat":["10.96.0.10","udp",10250]},{"drop":null}]]"#), Passage::Open);
+        let same = r#","elem":[[{"concat":["10.96.0.10","tcp",10250]},{"drop":null}]]"#;
+        assert!(matches!(with(same), Passage::CannotTell(_)), "by the address");
+        assert_eq!(with(r#","elem":[[{"concat":["10.96.0.10","tcp"]},{"drop":null}]]"#), Passage::Open);
     }
 
     #[test]

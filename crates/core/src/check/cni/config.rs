@@ -1,8 +1,9 @@
 //! The configuration that the runtime would load can be loaded.
 //!
-//! containerd takes the first file by name in /etc/cni/net.d that ends in .conf, .conflist or .json. Where that one is broken it takes
-//! none, however good the next: the node joins and stays NotReady ("cni plugin not initialized"). None at all is normal before a
-//! join: the pod network's own pod writes it. On a machine that must have one already it is a failure.
+//! containerd takes the first file by name in /etc/cni/net.d that ends in .conf, .conflist or .json. Where that one is
+//! broken it takes none, however good the next: the node joins and stays NotReady ("cni plugin not initialized"). None
+//! at all is normal before a join: the pod network's own pod writes it. On a machine that must have one already it is a
+//! failure.
 //!
 //! See it yourself: `ls /etc/cni/net.d; journalctl -u containerd | grep 'cni config load failed'`
 //! Mend it: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`

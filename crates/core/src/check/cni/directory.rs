@@ -1,8 +1,8 @@
 //! The directory for the pod network's configuration is there, and root's alone to write.
 //!
-//! containerd makes /etc/cni/net.d when it starts and watches it. Where it was deleted since (a reset that removes the directory
-//! and not only the files in it) the watch is gone, and the configuration that the pod network writes later is never seen: the
-//! node stays NotReady until containerd is restarted. Who can write there runs programs as root.
+//! containerd makes /etc/cni/net.d when it starts and watches it. Where it was deleted since (a reset that removes the
+//! directory and not only the files in it) the watch is gone, and the configuration that the pod network writes later
+//! is never seen: the node stays NotReady until containerd is restarted. Who can write there runs programs as root.
 //!
 //! See it yourself: `ls -ld /etc/cni/net.d`
 //! Mend it: `mkdir -p /etc/cni/net.d && systemctl restart containerd`

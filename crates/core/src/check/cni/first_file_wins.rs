@@ -1,11 +1,13 @@
 //! The configuration that wins by its name is the pod network's.
 //!
 //! containerd loads the first file by name and no other. A file that someone left there (`00-placeholder.conflist`,
-//! `10-containerd-net.conflist`) wins over `10-flannel.conflist`: the node is Ready, and every node gives its pods addresses of the
-//! same range. Two pod networks' files mean that one of them is a leftover; one with only a loopback leaves pods without a network.
+//! `10-containerd-net.conflist`) wins over `10-flannel.conflist`: the node is Ready, and every node gives its pods
+//! addresses of the same range. Two pod networks' files mean that one of them is a leftover; one with only a loopback
+//! leaves pods without a network.
 //!
 //! See it yourself: `ls /etc/cni/net.d`
-//! Mend it: move the file that is not the pod network's away: `mv /etc/cni/net.d/FILE /root/`, then `ip link del cni0` if it is there.
+//! Mend it: move the file that is not the pod network's away: `mv /etc/cni/net.d/FILE /root/`, then `ip link del cni0`
+//! if it is there.
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
 use crate::fact::Facts;
@@ -27,7 +29,7 @@ fn judge(facts: &Facts, policy: &Policy) -> Verdict {
     let Some((winner, conf)) = known!(facts.cni_winner()) else {
         return pass("no configuration yet: normal before a join");
     };
-    let losers: Vec<Candidate> = known!(facts.cni_candidates()).into_iter().skip(1).collect();
+    let losers: Vec<Candidate> = known!(facts.cni_candidates()).into_iter().skip(facts.cni_loads()).collect();
     if conf.is_loopback_only() {
         return wrong(
             &winner,
@@ -125,6 +127,10 @@ mod tests {
                 ("not root", facts().without(Source::Tree("/etc/cni/net.d"), Why::Denied), Unknown),
             ],
         );
+        let all = r#"{"status":{"conditions":[]},"cniconfig":{"PluginMaxConfNum":0}}"#;
+        let both =
+            net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]).with_file("/etc/kubernetes/kubelet.conf", "");
+        judge_row(&CHECK, &Policy::default(), "all are loaded", &both.with_cri("status", all), Pass);
         judge_row(&CHECK, &Policy { cni_expected: true }, "one's own, as expected", &foreign, Pass);
         let verdict = judge(&net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]), &Policy::default());
         assert_eq!(verdict.says, "00-placeholder.conflist wins over flannel's 10-flannel.conflist");

@@ -1,8 +1,8 @@
 //! The runtime's network is ready where it has been configured.
 //!
-//! The kubelet reports a node NotReady for as long as the runtime says NetworkReady=false. Before a join, with no configuration there,
-//! that is normal; with a configuration there, or on a machine that must have one, it is not. The other way round
-//! proves little: containerd says true without ever looking at a plugin (see cni.plugins).
+//! The kubelet reports a node NotReady for as long as the runtime says NetworkReady=false. Before a join, with no
+//! configuration there, that is normal; with a configuration there, or on a machine that must have one, it is not. The
+//! other way round proves little: containerd says true without ever looking at a plugin (see cni.plugins).
 //!
 //! See it yourself: `crictl info | grep -A3 NetworkReady`
 //! Mend it: see cni.config and cni.watch-lost; `systemctl restart containerd` makes it read the directory again

@@ -1,9 +1,9 @@
 //! Every program that the pod network calls is there and can run.
 //!
-//! containerd never looks at the programs: with one missing the node is Ready and no pod starts ("failed to find plugin \"bridge\" in
-//! path [/opt/cni/bin]"). flannel's pod installs `flannel` alone; bridge, host-local, portmap and loopback come with the package
-//! kubernetes-cni. A program must be a file, executable, and built for this machine: a directory of that name, half a download
-//! or an error page is none.
+//! containerd never looks at the programs: with one missing the node is Ready and no pod starts ("failed to find plugin
+//! \"bridge\" in path [/opt/cni/bin]"). flannel's pod installs `flannel` alone; bridge, host-local, portmap and
+//! loopback come with the package kubernetes-cni. A program must be a file, executable, and built for this machine: a
+//! directory of that name, half a download or an error page is none.
 //!
 //! See it yourself: `file /opt/cni/bin/*`; `crictl info | grep -A3 PluginDirs` says where they are looked for
 //! Mend it: `apt-get install --reinstall kubernetes-cni` (`dnf reinstall kubernetes-cni`)

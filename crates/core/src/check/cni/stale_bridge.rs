@@ -1,10 +1,13 @@
 //! The bridge cni0 is of this machine's present pod range.
 //!
-//! The bridge outlives `kubeadm reset`. Joined anew, the machine may get another range of pod addresses; the bridge plugin then refuses
-//! every pod: "failed to set bridge addr: \"cni0\" already has an IP address different from 10.244.10.1/24".
+//! The bridge outlives `kubeadm reset`. Joined anew, the machine may get another range of pod addresses; the bridge
+//! plugin then refuses every pod: "failed to set bridge addr: \"cni0\" already has an IP address different from
+//! 10.244.10.1/24".
 //!
-//! See it yourself: `ip -4 addr show cni0; cat /run/flannel/subnet.env; kubectl get node NODE -o jsonpath='{.spec.podCIDR}'`
-//! Mend it: `ip link del cni0`; the next pod makes it anew. Pods that run on the bridge lose their network: drain the node first.
+//! See it yourself: `ip -4 addr show cni0; cat /run/flannel/subnet.env; kubectl get node NODE -o
+//! jsonpath='{.spec.podCIDR}'`
+//! Mend it: `ip link del cni0`; the next pod makes it anew. Pods that run on the bridge lose their network: drain the
+//! node first.
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
 use crate::fact::cni::SUBNET_ENV;

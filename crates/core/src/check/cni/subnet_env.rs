@@ -1,8 +1,9 @@
 //! flannel has said which pod addresses are this machine's.
 //!
-//! flannel's init container writes the configuration before flannel itself writes /run/flannel/subnet.env, and /run is empty after every
-//! boot: until then the node is Ready and every pod fails with "open /run/flannel/subnet.env: no such file". Seconds are normal;
-//! longer means that flannel does not run. Never write the file by hand: it must agree with the cluster's pod range.
+//! flannel's init container writes the configuration before flannel itself writes /run/flannel/subnet.env, and /run is
+//! empty after every boot: until then the node is Ready and every pod fails with "open /run/flannel/subnet.env: no such
+//! file". Seconds are normal; longer means that flannel does not run. Never write the file by hand: it must agree with
+//! the cluster's pod range.
 //!
 //! See it yourself: `cat /run/flannel/subnet.env; crictl ps --name kube-flannel`
 //! Mend it: `crictl logs $(crictl ps -aq --name kube-flannel | head -1)` says why flannel does not run

@@ -1,8 +1,8 @@
 //! The configuration's CNI version is one that the runtime and the plugins know.
 //!
-//! Runtime and plugins speak the version that the file names in `cniVersion`. One they do not know fails every pod ("incompatible
-//! CNI versions", "unsupported CNI result version"), on a node that is Ready. 1.1.0 needs containerd 2.0. A file that names
-//! none is taken as 0.1.0, the oldest.
+//! Runtime and plugins speak the version that the file names in `cniVersion`. One they do not know fails every pod
+//! ("incompatible CNI versions", "unsupported CNI result version"), on a node that is Ready. 1.1.0 needs containerd
+//! 2.0. A file that names none is taken as 0.1.0, the oldest.
 //!
 //! See it yourself: `grep cniVersion /etc/cni/net.d/*`
 //! Mend it: in the pod network's manifest or ConfigMap, set `cniVersion` to 1.0.0 or 0.3.1, and roll it out.

@@ -1,7 +1,8 @@
 //! The runtime has loaded the configuration that is there.
 //!
-//! containerd reads /etc/cni/net.d when it starts and when a file in it is written. It misses a file that was moved in, and everything
-//! after the directory itself was deleted and made anew: the configuration lies there, valid, and the node stays NotReady.
+//! containerd reads /etc/cni/net.d when it starts and when a file in it is written. It misses a file that was moved in,
+//! and everything after the directory itself was deleted and made anew: the configuration lies there, valid, and the
+//! node stays NotReady.
 //!
 //! See it yourself: `crictl info | grep -E 'lastCNILoadStatus|"Name"'` beside `ls /etc/cni/net.d`
 //! Mend it: `systemctl restart containerd` (running pods go on)

@@ -1,8 +1,8 @@
 //! The API server can reach the kubelet on TCP 10250.
 //!
-//! The machine joins without it, and then `kubectl logs`, `exec` and `port-forward` hang, and metrics are missing for its pods.
-//! Judged by the rules of iptables and nftables for a new connection from this machine's own network, else by firewalld's or
-//! ufw's word; where a rule depends on something that is not known, so does the answer.
+//! The machine joins without it, and then `kubectl logs`, `exec` and `port-forward` hang, and metrics are missing for
+//! its pods. Judged by the rules of iptables and nftables for a new connection from this machine's own network, else by
+//! firewalld's or ufw's word; where a rule depends on something that is not known, so does the answer.
 //!
 //! See it yourself: `nc -vz THIS-MACHINE 10250` from the control plane; `iptables-save; nft list ruleset`
 //! Mend it: `ufw allow 10250/tcp`, or `firewall-cmd --permanent --add-port=10250/tcp && firewall-cmd --reload`
@@ -30,7 +30,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             let (source, rule) = found(&rule);
             warn("TCP 10250 is blocked: kubectl logs and exec would hang")
                 .seen(Evidence::of(source, rule))
-                .fix(facts.firewall().opens(Proto::Tcp, 10250))
+                .fix(facts.firewall().opens(Proto::Tcp, 10250, rule))
         }
     }
 }

@@ -1,8 +1,8 @@
 //! Other nodes can reach this machine's pods on UDP 8472.
 //!
-//! flannel and cilium carry what pods say to pods of other nodes in UDP packets to port 8472. Where they are dropped the node joins
-//! and is Ready, and its pods reach neither the cluster's DNS nor each other. Judged as firewall.kubelet is. Before a pod network
-//! is configured here this warns only: it may be one that does not use vxlan.
+//! flannel and cilium carry what pods say to pods of other nodes in UDP packets to port 8472. Where they are dropped
+//! the node joins and is Ready, and its pods reach neither the cluster's DNS nor each other. Judged as firewall.kubelet
+//! is. Before a pod network is configured here this warns only: it may be one that does not use vxlan.
 //!
 //! See it yourself: `iptables-save; nft list ruleset`; on this machine `tcpdump -ni any udp port 8472`
 //! Mend it: `ufw allow 8472/udp`, or `firewall-cmd --permanent --add-port=8472/udp && firewall-cmd --reload`
@@ -48,7 +48,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             };
             verdict
                 .seen(Evidence::of(source, rule))
-                .fix(facts.firewall().opens(Proto::Udp, PORT))
+                .fix(facts.firewall().opens(Proto::Udp, PORT, rule))
                 .explains(["pod.no-route"])
         }
     }

@@ -1,12 +1,12 @@
 //! The machine's own networks are not the cluster's.
 //!
-//! Where an address or a route of this machine lies in the cluster's range for pods or services, packets for pods leave by the card,
-//! or packets for the machine's neighbours end in a pod: the node joins, is Ready, and part of the network cannot be reached.
-//! What pod networks themselves put there (cni0, flannel.1, veth…) does not count.
+//! Where an address or a route of this machine lies in the cluster's range for pods or services, packets for pods leave
+//! by the card, or packets for the machine's neighbours end in a pod: the node joins, is Ready, and part of the network
+//! cannot be reached. What pod networks themselves put there (cni0, flannel.1, veth…) does not count.
 //!
 //! See it yourself: `ip addr; ip route show table all`, beside `kubectl -n kube-system get cm kubeadm-config -o yaml`
-//! Mend it: renumber the machine's network, or the route (a VPN, docker0: `bip` in /etc/docker/daemon.json); the cluster's ranges
-//! are chosen at `kubeadm init` and hard to change later.
+//! Mend it: renumber the machine's network, or the route (a VPN, docker0: `bip` in /etc/docker/daemon.json); the
+//! cluster's ranges are chosen at `kubeadm init` and hard to change later.
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::Facts;

@@ -1,11 +1,12 @@
 //! The machine has a default route.
 //!
-//! The kubelet takes the address of its Node, and flannel the card it sends by, from the default route of the main table.
-//! Without one the kubelet may find no address and flannel stops with "Failed to find interface to use"; images cannot be
-//! fetched either. A default route over a card without carrier is none.
+//! The kubelet takes the address of its Node, and flannel the card it sends by, from the default route of the main
+//! table. Without one the kubelet may find no address and flannel stops with "Failed to find interface to use"; images
+//! cannot be fetched either. A default route over a card without carrier is none.
 //!
 //! See it yourself: `ip route show default; ip -6 route show default`
-//! Mend it: `ip route add default via GATEWAY dev LINK`, and in the network's configuration, so that it is there after a boot.
+//! Mend it: `ip route add default via GATEWAY dev LINK`, and in the network's configuration, so that it is there after
+//! a boot.
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::Facts;

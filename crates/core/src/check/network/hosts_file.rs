@@ -1,7 +1,8 @@
 //! /etc/hosts knows this machine by one address, and localhost.
 //!
-//! The kubelet looks its own name up to find its address. Where /etc/hosts has two for it, or one of another machine, the Node may
-//! get the wrong one, and pods' logs and tunnels go there. Without localhost old kubeadm cannot ask the kubelet how it is.
+//! The kubelet looks its own name up to find its address. Where /etc/hosts has two for it, or one of another machine,
+//! the Node may get the wrong one, and pods' logs and tunnels go there. Without localhost old kubeadm cannot ask the
+//! kubelet how it is.
 //!
 //! See it yourself: `getent ahostsv4 $(hostname); getent hosts localhost`
 //! Mend it: edit /etc/hosts so that the machine's name stands in one line, with an address of this machine.

@@ -1,12 +1,12 @@
 //! Packets of the pod network fit through the machine's card.
 //!
-//! A vxlan puts 50 bytes around every packet. Where pods are told a larger size than the card carries less those 50 bytes, small
-//! packets pass and large ones vanish: names resolve, pings work, and TLS handshakes and image layers hang. A card below
-//! 1280 bytes (a tunnel in a tunnel) leaves too little for either.
+//! A vxlan puts 50 bytes around every packet. Where pods are told a larger size than the card carries less those 50
+//! bytes, small packets pass and large ones vanish: names resolve, pings work, and TLS handshakes and image layers
+//! hang. A card below 1280 bytes (a tunnel in a tunnel) leaves too little for either.
 //!
 //! See it yourself: `ip -d link show; cat /run/flannel/subnet.env`
-//! Mend it: `ip link set dev LINK mtu 1500` where the card's was lowered by mistake; else restart the flannel pod of this machine,
-//! which reads the card's anew.
+//! Mend it: `ip link set dev LINK mtu 1500` where the card's was lowered by mistake; else restart the flannel pod of
+//! this machine, which reads the card's anew.
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
 use crate::fact::Facts;

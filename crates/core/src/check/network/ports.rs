@@ -1,8 +1,8 @@
 //! The ports of the kubelet and of kube-proxy are free, or theirs.
 //!
-//! kubeadm refuses to join while anything listens on 10250, also a kubelet that was started too early or runs alone. Whoever else
-//! answers on 10248 makes kubeadm wait four minutes for a healthy kubelet; 10256 is where load balancers ask for kube-proxy,
-//! and UDP 8472 is the kernel's, for the vxlan of flannel or cilium.
+//! kubeadm refuses to join while anything listens on 10250, also a kubelet that was started too early or runs alone.
+//! Whoever else answers on 10248 makes kubeadm wait four minutes for a healthy kubelet; 10256 is where load balancers
+//! ask for kube-proxy, and UDP 8472 is the kernel's, for the vxlan of flannel or cilium.
 //!
 //! See it yourself: `ss -lntup | grep -E ':(10248|10250|10256|8472) '`
 //! Mend it: stop what listens there. A kubelet before a join: `systemctl stop kubelet` (kubeadm starts it again).
@@ -22,17 +22,15 @@ pub const CHECK: Check = Check {
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let listeners = known!(facts.listeners());
-    let verdicts = listeners.iter().map(|listener| match (listener.proto, listener.port) {
-        (Proto::Tcp, 10250) => kubelet(facts, listener),
-        (Proto::Tcp, 10248) if listener.takes_loopback() => healthz(listener),
-        (Proto::Tcp, 10256) => kube_proxy(listener),
-        (Proto::Udp, 8472) => vxlan(facts, listener),
-        _ => pass(""),
+    let verdicts = listeners.iter().filter_map(|listener| match (listener.proto, listener.port) {
+        (Proto::Tcp, 10250) => Some(kubelet(facts, listener)),
+        (Proto::Tcp, 10248) if listener.takes_loopback() => Some(healthz(listener)),
+        (Proto::Tcp, 10256) => Some(kube_proxy(listener)),
+        (Proto::Udp, 8472) => Some(vxlan(facts, listener)),
+        _ => None,
     });
     let worst = verdicts.max_by_key(|verdict| verdict.outcome);
-    worst
-        .filter(|verdict| !verdict.says.is_empty())
-        .unwrap_or_else(|| pass("10248, 10250, 10256 and UDP 8472 are free"))
+    worst.unwrap_or_else(|| pass("10248, 10250, 10256 and UDP 8472 are free"))
 }
 
 fn kubelet(facts: &Facts, listener: &Listener) -> Verdict {

@@ -1,12 +1,12 @@
 //! No proxy stands between this machine and its cluster.
 //!
-//! kubeadm and containerd send HTTPS to the proxy of their environment, also what goes to the API server and to services, unless
-//! `no_proxy` spares those addresses. A join then times out, or ends at a proxy that refuses the cluster's certificate.
-//! `no_proxy` takes ranges: `10.96.0.0/12`.
+//! kubeadm and containerd send HTTPS to the proxy of their environment, also what goes to the API server and to
+//! services, unless `no_proxy` spares those addresses. A join then times out, or ends at a proxy that refuses the
+//! cluster's certificate. `no_proxy` takes ranges: `10.96.0.0/12`.
 //!
 //! See it yourself: `env | grep -i _proxy; cat /etc/environment; systemctl show containerd -p Environment`
-//! Mend it: `export no_proxy=localhost,127.0.0.1,APISERVER,10.244.0.0/16,10.96.0.0/12`, and the same in /etc/environment and in
-//! containerd's drop-in.
+//! Mend it: `export no_proxy=localhost,127.0.0.1,APISERVER,10.244.0.0/16,10.96.0.0/12`, and the same in
+//! /etc/environment and in containerd's drop-in.
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, unknown, warn};
 use crate::fact::cidr::Cidr;

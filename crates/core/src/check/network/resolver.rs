@@ -1,12 +1,13 @@
 //! Names can be resolved, by the machine and by its pods.
 //!
-//! Pods that do not ask the cluster's DNS, CoreDNS first of all, get the nameservers of the machine's resolv.conf. A server on the
-//! loopback is then the pod itself: CoreDNS finds a loop and crashes. Where systemd-resolved runs, kubeadm gives pods the file
-//! with the real servers, /run/systemd/resolve/resolv.conf, instead. Without any resolv.conf no pod can start.
+//! Pods that do not ask the cluster's DNS, CoreDNS first of all, get the nameservers of the machine's resolv.conf. A
+//! server on the loopback is then the pod itself: CoreDNS finds a loop and crashes. Where systemd-resolved runs,
+//! kubeadm gives pods the file with the real servers, /run/systemd/resolve/resolv.conf, instead. Without any
+//! resolv.conf no pod can start.
 //!
 //! See it yourself: `cat /etc/resolv.conf /run/systemd/resolve/resolv.conf`
-//! Mend it: put a reachable server into /etc/resolv.conf (`nameserver 192.168.1.1`), or set `resolvConf` in the kubelet's
-//! configuration to a file that has one.
+//! Mend it: put a reachable server into /etc/resolv.conf (`nameserver 192.168.1.1`), or set `resolvConf` in the
+//! kubelet's configuration to a file that has one.
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
 use crate::fact::Facts;
