@@ -1,0 +1,92 @@
+//! The configuration that the runtime would load can be loaded.
+//!
+//! containerd takes the first file by name in /etc/cni/net.d that ends in .conf, .conflist or .json. Where that one is
+//! broken it takes none, however good the next: the node joins and stays NotReady ("cni plugin not initialized"). None
+//! at all is normal before a join: the pod network's own pod writes it. On a machine that must have one already it is a
+//! failure.
+//!
+//! See it yourself: `ls /etc/cni/net.d; journalctl -u containerd | grep 'cni config load failed'`
+//! Mend it: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::fact::Facts;
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "cni.config",
+    title: "the pod network's configuration can be loaded",
+    subsystem: Subsystem::Cni,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, policy: &Policy) -> Verdict {
+    let candidates = known!(facts.cni_candidates());
+    let Some(first) = candidates.first() else {
+        let dir = facts.cni_conf_dir();
+        if !policy.cni_expected {
+            return pass("none yet: normal before a join");
+        }
+        return fail(format!("no pod network is configured in {dir}"))
+            .seen(Evidence::of(dir, "no .conf, .conflist or .json"))
+            .fix("kubectl get pods -A -o wide --field-selector spec.nodeName=NODE    # the pod network's is missing or failing")
+            .explains(["node.not-ready"]);
+    };
+    match known!(first.conf.clone()) {
+        Ok(conf) => pass(format!("{}: network {}", first.name, conf.name)),
+        Err(broken) => fail(format!("{} is broken, and as the first file it counts", first.name))
+            .seen(Evidence::of(&first.path, broken))
+            .fix(format!("mv {} /root/", first.path))
+            .explains(["node.not-ready"]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, judge_row, table};
+
+    const FLANNEL: &str = r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel"},{"type":"portmap"}]}"#;
+
+    fn flannel() -> Facts {
+        facts()
+            .with_dir("/etc/cni/net.d", &[("-rw-r--r--", "10-flannel.conflist")])
+            .with_file("/etc/cni/net.d/10-flannel.conflist", FLANNEL)
+    }
+
+    #[test]
+    fn judges() {
+        let bad = flannel()
+            .with_dir("/etc/cni/net.d", &[("-rw-r--r--", "00-bad.conflist"), ("-rw-r--r--", "10-flannel.conflist")])
+            .with_file("/etc/cni/net.d/00-bad.conflist", "not json");
+        table(
+            &CHECK,
+            [
+                ("flannel's", flannel(), Pass),
+                ("none yet", facts().with_dir("/etc/cni/net.d", &[]), Pass),
+                ("no directory", facts().without_dir("/etc/cni/net.d"), Pass),
+                ("a broken one before a good one", bad.clone(), Fail),
+                (
+                    "a broken one after it",
+                    bad.with_dir(
+                        "/etc/cni/net.d",
+                        &[("-rw-r--r--", "10-flannel.conflist"), ("-rw-r--r--", "20-bad.conflist")],
+                    ),
+                    Pass,
+                ),
+                ("not root", facts().without(Source::Tree("/etc/cni/net.d"), Why::Denied), Unknown),
+                (
+                    "the file is not for this user",
+                    flannel().without(Source::File("/etc/cni/net.d/10-flannel.conflist"), Why::Denied),
+                    Unknown,
+                ),
+            ],
+        );
+        let expected = Policy { cni_expected: true };
+        judge_row(&CHECK, &expected, "expected and there", &flannel(), Pass);
+        judge_row(&CHECK, &expected, "expected and not there", &facts().with_dir("/etc/cni/net.d", &[]), Fail);
+        assert_eq!(judge(&flannel(), &Policy::default()).says, "10-flannel.conflist: network cbr0");
+    }
+}

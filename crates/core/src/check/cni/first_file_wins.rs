@@ -1,0 +1,146 @@
+//! The configuration that wins by its name is the pod network's.
+//!
+//! containerd loads the first file by name and no other. A file that someone left there (`00-placeholder.conflist`,
+//! `10-containerd-net.conflist`) wins over `10-flannel.conflist`: the node is Ready, and every node gives its pods
+//! addresses of the same range. Two pod networks' files mean that one of them is a leftover; one with only a loopback
+//! leaves pods without a network.
+//!
+//! See it yourself: `ls /etc/cni/net.d`
+//! Mend it: move the file that is not the pod network's away: `mv /etc/cni/net.d/FILE /root/`, then `ip link del cni0`
+//! if it is there.
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::fact::Facts;
+use crate::fact::cni::{Candidate, Flavour};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "cni.first-file-wins",
+    title: "the configuration that wins by its name is the pod network's",
+    subsystem: Subsystem::Cni,
+    kubeadm: &[],
+    judge,
+};
+
+/// The last by name of what the usual pod networks write: a file that sorts before it takes the place of one of them.
+const LAST_USUAL: &str = "10-kuberouter.conflist";
+
+fn judge(facts: &Facts, policy: &Policy) -> Verdict {
+    let Some((winner, conf)) = known!(facts.cni_winner()) else {
+        return pass("no configuration yet: normal before a join");
+    };
+    let losers: Vec<Candidate> = known!(facts.cni_candidates()).into_iter().skip(facts.cni_loads()).collect();
+    if conf.is_loopback_only() {
+        return wrong(
+            &winner,
+            &losers,
+            fail(format!("{} wins and has only a loopback: pods get no network", winner.name)),
+        );
+    }
+    let shadowed = losers.iter().find_map(|loser| loser.flavour().map(|flavour| (loser, flavour)));
+    match (winner.flavour(), shadowed) {
+        (None, Some((loser, flavour))) => {
+            let says = format!("{} wins over {}'s {}", winner.name, flavour.name(), loser.name);
+            wrong(&winner, &losers, fail(says)).explains(["pod.duplicate-address"])
+        }
+        // multus is meant to stand before the one it calls.
+        (Some(flavour), Some((loser, other))) if flavour != other && flavour != Flavour::Multus => {
+            let says = format!("{} and {} are both here: {} wins", flavour.name(), other.name(), winner.name);
+            wrong(loser, &losers, warn(says)).seen(Evidence::of(&winner.path, "is loaded"))
+        }
+        (None, None)
+            if !policy.cni_expected && !known!(facts.has_kubelet_conf()) && winner.name.as_str() < LAST_USUAL =>
+        {
+            let says = format!("{} is no pod network known here, and would win over it", winner.name);
+            wrong(&winner, &losers, warn(says))
+        }
+        (flavour, _) => {
+            pass(format!("{} is loaded ({})", winner.name, flavour.map_or("no known pod network", Flavour::name)))
+        }
+    }
+}
+
+fn wrong(away: &Candidate, losers: &[Candidate], verdict: Verdict) -> Verdict {
+    let shown = |candidate: &Candidate, word: &str| {
+        let kinds = match &candidate.conf {
+            Ok(Ok(conf)) => conf.plugins.iter().map(|plugin| plugin.kind.as_str()).collect::<Vec<_>>().join(", "),
+            Ok(Err(broken)) => broken.clone(),
+            Err(missing) => missing.why.to_string(),
+        };
+        Evidence::of(&candidate.path, format!("{word} ({kinds})"))
+    };
+    let winner = (!losers.contains(away)).then(|| shown(away, "is loaded"));
+    verdict
+        .seen(winner)
+        .seen(losers.iter().map(|loser| shown(loser, "is not loaded")))
+        .fix(format!("mv {} /root/", away.path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, judge_row, table};
+
+    /// Files with the one plugin each.
+    fn net_d(files: &[(&str, &str)]) -> Facts {
+        let entries: Vec<(&str, &str)> = files.iter().map(|(name, _)| ("-rw-r--r--", *name)).collect();
+        let fresh = facts().with_dir("/etc/cni/net.d", &entries).without_file("/etc/kubernetes/kubelet.conf");
+        files.iter().fold(fresh, |facts, (name, kind)| {
+            let text = format!(r#"{{"name":"n","type":"{kind}","plugins":[{{"type":"{kind}"}}]}}"#);
+            facts.with_file(&format!("/etc/cni/net.d/{name}"), &text)
+        })
+    }
+
+    const FLANNEL: (&str, &str) = ("10-flannel.conflist", "flannel");
+
+    #[test]
+    fn judges() {
+        let foreign = net_d(&[("10-containerd-net.conflist", "bridge")]);
+        table(
+            &CHECK,
+            [
+                ("none yet", net_d(&[]), Pass),
+                ("flannel's alone", net_d(&[FLANNEL]), Pass),
+                ("a later file of someone else's", net_d(&[FLANNEL, ("87-podman.conflist", "bridge")]), Pass),
+                ("a placeholder before flannel's", net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]), Fail),
+                ("and one between", net_d(&[("00-a.conf", "bridge"), ("05-b.conf", "bridge"), FLANNEL]), Fail),
+                ("a loopback first", net_d(&[("00-loopback.conf", "loopback"), FLANNEL]), Fail),
+                ("only a loopback", net_d(&[("99-loopback.conf", "loopback")]), Fail),
+                ("calico's beside flannel's", net_d(&[("10-calico.conflist", "calico"), FLANNEL]), Warn),
+                ("flannel's twice", net_d(&[FLANNEL, ("20-flannel.conflist", "flannel")]), Pass),
+                ("multus before flannel", net_d(&[("00-multus.conf", "multus"), FLANNEL]), Pass),
+                ("someone else's before a join", foreign.clone(), Warn),
+                ("someone else's that will lose", net_d(&[("87-podman.conflist", "bridge")]), Pass),
+                ("one's own on a joined machine", foreign.clone().with_file("/etc/kubernetes/kubelet.conf", ""), Pass),
+                (
+                    "joined or not is not known",
+                    foreign.clone().without(Source::File("/etc/kubernetes/kubelet.conf"), Why::TimedOut),
+                    Unknown,
+                ),
+                (
+                    "the first is broken",
+                    net_d(&[FLANNEL]).with_file("/etc/cni/net.d/10-flannel.conflist", "{"),
+                    Unknown,
+                ),
+                ("not root", facts().without(Source::Tree("/etc/cni/net.d"), Why::Denied), Unknown),
+            ],
+        );
+        let all = r#"{"status":{"conditions":[]},"cniconfig":{"PluginMaxConfNum":0}}"#;
+        let both =
+            net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]).with_file("/etc/kubernetes/kubelet.conf", "");
+        judge_row(&CHECK, &Policy::default(), "all are loaded", &both.with_cri("status", all), Pass);
+        judge_row(&CHECK, &Policy { cni_expected: true }, "one's own, as expected", &foreign, Pass);
+        let verdict = judge(&net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]), &Policy::default());
+        assert_eq!(verdict.says, "00-placeholder.conflist wins over flannel's 10-flannel.conflist");
+        assert_eq!(verdict.evidence[0], Evidence::of("/etc/cni/net.d/00-placeholder.conflist", "is loaded (bridge)"));
+        assert_eq!(verdict.evidence[1], Evidence::of("/etc/cni/net.d/10-flannel.conflist", "is not loaded (flannel)"));
+        assert_eq!(verdict.remedy, ["mv /etc/cni/net.d/00-placeholder.conflist /root/"]);
+        let both = judge(&net_d(&[("10-calico.conflist", "calico"), FLANNEL]), &Policy::default());
+        assert_eq!(both.says, "calico and flannel are both here: 10-calico.conflist wins");
+        assert_eq!(both.remedy, ["mv /etc/cni/net.d/10-flannel.conflist /root/"]);
+        let texts: Vec<&str> = both.evidence.iter().map(|evidence| evidence.text.as_str()).collect();
+        assert_eq!(texts, ["is not loaded (flannel)", "is loaded"]);
+    }
+}

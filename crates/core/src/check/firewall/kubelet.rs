@@ -1,0 +1,70 @@
+//! The API server can reach the kubelet on TCP 10250.
+//!
+//! The machine joins without it, and then `kubectl logs`, `exec` and `port-forward` hang, and metrics are missing for
+//! its pods. Judged by the rules of iptables and nftables for a new connection from this machine's own network, else by
+//! firewalld's or ufw's word; where a rule depends on something that is not known, so does the answer.
+//!
+//! See it yourself: `nc -vz THIS-MACHINE 10250` from the control plane; `iptables-save; nft list ruleset`
+//! Mend it: `ufw allow 10250/tcp`, or `firewall-cmd --permanent --add-port=10250/tcp && firewall-cmd --reload`
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, unknown, warn};
+use crate::fact::firewall::found;
+use crate::fact::listen::Proto;
+use crate::fact::netfilter::Passage;
+use crate::fact::{Facts, Missing};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "firewall.kubelet",
+    title: "the API server can reach the kubelet on TCP 10250",
+    subsystem: Subsystem::Network,
+    kubeadm: &["Firewalld"],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    match known!(facts.inbound(Proto::Tcp, 10250)) {
+        Passage::Open => pass("TCP 10250 is open"),
+        Passage::CannotTell(rule) => unknown(&Missing::broken("TCP 10250", format!("hangs on {rule}"))),
+        Passage::Blocked(rule) => {
+            let (source, rule) = found(&rule);
+            warn("TCP 10250 is blocked: kubectl logs and exec would hang")
+                .seen(Evidence::of(source, rule))
+                .fix(facts.firewall().opens(Proto::Tcp, 10250, rule))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Pass, Unknown, Warn};
+    use crate::fact::firewall::{IPTABLES, NFT};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    fn filter(rules: &str) -> Facts {
+        let text =
+            format!("*filter\n:INPUT DROP [0:0]\n-A INPUT -p udp -m udp --dport 10250 -j ACCEPT\n{rules}COMMIT\n");
+        facts().with_query(&NFT, r#"{"nftables":[]}"#).with_query(&IPTABLES, &text)
+    }
+
+    #[test]
+    fn judges() {
+        let some = "-A INPUT -s 10.0.0.11/32 -p tcp -m tcp --dport 10250 -j ACCEPT\n";
+        table(
+            &CHECK,
+            [
+                ("no firewall", filter("").with_query(&IPTABLES, ""), Pass),
+                ("opened", filter("-A INPUT -p tcp -m tcp --dport 10250 -j ACCEPT\n"), Pass),
+                ("closed", filter(""), Warn),
+                ("for some", filter(some), Unknown),
+                ("not root", filter("").without(Source::Query(&NFT), Why::Denied), Unknown),
+            ],
+        );
+        let verdict = judge(&filter(""), &Policy::default());
+        assert_eq!(verdict.evidence[0], Evidence::of("iptables-save", ":INPUT DROP"));
+        assert!(verdict.remedy[0].contains("-p tcp --dport 10250"));
+        assert!(judge(&filter(some), &Policy::default()).says.contains("10.0.0.11/32"));
+    }
+}

@@ -1,0 +1,98 @@
+//! No proxy stands between this machine and its cluster.
+//!
+//! kubeadm and containerd send HTTPS to the proxy of their environment, also what goes to the API server and to
+//! services, unless `no_proxy` spares those addresses. A join then times out, or ends at a proxy that refuses the
+//! cluster's certificate. `no_proxy` takes ranges: `10.96.0.0/12`.
+//!
+//! See it yourself: `env | grep -i _proxy; cat /etc/environment; systemctl show containerd -p Environment`
+//! Mend it: `export no_proxy=localhost,127.0.0.1,APISERVER,10.244.0.0/16,10.96.0.0/12`, and the same in
+//! /etc/environment and in containerd's drop-in.
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, unknown, warn};
+use crate::fact::cidr::Cidr;
+use crate::fact::proxy::Proxy;
+use crate::fact::{Facts, Missing, Why};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "network.proxy",
+    title: "no proxy stands between the machine and its cluster",
+    subsystem: Subsystem::Network,
+    kubeadm: &["HTTPProxy", "HTTPProxyCIDR"],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let proxy = known!(facts.proxy());
+    if proxy.proxies().next().is_none() {
+        return pass("no proxy is set");
+    }
+    if proxy.exceptions().next().is_none() {
+        return cited(&proxy, warn("a proxy is set and no_proxy is not: the cluster would be asked through it"))
+            .fix("export no_proxy=localhost,127.0.0.1,APISERVER,PODS,SERVICES    # and in /etc/environment")
+            .explains(["kubeadm.discovery-timeout"]);
+    }
+    let cluster = match facts.cluster_network() {
+        Ok(cluster) => cluster,
+        Err(Missing { why: Why::NotAsked, .. }) => {
+            return pass("a proxy is set, with no_proxy; --api holds it against the cluster");
+        }
+        Err(missing) => return unknown(&missing),
+    };
+    let ranges: Vec<Cidr> = cluster.pods.into_iter().chain(cluster.services).collect();
+    let through: Vec<String> =
+        ranges.into_iter().filter(|range| !proxy.spares(*range)).map(|range| range.to_string()).collect();
+    if through.is_empty() {
+        return pass("a proxy is set, and no_proxy spares the cluster");
+    }
+    let known = proxy.exceptions().collect::<Vec<_>>().join(",");
+    cited(&proxy, warn(format!("no_proxy does not spare the cluster's {}", through.join(", "))))
+        .fix(format!("export no_proxy={known},{}    # and in /etc/environment", through.join(",")))
+}
+
+fn cited(proxy: &Proxy, verdict: Verdict) -> Verdict {
+    let settings = proxy.settings.iter();
+    verdict.seen(settings.map(|s| Evidence::at(s.source, s.line, format!("{}={}", s.name, s.value))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Pass, Unknown, Warn};
+    use crate::fact::Source;
+    use crate::fact::proxy::{ENVIRONMENT, ETC_ENVIRONMENT};
+    use crate::testing::{facts, table};
+
+    const CONFIG: &str = "networking:\n  podSubnet: 10.244.0.0/16\n  serviceSubnet: 10.96.0.0/12\n";
+
+    fn env(text: &str) -> Facts {
+        facts().with_query(&ENVIRONMENT, text).without_file(ETC_ENVIRONMENT)
+    }
+
+    #[test]
+    fn judges() {
+        let with = |no_proxy: &str| env(&format!("HTTPS_PROXY=http://proxy:3128\nNO_PROXY={no_proxy}\n"));
+        table(
+            &CHECK,
+            [
+                ("none", env(""), Pass),
+                ("only exceptions", env("no_proxy=localhost\n"), Pass),
+                ("without exceptions", env("https_proxy=http://proxy:3128\n"), Warn),
+                ("in /etc/environment", env("").with_file(ETC_ENVIRONMENT, "http_proxy=\"http://proxy:3128\"\n"), Warn),
+                ("with exceptions, cluster not asked", with("localhost"), Pass),
+                ("the cluster is spared", with("10.0.0.0/8").with_api("kubeadm-config", CONFIG), Pass),
+                ("the services are not", with("10.244.0.0/16").with_api("kubeadm-config", CONFIG), Warn),
+                (
+                    "the cluster did not answer",
+                    with("10.0.0.0/8").without(Source::Api("kubeadm-config"), Why::TimedOut),
+                    Unknown,
+                ),
+                ("not looked", facts(), Unknown),
+            ],
+        );
+        let verdict = judge(&with("10.244.0.0/16").with_api("kubeadm-config", CONFIG), &Policy::default());
+        assert_eq!(verdict.says, "no_proxy does not spare the cluster's 10.96.0.0/12");
+        assert!(verdict.remedy[0].starts_with("export no_proxy=10.244.0.0/16,10.96.0.0/12 "));
+        assert_eq!(verdict.evidence[0].text, "https_proxy=http://proxy:3128");
+    }
+}

@@ -1,0 +1,288 @@
+//! Links, addresses and routes, as `ip -j` tells them.
+
+use serde_json::Value;
+
+use super::cidr::Cidr;
+use super::keep::USUAL;
+use super::{Facts, Known, Missing, Query, Source};
+
+pub const LINKS: Query = Query { name: "ip -j -d addr show", argv: &["ip", "-j", "-d", "addr", "show"], keep: USUAL };
+/// Both families: `table all` is not limited to IPv4.
+pub const ROUTES: Query =
+    Query { name: "ip -j route show table all", argv: &["ip", "-j", "route", "show", "table", "all"], keep: USUAL };
+
+pub const SOURCES: &[Source] = &[Source::Query(&LINKS), Source::Query(&ROUTES)];
+
+/// A network interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Link {
+    pub name: String,
+    pub mtu: u64,
+    /// `bridge`, `vxlan`, `veth` …; a physical card has none.
+    pub kind: Option<String>,
+    /// `UP`, `DOWN`, and `UNKNOWN` for every vxlan and loopback: not a sign of trouble.
+    pub state: String,
+    pub addresses: Vec<Cidr>,
+    /// Of a vxlan: the UDP port it sends to.
+    pub vxlan_port: Option<u64>,
+}
+
+impl Link {
+    pub fn is_vxlan(&self) -> bool {
+        self.kind.as_deref() == Some("vxlan")
+    }
+}
+
+/// Interfaces that pod networks make: their addresses and routes are the cluster's, not the machine's.
+pub fn is_of_pod_network(link: &str) -> bool {
+    const WHOLE: [&str; 8] = [
+        "cni0",
+        "kube-bridge",
+        "kube-ipvs0",
+        "kube-dummy-if",
+        "nodelocaldns",
+        "vxlan.calico",
+        "wireguard.cali",
+        "ovn0",
+    ];
+    const PREFIX: [&str; 8] = ["flannel", "veth", "cali", "cilium", "lxc", "tunl", "antrea", "weave"];
+    WHOLE.contains(&link) || PREFIX.iter().any(|prefix| link.starts_with(prefix))
+}
+
+/// One way out of the machine, or one destination in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// `None` is the default route.
+    pub to: Option<Cidr>,
+    pub links: Vec<String>,
+    pub gateway: Option<String>,
+    /// `main` where nothing is said.
+    pub table: String,
+    /// `unicast` where nothing is said; `local`, `broadcast`, `blackhole` …
+    pub kind: String,
+    pub metric: u64,
+    pub is_v6: bool,
+    /// The card has no carrier, or is gone.
+    pub is_dead: bool,
+}
+
+impl Route {
+    /// As `ip route` shows it.
+    pub fn line(&self) -> String {
+        let mut words = vec![self.to.map_or_else(|| "default".to_owned(), |to| to.to_string())];
+        words.extend(self.gateway.as_ref().map(|gateway| format!("via {gateway}")));
+        words.extend(self.links.iter().map(|link| format!("dev {link}")));
+        if self.is_dead {
+            words.push("linkdown".to_owned());
+        }
+        words.join(" ")
+    }
+}
+
+pub fn parse_links(text: &str) -> Result<Vec<Link>, String> {
+    Ok(objects(text)?.iter().filter_map(link).collect())
+}
+
+fn link(value: &Value) -> Option<Link> {
+    let info = value.get("linkinfo");
+    Some(Link {
+        name: text(value, "ifname")?,
+        mtu: value.get("mtu").and_then(Value::as_u64).unwrap_or(0),
+        kind: info.and_then(|info| text(info, "info_kind")),
+        state: text(value, "operstate").unwrap_or_default(),
+        addresses: array(value, "addr_info").filter_map(address).collect(),
+        vxlan_port: info.and_then(|info| info.pointer("/info_data/port")).and_then(Value::as_u64),
+    })
+}
+
+fn address(value: &Value) -> Option<Cidr> {
+    let length = value.get("prefixlen").and_then(Value::as_u64).and_then(|length| u8::try_from(length).ok())?;
+    Cidr::new(value.get("local")?.as_str()?.parse().ok()?, length)
+}
+
+pub fn parse_routes(text: &str) -> Result<Vec<Route>, String> {
+    Ok(objects(text)?.iter().filter_map(route).collect())
+}
+
+fn route(value: &Value) -> Option<Route> {
+    let to = text(value, "dst")?;
+    let gateway =
+        text(value, "gateway").or_else(|| value.pointer("/via/host").and_then(Value::as_str).map(str::to_owned));
+    let hops: Vec<&Value> = array(value, "nexthops").collect();
+    let flags = |value: &Value| array(value, "flags").any(|flag| matches!(flag.as_str(), Some("dead" | "linkdown")));
+    let to = if to == "default" { None } else { Some(to.parse::<Cidr>().ok()?) };
+    // `ip` prints the preference of IPv6 routes only.
+    let is_v6 = to.map_or_else(|| value.get("pref").is_some(), Cidr::is_v6);
+    Some(Route {
+        to,
+        links: text(value, "dev").into_iter().chain(hops.iter().filter_map(|hop| text(hop, "dev"))).collect(),
+        gateway: gateway.or_else(|| hops.iter().find_map(|hop| text(hop, "gateway"))),
+        table: text(value, "table").unwrap_or_else(|| "main".to_owned()),
+        kind: text(value, "type").unwrap_or_else(|| "unicast".to_owned()),
+        metric: value.get("metric").and_then(Value::as_u64).unwrap_or(0),
+        is_v6,
+        is_dead: flags(value) || (!hops.is_empty() && hops.iter().all(|hop| flags(hop))),
+    })
+}
+
+/// `ip -j` prints an array; some versions print nothing at all where there is nothing.
+fn objects(text: &str) -> Result<Vec<Value>, String> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))
+}
+
+fn text(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn array<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+impl Facts {
+    pub fn links(&self) -> Known<Vec<Link>> {
+        self.told_by_ip(&LINKS, parse_links)
+    }
+
+    /// One link by its name; `None` where the machine has no such link.
+    pub fn link(&self, name: &str) -> Known<Option<Link>> {
+        Ok(self.links()?.into_iter().find(|link| link.name == name))
+    }
+
+    /// Every route of every table.
+    pub fn routes(&self) -> Known<Vec<Route>> {
+        self.told_by_ip(&ROUTES, parse_routes)
+    }
+
+    /// The default routes of the main table, the preferred first: IPv4 before IPv6, then by metric, as the kubelet,
+    /// kubeadm and flannel look for them.
+    pub fn default_routes(&self) -> Known<Vec<Route>> {
+        let mut routes = self.routes()?;
+        routes.retain(|route| route.to.is_none() && route.table == "main" && route.kind == "unicast");
+        routes.sort_by_key(|route| (route.is_v6, route.metric));
+        Ok(routes)
+    }
+
+    /// The link that the rest of the world is reached by; `None` where there is no way out.
+    pub fn uplink(&self) -> Known<Option<Link>> {
+        let routes = self.default_routes()?;
+        let Some(name) = routes.iter().find(|route| !route.is_dead).and_then(|route| route.links.first()) else {
+            return Ok(None);
+        };
+        self.link(name)
+    }
+
+    fn told_by_ip<T>(&self, query: &Query, parse: fn(&str) -> Result<Vec<T>, String>) -> Known<Vec<T>> {
+        let said = self.query(query)?;
+        if said.exit.is_some_and(|exit| exit != 0) {
+            return Err(Missing::broken(query.name, said.errors.lines().next().unwrap_or("ended with an error")));
+        }
+        parse(&said.text).map_err(|detail| Missing::broken(query.name, detail))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::Why;
+    use crate::testing::facts;
+    use proptest::prelude::*;
+
+    const WORKER: &str = r#"[{"ifindex":1,"ifname":"lo","flags":["LOOPBACK","UP","LOWER_UP"],"mtu":65536,"qdisc":"noqueue","operstate":"UNKNOWN","addr_info":[{"family":"inet","local":"127.0.0.1","prefixlen":8,"scope":"host","label":"lo"},{"family":"inet6","local":"::1","prefixlen":128,"scope":"host"}]},
+        {"ifindex":2,"ifname":"eth0","flags":["BROADCAST","MULTICAST","UP","LOWER_UP"],"mtu":1500,"operstate":"UP","addr_info":[{"family":"inet","local":"192.168.4.61","prefixlen":24,"scope":"global","label":"eth0"}]},
+        {"ifindex":3,"ifname":"flannel.1","mtu":1450,"operstate":"UNKNOWN","linkinfo":{"info_kind":"vxlan","info_data":{"id":1,"local":"192.168.4.61","link":"eth0","port":8472,"learning":false}},"addr_info":[{"family":"inet","local":"10.244.1.0","prefixlen":32}]},
+        {"ifindex":4,"ifname":"cni0","mtu":1450,"operstate":"UP","linkinfo":{"info_kind":"bridge","info_data":{"forward_delay":1500}},"addr_info":[{"family":"inet","local":"10.244.1.1","prefixlen":24},{"local":"?","prefixlen":24},{"local":"10.0.0.1","prefixlen":99}]}]"#;
+
+    const ROUTED: &str = r#"[{"dst":"default","gateway":"192.168.4.1","dev":"eth0","metric":100,"flags":[]},
+        {"dst":"default","gateway":"10.0.2.2","dev":"eth1","metric":50,"flags":["linkdown"]},
+        {"dst":"default","gateway":"10.9.9.9","dev":"eth9","table":"100","flags":[]},
+        {"type":"unreachable","dst":"default","dev":"lo","table":"main","metric":4294967295,"flags":[],"pref":"medium"},
+        {"dst":"default","gateway":"fd00::1","dev":"eth0","metric":1,"flags":[],"pref":"medium"},
+        {"dst":"10.244.0.0/24","gateway":"10.244.0.0","dev":"flannel.1","flags":["onlink"]},
+        {"type":"local","dst":"10.244.1.1","dev":"cni0","table":"local","protocol":"kernel","scope":"host","flags":[]}]"#;
+
+    #[test]
+    fn reads_links() {
+        let links = parse_links(WORKER).unwrap();
+        let names: Vec<&str> = links.iter().map(|link| link.name.as_str()).collect();
+        assert_eq!(names, ["lo", "eth0", "flannel.1", "cni0"]);
+        assert_eq!((links[1].mtu, links[1].kind.as_deref(), links[1].state.as_str()), (1500, None, "UP"));
+        assert_eq!(links[1].addresses, ["192.168.4.61/24".parse().unwrap()]);
+        assert!(links[2].is_vxlan() && !links[3].is_vxlan());
+        assert_eq!(links[2].vxlan_port, Some(8472));
+        assert_eq!(links[3].addresses, ["10.244.1.1/24".parse().unwrap()], "what is no address is passed over");
+    }
+
+    #[test]
+    fn reads_routes_and_finds_the_way_out() {
+        let facts = facts().with_query(&ROUTES, ROUTED).with_query(&LINKS, WORKER);
+        let lines: Vec<String> = facts.default_routes().unwrap().iter().map(Route::line).collect();
+        assert_eq!(
+            lines,
+            [
+                "default via 10.0.2.2 dev eth1 linkdown",
+                "default via 192.168.4.1 dev eth0",
+                "default via fd00::1 dev eth0"
+            ]
+        );
+        assert_eq!(facts.uplink().unwrap().unwrap().name, "eth0", "a route without carrier is no way out");
+        assert!(facts.link("eth7").unwrap().is_none());
+    }
+
+    #[test]
+    fn a_route_of_several_hops_is_dead_only_when_all_are() {
+        let one = r#"{"dst":"default","nexthops":[{"gateway":"10.0.0.1","dev":"eth0","weight":1,"flags":["dead","linkdown"]},{"gateway":"10.0.1.1","dev":"eth1","weight":1,"flags":[]}]}"#;
+        let routes = parse_routes(&format!("[{one}]")).unwrap();
+        assert_eq!(routes[0].links, ["eth0", "eth1"]);
+        assert!(!routes[0].is_dead);
+        let both = one.replace(r#""weight":1,"flags":[]"#, r#""weight":1,"flags":["linkdown"]"#);
+        assert!(parse_routes(&format!("[{both}]")).unwrap()[0].is_dead);
+    }
+
+    #[test]
+    fn an_ip_that_knows_no_json_is_a_missing_fact() {
+        let old = facts().with_exit(&LINKS, 255, "", "Option \"-j\" is unknown, try \"ip -help\".\n");
+        assert_eq!(old.links().unwrap_err().why, Why::Broken("Option \"-j\" is unknown, try \"ip -help\".".into()));
+        assert!(facts().with_query(&ROUTES, "").routes().unwrap().is_empty());
+        assert!(facts().with_query(&ROUTES, "[{").routes().is_err());
+    }
+
+    #[test]
+    fn tells_pod_links_from_the_machines() {
+        for pod in [
+            "cni0",
+            "flannel.1",
+            "flannel-wg",
+            "veth0a1b",
+            "cali123",
+            "cilium_vxlan",
+            "kube-ipvs0",
+            "tunl0",
+            "vxlan.calico",
+        ] {
+            assert!(is_of_pod_network(pod), "{pod}");
+        }
+        for own in ["eth0", "ens18", "docker0", "br-lan", "wg0", "lo", "vxlan0"] {
+            assert!(!is_of_pod_network(own), "{own}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_links_and_routes_or_says_why(text in ".*") {
+            let _ = parse_links(&text);
+            let _ = parse_routes(&text);
+        }
+
+        #[test]
+        fn any_value_in_any_field_is_survived(value in "(null|-1|1e99|\"x\"|\\[\\]|\\{\\})") {
+            for key in ["ifname", "mtu", "addr_info", "linkinfo", "dst", "dev", "nexthops", "flags", "via"] {
+                let text = format!(r#"[{{"dst":"default","ifname":"a","{key}":{value}}}]"#);
+                let _ = parse_links(&text);
+                let _ = parse_routes(&text);
+            }
+        }
+    }
+}
