@@ -6,10 +6,10 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use serde_json::Value;
 
 use x509_parser::extensions::GeneralName;
-use x509_parser::pem::Pem;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
 use crate::aim::Token;
+use crate::fact::pki::parse_certificates;
 
 /// The ConfigMap every joining machine reads first, without credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,15 +115,7 @@ fn alternative_name(name: &GeneralName<'_>) -> Option<String> {
 
 /// The keys of the certificates in a PEM text, as they are pinned: `sha256:<hex of the SPKI's SHA-256>`.
 pub fn pins(pem: &str) -> Result<Vec<String>, String> {
-    let mut pins = Vec::new();
-    for block in Pem::iter_from_buffer(pem.as_bytes()) {
-        let block = block.map_err(|error| error.to_string())?;
-        let certificate = block.parse_x509().map_err(|error| error.to_string())?;
-        let digest = ring::digest::digest(&ring::digest::SHA256, certificate.public_key().raw);
-        let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        pins.push(format!("sha256:{hex}"));
-    }
-    if pins.is_empty() { Err("no certificate in it".to_owned()) } else { Ok(pins) }
+    Ok(parse_certificates(pem)?.into_iter().map(|certificate| certificate.pin).collect())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::cidr::Cidr;
-use super::{Facts, Known, Missing, OrAbsent, Source, Why};
+use super::{Facts, Known, Missing, OrAbsent, Source};
 
 pub const SOURCES: &[Source] = &[Source::Api("kubeadm-config"), Source::Api("node")];
 
@@ -60,19 +60,7 @@ pub fn parse_pod_cidr(text: &str) -> Result<Option<Cidr>, String> {
     cidr.map(|cidr| cidr.parse::<Cidr>().map_err(|error| error.to_string())).transpose()
 }
 
-/// The kubelet writes it when it joins; who may not read it still knows that it is there.
-const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
-
 impl Facts {
-    /// Whether this machine has a kubelet's kubeconfig: it has joined, or has tried to.
-    pub fn has_kubelet_conf(&self) -> Known<bool> {
-        match self.file(KUBELET_CONF) {
-            Ok(_) | Err(Missing { why: Why::Denied, .. }) => Ok(true),
-            Err(Missing { why: Why::Absent, .. }) => Ok(false),
-            Err(missing) => Err(missing),
-        }
-    }
-
     pub fn cluster_network(&self) -> Known<ClusterNetwork> {
         parse(&self.api("kubeadm-config")?.text).map_err(|detail| Missing::broken("kubeadm-config", detail))
     }
@@ -87,6 +75,7 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::Why;
     use crate::testing::facts;
     use proptest::prelude::*;
 
@@ -117,13 +106,6 @@ mod tests {
         assert!(facts().with_api("node", r#"{"spec":{"podCIDR":"x"}}"#).pod_cidr().is_err());
     }
 
-    #[test]
-    fn a_kubeconfig_that_may_not_be_read_is_there() {
-        assert_eq!(facts().with_file(KUBELET_CONF, "apiVersion: v1").has_kubelet_conf(), Ok(true));
-        assert_eq!(facts().without(Source::File(KUBELET_CONF), Why::Denied).has_kubelet_conf(), Ok(true));
-        assert_eq!(facts().without_file(KUBELET_CONF).has_kubelet_conf(), Ok(false));
-        assert!(facts().has_kubelet_conf().is_err());
-    }
 
     proptest! {
         #[test]

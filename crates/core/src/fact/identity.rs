@@ -1,6 +1,7 @@
 //! Who a machine is: its names, its ids, its addresses, and who is asking.
 
 use std::collections::BTreeSet;
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use super::keep::USUAL;
@@ -71,7 +72,62 @@ pub fn parse_if_inet6(text: &str) -> BTreeSet<Ipv6Addr> {
     bits.map(Ipv6Addr::from_bits).collect()
 }
 
+/// What tells this machine from every other, as far as it has it: what many machines share is left out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    pub uuid: Option<String>,
+    pub machine_id: Option<String>,
+}
+
+impl Identity {
+    /// Whether a Node with this `systemUUID` and `machineID` is this machine; `None` where nothing can be compared.
+    ///
+    /// The firmware's UUID decides: a machine that was set up anew keeps it, a clone with a copied machine-id does not have it.
+    pub fn is(&self, system_uuid: &str, machine_id: &str) -> Option<bool> {
+        let (uuid, id) = (system_uuid.to_lowercase(), machine_id.to_lowercase());
+        // Without firmware tables the kubelet gives the machine-id as the UUID, too.
+        let by_uuid = self.uuid.as_ref().filter(|_| !is_shared_uuid(&uuid)).map(|own| *own == uuid);
+        let by_id = self.machine_id.as_ref().filter(|_| is_machine_id(&id)).map(|own| *own == id);
+        by_uuid.or(by_id)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shown = |part: &Option<String>| part.clone().unwrap_or_else(|| "none of its own".to_owned());
+        write!(f, "systemUUID {}, machineID {}", shown(&self.uuid), shown(&self.machine_id))
+    }
+}
+
+/// What firmware vendors ship where the board's maker was to fill in a UUID of its own.
+const SHARED_UUIDS: [&str; 5] = [
+    "03000200-0400-0500-0006-000700080009", // AMI's default, on Gigabyte, Intel NUC and many mini PCs
+    "12345678-1234-5678-90ab-cddeefaabbcc", // Shuttle, Jetway
+    "12345678-1234-1234-1234-123456789abc",
+    "00020003-0004-0005-0006-000700080009", // AMI's default in the other byte order
+    "4c4c4544-0000-2010-8020-80c04f202020", // Dell without a service tag
+];
+
+/// A UUID that says nothing: empty, all of one digit, or a vendor's default.
+pub fn is_shared_uuid(uuid: &str) -> bool {
+    let lower = uuid.to_lowercase();
+    let filled_with = |digit: u8| lower.bytes().filter(|byte| *byte != b'-').all(|found| found == digit);
+    filled_with(b'0') || filled_with(b'f') || SHARED_UUIDS.contains(&lower.as_str())
+}
+
+/// 32 hexadecimal digits, not all of them zero.
+pub fn is_machine_id(id: &str) -> bool {
+    id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit()) && id.bytes().any(|digit| digit != b'0')
+}
+
 impl Facts {
+    pub fn identity(&self) -> Known<Identity> {
+        Ok(Identity {
+            uuid: self.product_uuid()?.map(|uuid| uuid.to_lowercase()).filter(|uuid| !is_shared_uuid(uuid)),
+            machine_id: self.machine_id()?.map(|id| id.to_lowercase()).filter(|id| is_machine_id(id)),
+        })
+    }
+
     /// The name the kernel goes by.
     pub fn hostname(&self) -> Known<String> {
         Ok(self.file(HOSTNAME)?.text.trim().to_owned())

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::kubelet_config::from_yaml;
 use super::pki::{self, Certificate};
-use super::{Facts, Known, Missing, Source};
+use super::{Facts, Known, Missing, OrAbsent, Source};
 
 pub const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 pub const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
@@ -114,6 +114,11 @@ impl Kubeconfig {
 impl Facts {
     /// `kubelet.conf`. That it is there does not say that this machine has joined: the kubelet writes it before it has
     /// a certificate.
+    /// The machine has joined, or has tried to: its `kubelet.conf` is there. Who may not look into the directory cannot tell.
+    pub fn has_kubelet_conf(&self) -> Known<bool> {
+        Ok(self.file(KUBELET).or_absent()?.is_some())
+    }
+
     pub fn kubelet_kubeconfig(&self) -> Known<Kubeconfig> {
         self.kubeconfig(KUBELET)
     }
@@ -211,5 +216,13 @@ mod tests {
         fn any_text_is_a_kubeconfig_or_an_error(text in "(current-context: |contexts|clusters|[:\\-\n \\[{]|.)*") {
             let _ = parse(&text);
         }
+    }
+
+    #[test]
+    fn a_kubelet_conf_that_may_not_be_read_may_be_there_or_not() {
+        assert_eq!(facts().with_file(KUBELET, "apiVersion: v1").has_kubelet_conf(), Ok(true));
+        assert!(facts().without(Source::File(KUBELET), crate::fact::Why::Denied).has_kubelet_conf().is_err());
+        assert_eq!(facts().without_file(KUBELET).has_kubelet_conf(), Ok(false));
+        assert!(facts().has_kubelet_conf().is_err());
     }
 }

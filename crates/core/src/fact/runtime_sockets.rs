@@ -1,6 +1,6 @@
 //! The sockets container runtimes answer on.
 
-use super::{Facts, Known, OrAbsent, Source};
+use super::{Facts, Known, Source};
 
 pub const SOURCES: &[Source] = &[Source::Dir("/run/containerd"), Source::Dir("/run/crio"), Source::Dir("/run")];
 
@@ -68,11 +68,6 @@ impl Facts {
             SOCKETS.map(|it| it.0).into_iter().find(|it| self.unit_state(it.unit()).is_ok_and(|state| state.is_there()))
         };
         answered.or_else(socket).or_else(installed).unwrap_or(Runtime::Containerd)
-    }
-
-    /// The machine has joined, or says so: its `kubelet.conf` is there.
-    pub fn has_kubelet_conf(&self) -> Known<bool> {
-        Ok(self.file(super::kubeconfig::KUBELET).or_absent()?.is_some())
     }
 }
 

@@ -9,7 +9,7 @@
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
 use crate::fact::Facts;
-use crate::fact::identity::{DBUS_MACHINE_ID, MACHINE_ID};
+use crate::fact::identity::{DBUS_MACHINE_ID, MACHINE_ID, is_machine_id};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -28,7 +28,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .seen(Evidence::of(MACHINE_ID, "not there"))
             .fix("systemd-machine-id-setup");
     };
-    if !is_id(&id) {
+    if !is_machine_id(&id) {
         return warn(format!("the machine id is not one: {id:?}")).seen(Evidence::at(MACHINE_ID, 1, id)).fix(MAKE);
     }
     match known!(facts.dbus_machine_id()) {
@@ -38,11 +38,6 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .fix("ln -sf /etc/machine-id /var/lib/dbus/machine-id"),
         _ => pass(format!("machine id {id}")),
     }
-}
-
-/// 32 hexadecimal digits, not all of them zero.
-fn is_id(id: &str) -> bool {
-    id.len() == 32 && id.bytes().all(|digit| digit.is_ascii_hexdigit()) && id.bytes().any(|digit| digit != b'0')
 }
 
 #[cfg(test)]

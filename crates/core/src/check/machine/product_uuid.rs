@@ -9,7 +9,7 @@
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
 use crate::fact::Facts;
-use crate::fact::identity::PRODUCT_UUID;
+use crate::fact::identity::{PRODUCT_UUID, is_shared_uuid};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -20,28 +20,16 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-/// What firmware vendors ship where the board's maker was to fill in a UUID of its own.
-const SHARED: [&str; 5] = [
-    "03000200-0400-0500-0006-000700080009", // AMI's default, on Gigabyte, Intel NUC and many mini PCs
-    "12345678-1234-5678-90ab-cddeefaabbcc", // Shuttle, Jetway
-    "12345678-1234-1234-1234-123456789abc",
-    "00020003-0004-0005-0006-000700080009", // AMI's default in the other byte order
-    "4c4c4544-0000-2010-8020-80c04f202020", // Dell without a service tag
-];
-
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let Some(uuid) = known!(facts.product_uuid()) else {
         return skip("the machine has no firmware tables: its machine id stands for it");
     };
-    let lower = uuid.to_lowercase();
-    let digits = || lower.bytes().filter(|byte| *byte != b'-');
-    let filled_with = |digit: u8| digits().all(|found| found == digit);
-    if lower.is_empty() || filled_with(b'0') || filled_with(b'f') || SHARED.contains(&lower.as_str()) {
+    if is_shared_uuid(&uuid) {
         return warn(format!("the firmware's UUID, {uuid:?}, is one that many machines share"))
             .seen(Evidence::at(PRODUCT_UUID, 1, uuid))
             .fix("cat /etc/machine-id    # must differ from every other node's: it is the only identity left");
     }
-    pass(format!("system UUID {lower}"))
+    pass(format!("system UUID {}", uuid.to_lowercase()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,107 @@
+//! No other machine goes by this node's name.
+//!
+//! Two machines with one name fight over one Node object. kubeadm refuses only while that Node is Ready; a Node that is
+//! down it takes over without a word, identity and all. Carrick compares the Node's system UUID and machine-id with this
+//! machine's: the same machine coming back is fine.
+//!
+//! See it yourself: `kubectl get node NAME -o jsonpath='{.status.nodeInfo.systemUUID} {.status.nodeInfo.machineID}'`
+//! Mend it: give this machine another name (`hostnamectl hostname NEW`), or remove the old Node if its machine is gone
+//! (`kubectl delete node NAME`).
+
+use serde_json::Value;
+
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::fact::{Facts, Missing, OrAbsent};
+use crate::known;
+
+pub const CHECK: Check = Check {
+    id: "api.node-name",
+    title: "no other machine has this node's name",
+    subsystem: Subsystem::ControlPlane,
+    kubeadm: &[],
+    judge,
+};
+
+fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    let path = known!(facts.api_path());
+    if path.failed().is_some() {
+        return skip("not reached: an earlier step failed");
+    }
+    let Some(node) = known!(facts.api("node").or_absent()) else {
+        return pass("no Node of this name in the cluster");
+    };
+    let node: Value = match serde_json::from_str(&node.text) {
+        Ok(node) => node,
+        Err(error) => return unknown(&Missing::broken("api node", error)),
+    };
+    let name = text(&node, "/metadata/name");
+    let (uuid, machine_id) = (text(&node, "/status/nodeInfo/systemUUID"), text(&node, "/status/nodeInfo/machineID"));
+    let seen = Evidence::of(format!("Node {name}"), format!("systemUUID {uuid}, machineID {machine_id}"));
+    let here = known!(facts.identity());
+    match here.is(uuid, machine_id) {
+        Some(true) => warn(format!("the Node {name} is already there, and it is this machine"))
+            .seen(seen)
+            .fix(format!("kubectl get node {name}      # Ready: it has joined; else join again")),
+        Some(false) => fail(format!("the Node {name} belongs to another machine"))
+            .seen([seen, Evidence::of("this machine", here.to_string())])
+            .fix("hostnamectl hostname NEW-NAME      # or remove the old Node, if its machine is gone"),
+        None => warn(format!("the Node {name} is already there; whose it is cannot be told"))
+            .seen([seen, Evidence::of("this machine", here.to_string())])
+            .fix(format!("kubectl get node {name} -o wide      # compare its address with this machine's")),
+    }
+}
+
+fn text<'a>(node: &'a Value, pointer: &str) -> &'a str {
+    node.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Skip, Unknown, Warn};
+    use crate::fact::identity::{MACHINE_ID, PRODUCT_UUID};
+    use crate::fact::{Source, Why};
+    use crate::testing::{facts, table};
+
+    const UUID: &str = "4c4c4544-0038-3610-8052-b3c04f4e4d32";
+    const ID: &str = "b08dfa6083e7567a1921a715000001fb";
+
+    fn here() -> Facts {
+        facts()
+            .with_api("path", r#"{"endpoint":"e","steps":[]}"#)
+            .with_file(PRODUCT_UUID, &UUID.to_uppercase())
+            .with_file(MACHINE_ID, ID)
+    }
+
+    fn node(uuid: &str, id: &str) -> String {
+        format!(r#"{{"metadata":{{"name":"w1"}},"status":{{"nodeInfo":{{"systemUUID":"{uuid}","machineID":"{id}"}}}}}}"#)
+    }
+
+    #[test]
+    fn judges() {
+        let other = "aaaaaaaa-0038-3610-8052-b3c04f4e4d32";
+        let shared = "03000200-0400-0500-0006-000700080009";
+        let broken = facts().with_api("path", r#"{"endpoint":"e","steps":[{"step":"tcp","state":"failed","detail":"refused"}]}"#);
+        table(
+            &CHECK,
+            [
+                ("no such Node", here().without(Source::Api("node"), Why::Absent), Pass),
+                ("this very machine", here().with_api("node", &node(UUID, ID)), Warn),
+                ("set up anew", here().with_api("node", &node(UUID, "cccccccccccccccccccccccccccccccc")), Warn),
+                ("a clone with a copied id", here().with_api("node", &node(other, ID)), Fail),
+                ("another machine", here().with_api("node", &node(other, "cccccccccccccccccccccccccccccccc")), Fail),
+                ("a shared UUID, another id", here().with_api("node", &node(shared, "cccccccccccccccccccccccccccccccc")), Fail),
+                ("a Node that says nothing", here().with_api("node", &node("", "")), Warn),
+                ("not JSON", here().with_api("node", "{"), Unknown),
+                ("denied", here().without(Source::Api("node"), Why::Denied), Unknown),
+                ("own id unreadable", here().with_api("node", &node(UUID, ID)).without(Source::File(PRODUCT_UUID), Why::Denied), Unknown),
+                ("never got there", broken, Skip),
+                ("nobody asked", facts(), Skip),
+            ],
+        );
+        let says = |uuid: &str, id: &str| (CHECK.judge)(&here().with_api("node", &node(uuid, id)), &Policy::default()).says;
+        assert_eq!(says(UUID, ID), "the Node w1 is already there, and it is this machine");
+        assert_eq!(says(other, ID), "the Node w1 belongs to another machine");
+        assert_eq!(says("", ""), "the Node w1 is already there; whose it is cannot be told");
+    }
+}
