@@ -24,7 +24,7 @@ pub fn parse_v2(text: &str) -> BTreeSet<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
 
-/// The controllers of `/proc/cgroups` that are switched on: `memory	0	120	1`.
+/// The controllers of `/proc/cgroups` that are switched on, the last column: `memory 0 120 1`.
 pub fn parse_v1(text: &str) -> BTreeSet<String> {
     let row = |line: &str| {
         let mut fields = line.split_whitespace();
@@ -51,7 +51,8 @@ impl Facts {
         Ok(if beside { CgroupVersion::Hybrid } else { CgroupVersion::V1 })
     }
 
-    /// The controllers that can be used. In version 1 a controller must be switched on in the kernel and also be mounted.
+    /// The controllers that can be used. In version 1 a controller must be switched on in the kernel and also be
+    /// mounted.
     pub fn cgroup_controllers(&self) -> Known<BTreeSet<String>> {
         if self.cgroup_version()? == CgroupVersion::V2 {
             return Ok(parse_v2(&self.file(V2_CONTROLLERS)?.text));

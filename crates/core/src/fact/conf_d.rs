@@ -1,7 +1,7 @@
 //! Directories of fragments as systemd reads them: `/etc/NAME.d` before `/run/NAME.d` before `/usr/lib/NAME.d`.
 //!
-//! Of several files with one name only that of the first directory counts; all that count are read in the order of their
-//! names, whatever directory they are in. A link to `/dev/null` takes a packaged file out.
+//! Of several files with one name only that of the first directory counts; all that count are read in the order of
+//! their names, whatever directory they are in. A link to `/dev/null` takes a packaged file out.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,9 @@ impl Facts {
         let mut by_name: BTreeMap<String, (String, Entry)> = BTreeMap::new();
         for dir in dirs {
             let entries = self.dir(dir).or_absent()?.unwrap_or_default();
-            for entry in entries.into_iter().filter(|entry| !entry.is_dir() && entry.name.ends_with(".conf")) {
+            for entry in
+                entries.into_iter().filter(|entry| !entry.is_dir() && entry.name.strip_suffix(".conf").is_some())
+            {
                 by_name.entry(entry.name.clone()).or_insert_with(|| (format!("{dir}/{}", entry.name), entry));
             }
         }

@@ -9,19 +9,23 @@ use super::{Facts, Known, Missing, Query, Source};
 pub const RELEASE: &str = "/proc/sys/kernel/osrelease";
 pub const FILESYSTEMS: &str = "/proc/filesystems";
 
-/// The options kubeadm's system validators ask for, from the first of the places they look in. Exit 3: there is none, and
-/// then kubeadm stops too, unless `modprobe configs` brings `/proc/config.gz`.
+/// The options kubeadm's system validators ask for, from the first of the places they look in. Exit 3: there is none,
+/// and then kubeadm stops too, unless `modprobe configs` brings `/proc/config.gz`.
 pub const CONFIG: Query = Query {
     name: "grep CONFIG_ /boot/config-$(uname -r)",
     argv: &[
         "sh",
         "-c",
         r##"r=$(uname -r)
-for f in /proc/config.gz "/boot/config-$r" "/usr/src/linux-$r/.config" /usr/src/linux/.config "/usr/lib/modules/$r/config" \
-  "/usr/lib/ostree-boot/config-$r" "/usr/lib/kernel/config-$r" "/usr/src/linux-headers-$r/.config" "/lib/modules/$r/build/.config"; do
+o='NAMESPACES|NET_NS|PID_NS|IPC_NS|UTS_NS|CGROUPS|CGROUP_[A-Z]+|CPUSETS|MEMCG|INET|EXT4_FS|PROC_FS|FAIR_GROUP_SCHED'
+o="$o|NETFILTER_XT_TARGET_REDIRECT|IP_NF_TARGET_REDIRECT|NETFILTER_XT_MATCH_COMMENT|CFS_BANDWIDTH|OVERLAY_FS"
+o="$o|SECCOMP|SECCOMP_FILTER|BRIDGE_NETFILTER|VXLAN|NF_TABLES"
+for f in /proc/config.gz "/boot/config-$r" "/usr/src/linux-$r/.config" /usr/src/linux/.config \
+  "/usr/lib/modules/$r/config" "/usr/lib/ostree-boot/config-$r" "/usr/lib/kernel/config-$r" \
+  "/usr/src/linux-headers-$r/.config" "/lib/modules/$r/build/.config"; do
   [ -e "$f" ] || continue
   echo "# $f"
-  case $f in *.gz) gzip -dc "$f" ;; *) cat "$f" ;; esac | grep -E '^(# )?CONFIG_(NAMESPACES|NET_NS|PID_NS|IPC_NS|UTS_NS|CGROUPS|CGROUP_[A-Z]+|CPUSETS|MEMCG|INET|EXT4_FS|PROC_FS|NETFILTER_XT_TARGET_REDIRECT|IP_NF_TARGET_REDIRECT|NETFILTER_XT_MATCH_COMMENT|FAIR_GROUP_SCHED|CFS_BANDWIDTH|OVERLAY_FS|SECCOMP|SECCOMP_FILTER|BRIDGE_NETFILTER|VXLAN|NF_TABLES)[= ]'
+  case $f in *.gz) gzip -dc "$f" ;; *) cat "$f" ;; esac | grep -E "^(# )?CONFIG_($o)[= ]"
   exit
 done
 PATH=$PATH:/usr/sbin:/sbin
@@ -62,7 +66,7 @@ pub fn parse_config(text: &str) -> KernelConfig {
     config
 }
 
-/// `nodev	overlay` and `	ext4`: the name is the last word of each line.
+/// `nodev overlay` and `ext4`: the name is the last word of each line.
 pub fn parse_filesystems(text: &str) -> BTreeSet<String> {
     text.lines().filter_map(|line| line.split_whitespace().next_back()).map(str::to_owned).collect()
 }

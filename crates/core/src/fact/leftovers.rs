@@ -9,12 +9,15 @@ pub const OTHERS: Query = Query {
     argv: &[
         "sh",
         "-c",
-        r"ls -1d /etc/rancher/k3s /var/lib/rancher/k3s /usr/local/bin/k3s /etc/systemd/system/k3s.service /etc/systemd/system/k3s-agent.service \
-  /etc/rancher/rke2 /var/lib/rancher/rke2 /usr/local/bin/rke2 /usr/local/lib/systemd/system/rke2-agent.service /usr/local/lib/systemd/system/rke2-server.service \
+        r"ls -1d /etc/rancher/k3s /var/lib/rancher/k3s /usr/local/bin/k3s \
+  /etc/systemd/system/k3s.service /etc/systemd/system/k3s-agent.service \
+  /etc/rancher/rke2 /var/lib/rancher/rke2 /usr/local/bin/rke2 \
+  /usr/local/lib/systemd/system/rke2-agent.service /usr/local/lib/systemd/system/rke2-server.service \
   /var/snap/microk8s /snap/microk8s /var/snap/k8s /snap/k8s /var/lib/k0s /etc/k0s /usr/local/bin/k0s \
   /var/lib/minikube /kind /etc/kubernetes/kubelet.env /etc/kubernetes/ssl /etc/kubernetes/kubeadm-client.conf \
   /etc/microshift /var/lib/microshift 2>/dev/null
-grep -oE '/[^ ]*/(k3s/containerd/containerd|microk8s/common/run/containerd|k0s/containerd|k0s/status)\.sock$' /proc/net/unix | sort -u | sed 's/^/listens /'
+s='k3s/containerd/containerd|microk8s/common/run/containerd|k0s/containerd|k0s/status'
+grep -oE '/[^ ]*/('$s')\.sock$' /proc/net/unix | sort -u | sed 's/^/listens /'
 exit 0",
     ],
     keep: USUAL,

@@ -3,18 +3,20 @@
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, Query, Source};
 
-/// The lock files with their inodes, dnf's files of process ids that are alive, the kernel's table of locks, and the names
-/// of the processes in it. dpkg, apt and rpm lock a file that is always there; only its inode in the table says it is held.
+/// The lock files with their inodes, dnf's files of process ids that are alive, the kernel's table of locks, and the
+/// names of the processes in it. dpkg, apt and rpm lock a file that is always there; only its inode in the table says
+/// it is held.
 pub const HOLDERS: Query = Query {
     name: "stat of package locks; cat /proc/locks",
     argv: &[
         "sh",
         "-c",
-        r#"for f in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lists/lock /var/cache/apt/archives/lock \
-  /var/lib/rpm/.rpm.lock /usr/lib/sysimage/rpm/.rpm.lock /run/zypp.pid; do
+        r#"for f in /var/lib/dpkg/lock-frontend /var/lib/dpkg/lock /var/lib/apt/lists/lock \
+  /var/cache/apt/archives/lock /var/lib/rpm/.rpm.lock /usr/lib/sysimage/rpm/.rpm.lock /run/zypp.pid; do
   [ ! -e "$f" ] || stat -c 'inode %i %n' "$f"
 done
-for f in /var/cache/dnf/metadata_lock.pid /var/cache/dnf/download_lock.pid /var/lib/dnf/rpmdb_lock.pid /var/run/yum.pid; do
+for f in /var/cache/dnf/metadata_lock.pid /var/cache/dnf/download_lock.pid /var/lib/dnf/rpmdb_lock.pid \
+  /var/run/yum.pid; do
   { read -r p <"$f"; } 2>/dev/null || continue
   [ ! -d "/proc/$p" ] || echo "pidfile $p $f"
 done

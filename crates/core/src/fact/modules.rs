@@ -5,8 +5,8 @@ use super::{Facts, Known, Missing, OrAbsent, Query, Source};
 
 pub const LOADED: &str = "/proc/modules";
 
-/// Where the modules Kubernetes needs stand in the running kernel's tree: built in, or loadable. `absent` says that there is
-/// no tree for this kernel: it was upgraded away before the reboot, or never came with one.
+/// Where the modules Kubernetes needs stand in the running kernel's tree: built in, or loadable. `absent` says that
+/// there is no tree for this kernel: it was upgraded away before the reboot, or never came with one.
 pub const AT_HAND: Query = Query {
     name: "grep modules.builtin modules.dep of $(uname -r)",
     argv: &[

@@ -6,9 +6,9 @@ use super::{Facts, Known, Missing, Query, Source};
 
 pub const MOUNTINFO: &str = "/proc/self/mountinfo";
 
-/// Asks every network and FUSE mount for its size, all at once, and prints `ok`, `failed` or `hung` and the mount point as
-/// mountinfo spells it. A mount that hangs can put whoever asks into an uninterruptible sleep: the asking processes hold
-/// none of our pipes, so that the script ends after two seconds even where one of them never does.
+/// Asks every network and FUSE mount for its size, all at once, and prints `ok`, `failed` or `hung` and the mount point
+/// as mountinfo spells it. A mount that hangs can put whoever asks into an uninterruptible sleep: the asking processes
+/// hold none of our pipes, so that the script ends after two seconds even where one of them never does.
 pub const ANSWERS: Query = Query {
     name: "stat -f of each network mount",
     argv: &[
@@ -19,7 +19,7 @@ while read -r _ _ _ _ point rest; do
   rest=${rest#* - }
   case ${rest%% *} in
   fuse.gvfsd-fuse | fuse.portal | fuse.lxcfs | fuse.snapfuse) ;;
-  nfs | nfs4 | cifs | smb3 | smbfs | ceph | glusterfs | lustre | beegfs | afs | 9p | virtiofs | ocfs2 | gfs2 | fuse | fuse.* | fuseblk)
+  nfs | nfs4 | cifs | smb3 | smbfs | ceph | glusterfs | lustre | beegfs | afs | 9p | virtiofs | ocfs2 | gfs2 | fuse*)
     stat -f "$(printf "$(printf %s "$point" | sed 's/%/%%/g')")" </dev/null >/dev/null 2>&1 &
     set -- "$@" "$! $point"
     ;;
@@ -130,16 +130,9 @@ pub fn unescaped(text: &str) -> String {
     let mut plain = Vec::new();
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
-        match octal(rest) {
-            Some((byte, after)) => {
-                plain.push(byte);
-                rest = after;
-            }
-            None => {
-                plain.push(first);
-                rest = after;
-            }
-        }
+        let (byte, after) = octal(rest).unwrap_or((first, after));
+        plain.push(byte);
+        rest = after;
     }
     String::from_utf8_lossy(&plain).into_owned()
 }
@@ -173,7 +166,8 @@ impl Facts {
         if mounts.0.is_empty() { Err(Missing::broken(MOUNTINFO, "names no mount")) } else { Ok(mounts) }
     }
 
-    /// The mount a directory of Kubernetes' lies on, or will lie on. `df` knows better than the path where that is a link.
+    /// The mount a directory of Kubernetes' lies on, or will lie on. `df` knows better than the path where that is a
+    /// link.
     pub fn mount_of(&self, path: &str) -> Known<Mount> {
         let place = PLACES.iter().find(|place| place.path == path);
         let target = place.and_then(|place| self.space(place.query).ok()).map(|space| space.target);

@@ -40,7 +40,8 @@ impl OsRelease {
     }
 }
 
-/// `KEY=value` lines as a shell would read them: values may be quoted, with a backslash before `"`, `$`, `\` and a backtick.
+/// `KEY=value` lines as a shell would read them: values may be quoted, with a backslash before `"`, `$`, `\` and a
+/// backtick.
 pub fn parse(text: &str) -> OsRelease {
     let mut release = OsRelease::default();
     for (key, value) in text.lines().filter_map(|line| line.trim().split_once('=')) {

@@ -10,7 +10,8 @@ while [ "$p" != / ] && [ ! -e "$p" ]; do
   p=${p%/*}
   p=${p:-/}
 done
-LC_ALL=C df -B1 --output=file,target,fstype,size,used,avail,itotal,iused,iavail "$p" 2>/dev/null || LC_ALL=C df -P -k "$p""#;
+export LC_ALL=C
+df -B1 --output=file,target,fstype,size,used,avail,itotal,iused,iavail "$p" 2>/dev/null || df -P -k "$p""#;
 
 pub const ROOT: Query = Query { name: "df /", argv: &["sh", "-c", SCRIPT, "sh", "/"], keep: USUAL };
 pub const KUBELET: Query =
@@ -147,8 +148,8 @@ fn parse_heading(text: &str) -> Vec<Column> {
     text.split_whitespace().filter_map(column).collect()
 }
 
-/// Texts come first, then numbers, then perhaps the mount point. The numbers are found by their look, since both a device
-/// (`//nas/my share`) and a mount point may hold spaces.
+/// Texts come first, then numbers, then perhaps the mount point. The numbers are found by their look, since both a
+/// device (`//nas/my share`) and a mount point may hold spaces.
 fn parse_row(columns: &[Column], line: u32, text: &str) -> Option<Space> {
     let words: Vec<&str> = text.split_whitespace().collect();
     let before = columns.iter().position(|column| column.is_number())?;

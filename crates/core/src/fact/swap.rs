@@ -3,7 +3,8 @@
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, OrAbsent, Query, Source};
 
-/// Swap units, and the services that make swap by themselves: `dphys-swapfile` (Raspberry Pi OS), `zramswap`, `zram-config`.
+/// Swap units, and the services that make swap by themselves: `dphys-swapfile` (Raspberry Pi OS), `zramswap`,
+/// `zram-config`.
 pub const UNITS: Query = Query {
     name: "systemctl list-unit-files '*.swap' '*swap*.service' '*zram*.service'",
     argv: &[
@@ -64,8 +65,8 @@ impl Facts {
         if !matches!(units.exit, Some(0) | None) && units.text.trim().is_empty() && !units.errors.trim().is_empty() {
             return Err(Missing::broken(UNITS.name, units.errors.lines().next().unwrap_or_default()));
         }
-        // fstab and zram-generator make units too: those are told by their own lines. A unit that neither of them explains
-        // comes from a swap partition that systemd found by its type.
+        // fstab and zram-generator make units too: those are told by their own lines. A unit that neither of them
+        // explains comes from a swap partition that systemd found by its type.
         let explained = !found.is_empty() || !self.swaps_of_fstab(speaks_of_swap)?.is_empty();
         let counts = |text: &str| is_unit(text, "enabled") || (!explained && is_unit(text, "generated"));
         found.extend(units.lines().filter(|(_, text)| counts(text)).map(|(line, text)| SwapLine {

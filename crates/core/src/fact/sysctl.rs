@@ -39,8 +39,8 @@ pub struct Setting {
     pub text: String,
 }
 
-/// A key as a path below `/proc/sys`. As systemd has it: whichever of `.` and `/` comes first separates, and the other then
-/// stands for the first (`net.ipv4.conf.eth0/100.forwarding`).
+/// A key as a path below `/proc/sys`. As systemd has it: whichever of `.` and `/` comes first separates, and the other
+/// then stands for the first (`net.ipv4.conf.eth0/100.forwarding`).
 pub fn path_of(key: &str) -> String {
     match key.find(['.', '/']) {
         Some(at) if key.get(at..).is_some_and(|rest| rest.starts_with('.')) => key

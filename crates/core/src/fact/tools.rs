@@ -10,7 +10,8 @@ pub const INSTALLED: Query = Query {
         "sh",
         "-c",
         r#"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
-for t in mount losetup cp touch conntrack iptables ip nsenter socat ethtool ebtables tc crictl apparmor_parser modprobe kubelet kubeadm containerd runc; do
+for t in mount losetup cp touch conntrack iptables ip nsenter socat ethtool ebtables tc crictl apparmor_parser \
+  modprobe kubelet kubeadm containerd runc; do
   echo "$t $(command -v "$t")"
 done"#,
     ],

@@ -41,10 +41,12 @@ fn judge_place(place: &Place, space: &Space) -> Verdict {
         return unknown(&Missing::broken(place.query.name, "does not say how many inodes are free"));
     };
     let says = format!("{} has {percent} % of its inodes free: under {EVICTS_BELOW} % pods are evicted", place.path);
-    let verdict = match percent {
-        ..EVICTS_BELOW => fail(says).explains(["node.not-ready"]),
-        ..NEAR => warn(says),
-        _ => return pass(format!("{} has {percent} % of its inodes free", place.path)),
+    let verdict = if percent < EVICTS_BELOW {
+        fail(says).explains(["node.not-ready"])
+    } else if percent < NEAR {
+        warn(says)
+    } else {
+        return pass(format!("{} has {percent} % of its inodes free", place.path));
     };
     let (free, all) = (space.inodes_free.unwrap_or_default(), space.inodes.unwrap_or_default());
     verdict

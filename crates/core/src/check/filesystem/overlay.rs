@@ -1,8 +1,8 @@
 //! Images lie on a filesystem that overlayfs can write to.
 //!
-//! containerd stacks an image's layers with overlayfs, whose upper layer cannot lie on overlayfs itself (a node inside a
-//! container), nor on NFS, SMB, FUSE or FAT. The runtime then starts and no pod does. Whether the kernel has overlayfs at
-//! all is told by kernel.modules.
+//! containerd stacks an image's layers with overlayfs, whose upper layer cannot lie on overlayfs itself (a node inside
+//! a container), nor on NFS, SMB, FUSE or FAT. The runtime then starts and no pod does. Whether the kernel has
+//! overlayfs at all is told by kernel.modules.
 //!
 //! See it yourself: `findmnt -T /var/lib/containerd -o FSTYPE,SOURCE`
 //! Mend it: a local disk of ext4 or xfs at /var/lib/containerd; or another snapshotter in containerd's configuration.

@@ -5,7 +5,8 @@
 //! at its first file. A read-only root as such is fine where /etc, /var and /run are mounted of their own.
 //!
 //! See it yourself: `findmnt -T /var/lib/kubelet -o TARGET,SOURCE,OPTIONS; dmesg | grep -i 'read-only'`
-//! Mend it: after an error, `fsck` from a rescue system and a look at the disk's health; else `mount -o remount,rw TARGET`
+//! Mend it: after an error, `fsck` from a rescue system and a look at the disk's health; else `mount -o remount,rw
+//! TARGET`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::Facts;

@@ -40,8 +40,8 @@ fn need(place: &Place) -> Need {
     match place.path {
         // nodefs.available<10%. Logs, emptyDirs and the kubelet's own files.
         "/var/lib/kubelet" => Need { evicts_below: 10, near: 15, needs: GIB, wants: 2 * GIB },
-        // imagefs.available<15%, the same point at which the kubelet begins to delete images (85 % used). kube-proxy's and
-        // the pod network's images take half a gigabyte unpacked; ten hold a handful of ordinary ones.
+        // imagefs.available<15%, the same point at which the kubelet begins to delete images (85 % used). kube-proxy's
+        // and the pod network's images take half a gigabyte unpacked; ten hold a handful of ordinary ones.
         "/var/lib/containerd" => Need { evicts_below: 15, near: 20, needs: GIB, wants: 10 * GIB },
         // Certificates and kubeconfigs: kilobytes, but they must be written.
         "/etc/kubernetes" => Need { evicts_below: 0, near: 0, needs: 16 * MIB, wants: 64 * MIB },

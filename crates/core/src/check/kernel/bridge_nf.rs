@@ -5,8 +5,8 @@
 //! default where br_netfilter is loaded, so something turned it off.
 //!
 //! See it yourself: `sysctl net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables`
-//! Mend it: `sysctl -w net.bridge.bridge-nf-call-iptables=1`, and find who turned it off: `grep -r bridge-nf /etc/sysctl.d
-//! /usr/lib/sysctl.d /etc/sysctl.conf`
+//! Mend it: `sysctl -w net.bridge.bridge-nf-call-iptables=1`, and find who turned it off: `grep -r bridge-nf
+//! /etc/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
 use crate::fact::Facts;

@@ -39,7 +39,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     verdict
         .seen(Evidence::of(ROOT, kind))
         .fix("grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1    # RHEL; then reboot")
-        .fix("sed -i 's/^GRUB_CMDLINE_LINUX=\"/&systemd.unified_cgroup_hierarchy=1 /' /etc/default/grub && update-grub    # Debian")
+        .fix("edit /etc/default/grub: GRUB_CMDLINE_LINUX=systemd.unified_cgroup_hierarchy=1; update-grub    # Debian")
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! The kernel was built with what Kubernetes needs.
 //!
-//! Namespaces, control groups and a few netfilter targets are options of the kernel's build. Distributions' kernels have
-//! them all; kernels of boards and of one's own making may not. kubeadm stops where one is missing
+//! Namespaces, control groups and a few netfilter targets are options of the kernel's build. Distributions' kernels
+//! have them all; kernels of boards and of one's own making may not. kubeadm stops where one is missing
 //! (`SystemVerification`), and also where it cannot find the kernel's configuration at all.
 //!
 //! See it yourself: `grep -E 'CONFIG_(NAMESPACES|CGROUPS|MEMCG)=' /boot/config-$(uname -r)`

@@ -31,7 +31,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let low = |what: &str, path: &str, value: u64, least: u64| {
         warn(format!("only {value} inotify {what} are allowed; the kernel's default is {least}"))
             .seen(Evidence::at(format!("/proc/sys/{path}"), 1, value.to_string()))
-            .fix("printf 'fs.inotify.max_user_instances = 8192\\nfs.inotify.max_user_watches = 524288\\n' >/etc/sysctl.d/98-inotify.conf && sysctl --system")
+            .fix("sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288")
+            .fix(format!("echo '{} = {}' >>/etc/sysctl.d/99-kubernetes.conf", path.replace('/', "."), least * 64))
     };
     if instances < INSTANCES {
         return low("instances", INOTIFY_INSTANCES, instances, INSTANCES);

@@ -27,7 +27,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         Some(value) => fail("IPv4 forwarding is off: packets of pods would be dropped")
             .seen(Evidence::at(SOURCE, 1, value))
             .fix("sysctl -w net.ipv4.ip_forward=1")
-            .fix("echo 'net.ipv4.ip_forward = 1' >/etc/sysctl.d/99-kubernetes.conf"),
+            .fix("echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf"),
         // A kernel without IPv4; kernel.config tells of that.
         None => unknown(&Missing { source_name: SOURCE.to_owned(), why: Why::Absent }),
     }

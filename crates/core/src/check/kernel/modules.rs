@@ -1,8 +1,8 @@
 //! The kernel modules a node needs are there.
 //!
 //! `overlay` is what containers' filesystems are made of; the kernel loads it by itself when it is first used.
-//! `br_netfilter` shows the packets on a bridge to iptables and nobody loads it: without it a pod reaches a Service only
-//! while the answer comes from another node, and flannel does not start. kubeadm has not looked for it since 1.30.
+//! `br_netfilter` shows the packets on a bridge to iptables and nobody loads it: without it a pod reaches a Service
+//! only while the answer comes from another node, and flannel does not start. kubeadm has not looked for it since 1.30.
 //!
 //! See it yourself: `lsmod | grep -E 'br_netfilter|overlay'; ls /proc/sys/net/bridge`
 //! Mend it: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
@@ -38,7 +38,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .seen(Evidence::of(LOADED, "no br_netfilter"))
             .seen(Evidence::of(AT_HAND.name, file))
             .fix("modprobe br_netfilter")
-            .fix("echo br_netfilter >/etc/modules-load.d/kubernetes.conf"),
+            .fix("echo br_netfilter >>/etc/modules-load.d/kubernetes.conf"),
         module => missing(facts, "br_netfilter", &module),
     }
 }

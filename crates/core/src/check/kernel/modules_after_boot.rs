@@ -4,11 +4,12 @@
 //! pods no longer reach Services; flannel does not come back at all.
 //!
 //! See it yourself: `grep -r br_netfilter /etc/modules-load.d /usr/lib/modules-load.d /etc/modules`
-//! Mend it: `echo br_netfilter >/etc/modules-load.d/kubernetes.conf`
+//! Mend it: `echo br_netfilter >>/etc/modules-load.d/kubernetes.conf`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
 use crate::fact::Facts;
 use crate::fact::modules::Module;
+use crate::fact::sysctl::BRIDGE_IPTABLES;
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -22,6 +23,10 @@ pub const CHECK: Check = Check {
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     match known!(facts.module("br_netfilter")) {
         Module::BuiltIn => return pass("br_netfilter is built into the kernel"),
+        // Not loaded, not in a list, and at work all the same.
+        Module::Missing | Module::NoTree(_) if known!(facts.sysctl(BRIDGE_IPTABLES)).is_some() => {
+            return pass("br_netfilter is built into the kernel");
+        }
         Module::Missing | Module::NoTree(_) => return skip("no such module here: see kernel.modules"),
         Module::Loaded | Module::Loadable(_) => {}
     }
@@ -29,7 +34,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         Some(line) => pass("br_netfilter is loaded at boot").seen(Evidence::at(line.source, line.line, line.name)),
         None => warn("br_netfilter will not be loaded at the next boot")
             .seen(Evidence::of("/etc/modules-load.d", "no file names br_netfilter"))
-            .fix("echo br_netfilter >/etc/modules-load.d/kubernetes.conf"),
+            .fix("echo br_netfilter >>/etc/modules-load.d/kubernetes.conf"),
     }
 }
 
@@ -43,6 +48,7 @@ mod tests {
 
     const LOADABLE: &str =
         "/lib/modules/6.1/modules.dep:kernel/net/bridge/br_netfilter.ko: kernel/net/bridge/bridge.ko\n";
+    const NF: &str = "/proc/sys/net/bridge/bridge-nf-call-iptables";
     const DIR: &str = "/etc/modules-load.d";
 
     fn loaded() -> Facts {
@@ -62,7 +68,7 @@ mod tests {
 
     #[test]
     fn judges() {
-        let not_loaded = || loaded().without_file(LOADED);
+        let not_loaded = || loaded().without_file(LOADED).without_file(NF);
         table(
             &CHECK,
             [
@@ -75,6 +81,11 @@ mod tests {
                     Pass,
                 ),
                 ("not there", not_loaded().with_query(&AT_HAND, ""), Skip),
+                (
+                    "built in, and no list of it",
+                    not_loaded().with_query(&AT_HAND, "absent /lib/modules/6.1\n").with_file(NF, "1\n"),
+                    Pass,
+                ),
                 ("no tree", not_loaded().with_query(&AT_HAND, "absent /lib/modules/6.1\n"), Skip),
                 ("list closed", loaded().without(Source::Dir(DIR), Why::Denied), Unknown),
             ],

@@ -6,7 +6,7 @@
 //! them: Debian 13 has none any more. A bridge's packets go to iptables unless a file says otherwise.
 //!
 //! See it yourself: `grep -rE 'ip_forward|bridge-nf' /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
-//! Mend it: `echo 'net.ipv4.ip_forward = 1' >/etc/sysctl.d/99-kubernetes.conf`
+//! Mend it: `echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
 use crate::fact::Facts;
@@ -25,7 +25,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     // Forwarding is off unless a file turns it on; a bridge's packets are seen unless a file turns that off.
     let forward = known!(facts.sysctl_at_boot(IP_FORWARD));
     let bridge = known!(facts.sysctl_at_boot(BRIDGE_IPTABLES));
-    let keep = "echo 'net.ipv4.ip_forward = 1' >/etc/sysctl.d/99-kubernetes.conf";
+    let keep = "echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf";
     match forward {
         None => match known!(facts.sysctl_conf(IP_FORWARD)) {
             Some(unread) => {

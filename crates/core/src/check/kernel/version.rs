@@ -1,7 +1,8 @@
 //! The kernel is one Kubernetes supports.
 //!
-//! kubeadm knows the long-term kernels 5.4, 5.10 and 5.15 and everything from 6.0 on; of others it only warns, among them
-//! those of RHEL 8 (4.18) and RHEL 9 (5.14), whose maker puts newer parts into them. containerd wants 4.0 or later.
+//! kubeadm knows the long-term kernels 5.4, 5.10 and 5.15 and everything from 6.0 on; of others it only warns, among
+//! them those of RHEL 8 (4.18) and RHEL 9 (5.14), whose maker puts newer parts into them. containerd wants 4.0 or
+//! later.
 //!
 //! See it yourself: `uname -r`
 //! Mend it: run the newest kernel the distribution has, and reboot.

@@ -1,8 +1,8 @@
 //! This machine is not a control plane.
 //!
-//! A machine with `admin.conf`, static pods of the API server or etcd's data runs a cluster, or ran one. Joining it as a
-//! worker would put its kubelet into another cluster and end the one it serves. Carrick does not join it, and does not
-//! reset it.
+//! A machine with `admin.conf`, static pods of the API server or etcd's data runs a cluster, or ran one. Joining it as
+//! a worker would put its kubelet into another cluster and end the one it serves. Carrick does not join it, and does
+//! not reset it.
 //!
 //! See it yourself: `ls /etc/kubernetes /etc/kubernetes/manifests /var/lib/etcd`
 //! Mend it: most often the wrong machine was named. If it really is to become a worker, and nothing on it is needed any

@@ -21,7 +21,8 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-/// The longest value of a label. A Node's name may have 253 characters, but it is also its label `kubernetes.io/hostname`.
+/// The longest value of a label. A Node's name may have 253 characters, but it is also its label
+/// `kubernetes.io/hostname`.
 const LONGEST: usize = 63;
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {

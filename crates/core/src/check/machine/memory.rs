@@ -1,8 +1,8 @@
 //! The machine has memory enough for the node's own parts.
 //!
 //! kubeadm demands 1700 MB of a control plane and nothing of a worker. A worker with less joins, but what the kubelet,
-//! the container runtime, kube-proxy and the pod network leave over is soon gone. Below 400 MiB the kubelet finds itself
-//! under its eviction threshold (100 MiB available) from the start: the node joins and drives every pod away.
+//! the container runtime, kube-proxy and the pod network leave over is soon gone. Below 400 MiB the kubelet finds
+//! itself under its eviction threshold (100 MiB available) from the start: the node joins and drives every pod away.
 //!
 //! See it yourself: `grep MemTotal /proc/meminfo`
 //! Mend it: give the machine more memory.
@@ -23,8 +23,8 @@ pub const CHECK: Check = Check {
 
 /// What kubeadm demands of a control plane; its "MB" are MiB.
 const ENOUGH: u64 = 1700 << 20;
-/// About 300 MiB for the system, kubelet, containerd, kube-proxy and a small pod network, and the 100 MiB below which the
-/// kubelet evicts by default. A machine sold with 512 MB shows some 450 MiB: it passes with a warning.
+/// About 300 MiB for the system, kubelet, containerd, kube-proxy and a small pod network, and the 100 MiB below which
+/// the kubelet evicts by default. A machine sold with 512 MB shows some 450 MiB: it passes with a warning.
 const TOO_LITTLE: u64 = 400 << 20;
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {

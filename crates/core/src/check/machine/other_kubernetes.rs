@@ -26,13 +26,12 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     if traces.is_empty() {
         return pass("no trace of another Kubernetes distribution");
     }
-    let verdict = match traces.iter().find(|trace| trace.runs) {
-        Some(trace) => fail(format!("{} runs on this machine: two kubelets cannot share it", trace.distribution)),
-        None => {
-            let names: BTreeSet<&str> = traces.iter().map(|trace| trace.distribution).collect();
-            let names: Vec<&str> = names.into_iter().collect();
-            warn(format!("{} left files on this machine", names.join(", ")))
-        }
+    let verdict = if let Some(trace) = traces.iter().find(|trace| trace.runs) {
+        fail(format!("{} runs on this machine: two kubelets cannot share it", trace.distribution))
+    } else {
+        let names: BTreeSet<&str> = traces.iter().map(|trace| trace.distribution).collect();
+        let names: Vec<&str> = names.into_iter().collect();
+        warn(format!("{} left files on this machine", names.join(", ")))
     };
     let fixes: BTreeSet<&str> = traces.iter().map(|trace| uninstaller(trace.distribution)).collect();
     let verdict = verdict.seen(

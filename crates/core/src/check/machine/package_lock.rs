@@ -43,7 +43,8 @@ mod tests {
 
     const FREE: &str =
         "inode 398608 /var/lib/dpkg/lock-frontend\n1: FLOCK  ADVISORY  WRITE 812 fe:00:99 0 EOF\ncomm 812 sshd\n";
-    const BUSY: &str = "inode 398608 /var/lib/dpkg/lock-frontend\n1: POSIX  ADVISORY  WRITE 4711 fe:00:398608 0 EOF\ncomm 4711 apt-get\n";
+    const BUSY: &str = "inode 398608 /var/lib/dpkg/lock-frontend\n\
+                        1: POSIX  ADVISORY  WRITE 4711 fe:00:398608 0 EOF\ncomm 4711 apt-get\n";
     const HIDDEN: &str = "inode 5 /var/lib/rpm/.rpm.lock\n1: POSIX  ADVISORY  WRITE -1 fe:00:5 0 EOF\n";
 
     #[test]

@@ -1,9 +1,10 @@
 //! The programs a node calls are installed.
 //!
-//! kubeadm looks for a list of programs that has changed with its version: mount, losetup and cp in every one we know of;
-//! ip, iptables and nsenter up to 1.32, conntrack up to 1.31, crictl up to 1.30, where it stops without them; ethtool, tc
-//! and socat it only warned about. Newer ones leave these to the images of kube-proxy and the pod network. iptables is
-//! still worth having on the host: CNI plugins such as portmap run there, and pods with a hostPort fail without it.
+//! kubeadm looks for a list of programs that has changed with its version: mount, losetup and cp in every one we know
+//! of; ip, iptables and nsenter up to 1.32, conntrack up to 1.31, crictl up to 1.30, where it stops without them;
+//! ethtool, tc and socat it only warned about. Newer ones leave these to the images of kube-proxy and the pod network.
+//! iptables is still worth having on the host: CNI plugins such as portmap run there, and pods with a hostPort fail
+//! without it.
 //!
 //! See it yourself: `command -v mount losetup cp iptables`
 //! Mend it: install the package that has the program, such as util-linux, iptables, conntrack.
@@ -74,13 +75,12 @@ const NEEDS: [Need; 12] = [
 impl Need {
     /// What it means that the program is missing; a kubeadm of unknown version may be one that stops.
     fn missing(&self, minor: Option<u32>) -> Outcome {
-        match minor {
-            _ if self.stops_until == EVERY => Outcome::Fail,
-            Some(minor) if minor <= self.stops_until => Outcome::Fail,
-            Some(minor) if minor <= self.warns_until => Outcome::Warn,
-            Some(_) => self.beyond,
-            None if self.stops_until > 0 => Outcome::Warn,
-            None => self.beyond,
+        let stops = minor.map_or(self.stops_until == EVERY, |minor| minor <= self.stops_until);
+        let warns = minor.map_or(self.stops_until > 0, |minor| minor <= self.warns_until);
+        match (stops, warns) {
+            (true, _) => Outcome::Fail,
+            (false, true) => Outcome::Warn,
+            (false, false) => self.beyond,
         }
     }
 }

@@ -1,7 +1,7 @@
 //! AppArmor's tools are there where the kernel has it on.
 //!
-//! containerd loads a profile for its containers with `apparmor_parser`. Where the kernel has AppArmor on and the tool is
-//! missing, containerd 1.6.0 to 1.6.17 starts no container at all (`get apparmor_parser version: executable file not
+//! containerd loads a profile for its containers with `apparmor_parser`. Where the kernel has AppArmor on and the tool
+//! is missing, containerd 1.6.0 to 1.6.17 starts no container at all (`get apparmor_parser version: executable file not
 //! found`); other versions run them without a profile. A minimal Debian is such a machine.
 //!
 //! See it yourself: `cat /sys/module/apparmor/parameters/enabled; command -v apparmor_parser`

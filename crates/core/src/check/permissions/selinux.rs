@@ -1,8 +1,9 @@
 //! SELinux lets containers work.
 //!
-//! Where SELinux enforces, it is the policy of the package container-selinux that allows containerd, the kubelet and pods
-//! what they do. Without it pods start and are denied their own files: `permission denied` with every file mode right. A
-//! mode set with `setenforce` ends with the next boot. Whether the policy fits everything you run cannot be told here.
+//! Where SELinux enforces, it is the policy of the package container-selinux that allows containerd, the kubelet and
+//! pods what they do. Without it pods start and are denied their own files: `permission denied` with every file mode
+//! right. A mode set with `setenforce` ends with the next boot. Whether the policy fits everything you run cannot be
+//! told here.
 //!
 //! See it yourself: `getenforce; rpm -q container-selinux; ausearch -m avc -ts recent`
 //! Mend it: `dnf install -y container-selinux`; to find out whether SELinux is the cause, `setenforce 0` for a while.

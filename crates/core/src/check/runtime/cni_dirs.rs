@@ -5,8 +5,8 @@
 //! Ready and no pod starts ("failed to find plugin \"flannel\" in path [/usr/lib/cni]").
 //!
 //! See it yourself: `crictl info | jq .cniconfig`, `containerd config dump | grep -e bin_dir -e conf_dir`
-//! Mend it: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table, `systemctl
-//! restart containerd`
+//! Mend it: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table,
+//! then `systemctl restart containerd`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, unknown, warn};
 use crate::fact::containerd_config::FILE;

@@ -5,8 +5,8 @@
 //! driver and the runtime another, and every pod is killed about once a minute, with clean logs.
 //!
 //! See it yourself: `containerd config dump | grep SystemdCgroup`
-//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there, `systemctl
-//! restart containerd`
+//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
+//! then `systemctl restart containerd`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
 use crate::fact::containerd_config::{FILE, Stray, stray_keys};

@@ -5,8 +5,8 @@
 //! start.
 //!
 //! See it yourself: `crictl info`, `grep disabled_plugins /etc/containerd/config.toml`
-//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true`, `systemctl restart
-//! containerd`
+//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
+//! then `systemctl restart containerd`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
 use crate::fact::cri::is_unimplemented;

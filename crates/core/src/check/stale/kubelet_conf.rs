@@ -4,8 +4,8 @@
 //! has joined: the kubelet writes it before it has a certificate. It counts as joined here when its certificate is
 //! valid, bears this machine's name, and the kubelet runs.
 //!
-//! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`, `openssl x509 -noout -subject -enddate -in
-//! /var/lib/kubelet/pki/kubelet-client-current.pem`
+//! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`, `systemctl is-active kubelet`,
+//! `openssl x509 -noout -subject -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem`
 //! Mend it: `kubeadm reset`, on a machine that is no control plane
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};

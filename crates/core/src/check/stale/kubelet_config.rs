@@ -4,10 +4,9 @@
 //! until then the kubelet starts with them, and may take port 10250 or pick up a new bootstrap-kubelet.conf before
 //! kubeadm is ready for it.
 //!
-//! See it yourself: `ls -l /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env
-//! /etc/kubernetes/kubelet.conf`
-//! Mend it: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`, or `kubeadm
-//! reset`
+//! See it yourself: `ls -l /var/lib/kubelet/config.yaml /etc/kubernetes/kubelet.conf`
+//! Mend it: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`,
+//! or `kubeadm reset`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
 use crate::fact::kubelet_config::FILE;
