@@ -7,10 +7,9 @@ use std::time::Duration;
 use carrick_core::aim::{Aim, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
 use carrick_engine::observe::observe;
-use carrick_host::bundle;
-use carrick_host::local::Local;
-use carrick_host::probe::{Observed, Probe, Progress};
-use carrick_host::ssh::{self, Ssh};
+use carrick_host::probe::Redactions;
+use carrick_host::{Local, Probe, Progress, Ssh, bundle, ssh};
+use tokio::time::Instant;
 
 use crate::exit::Failure;
 use crate::terminal::LiveLine;
@@ -73,38 +72,40 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
     text.parse().map_err(|error| Failure::usage(format!("--token-file {name}: {error}")))
 }
 
+/// What was seen of a machine, and what was taken out of it.
+pub type Seen = (Facts, Redactions);
+
 impl Where {
     /// Looks at the machine, saying what it waits for when that takes more than a second.
-    pub async fn observe(&self, aim: Option<&Aim>) -> Result<Observed, Failure> {
+    pub async fn observe(&self, aim: Option<&Aim>) -> Result<Seen, Failure> {
+        let mut line = LiveLine::new();
         let probe: Box<dyn Probe> = match &self.host {
             None => Box::new(Local::new(self.time_box)),
-            Some(destination) => {
-                let options = ssh::Options { sudo: self.sudo, time_box: self.time_box, batch: !std::io::stderr().is_terminal() };
-                Box::new(Ssh::new(destination, options).map_err(|error| Failure::usage(format!("-H {destination}: {error}")))?)
-            }
+            Some(destination) => Box::new(self.connect(destination).await?),
         };
         let progress = Progress::default();
         let looking = observe(probe.as_ref(), aim, self.time_box, &progress);
         tokio::pin!(looking);
-        let mut line = LiveLine::new();
-        let mut tick = tokio::time::interval(Duration::from_millis(200));
-        let begun = tokio::time::Instant::now();
+        let mut tick = tokio::time::interval_at(Instant::now() + QUIET, Duration::from_millis(200));
         loop {
             tokio::select! {
-                observed = &mut looking => {
-                    return observed.map_err(|unreachable| Failure::unreachable(unreachable.to_string()));
-                }
-                _ = tick.tick() => {
-                    if begun.elapsed() >= Duration::from_secs(1) {
-                        line.show(&progress.to_string());
-                    }
-                }
+                seen = &mut looking => return Ok(seen),
+                _ = tick.tick() => line.show(&format!("{}: {}", probe.name(), progress.now())),
             }
         }
     }
+
+    async fn connect(&self, destination: &str) -> Result<Ssh, Failure> {
+        let batch = !std::io::stderr().is_terminal();
+        let options = ssh::Options { batch, sudo: self.sudo, time_box: self.time_box, ..ssh::Options::default() };
+        Ssh::connect(destination, options).await.map_err(|unreachable| Failure::unreachable(unreachable.to_string()))
+    }
 }
+
+/// A person notices a wait of a second; before that, a line would only flicker.
+const QUIET: Duration = Duration::from_secs(1);
 
 /// Reads a bundle: the facts of another time and place.
 pub fn open_bundle(path: &Path) -> Result<Facts, Failure> {
-    bundle::open(path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))
+    bundle::open(path).map_err(|error| Failure::usage(error.to_string()))
 }

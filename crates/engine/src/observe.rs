@@ -7,37 +7,30 @@ use std::time::Duration;
 use carrick_cluster::path;
 use carrick_cluster::way::{Answer, Stream, Way};
 use carrick_core::aim::Aim;
-use carrick_core::fact::{Facts, Source, Why, sources};
+use carrick_core::fact::{Capture, Facts, Source, Why, sources};
 use carrick_core::redact::redact;
+use carrick_host::probe::{Observation, Probe, Progress, Redactions, Target, gather};
 use carrick_host::cri;
-use carrick_host::probe::{Observation, Observed, Probe, Progress, Target, Unreachable};
 use jiff::Timestamp;
 
-/// Reads every fact; `aim` adds the path to that cluster. Fails only where the machine itself cannot be reached.
-pub async fn observe(
-    probe: &dyn Probe,
-    aim: Option<&Aim>,
-    time_box: Duration,
-    progress: &Progress,
-) -> Result<Observed, Unreachable> {
+/// Reads every fact; `aim` adds the path to that cluster.
+pub async fn observe(probe: &dyn Probe, aim: Option<&Aim>, time_box: Duration, progress: &Progress) -> (Facts, Redactions) {
     let on_machine: Vec<Source> =
         sources().filter(|source| !matches!(source, Source::Cri(_) | Source::Api(_))).collect();
-    let (seen, runtime) = tokio::join!(probe.observe(&on_machine, progress), cri::observe(probe, time_box));
-    let mut observed = Observed::new(Facts::new(probe.name(), probe.now()));
-    for observation in seen?.into_iter().chain(runtime) {
-        observed.take(observation);
-    }
+    let (seen, runtime) =
+        tokio::join!(probe.observe(&on_machine, progress), cri::observe(probe, cri::ENDPOINTS, time_box));
+    let observations: Vec<Observation> = seen.into_iter().chain(runtime).collect();
+    let (mut facts, redactions) = gather(probe.name(), probe.now(), observations);
     if let Some(aim) = aim {
-        let node = observed.facts.node_name().ok();
+        progress.begin("the path to the API server");
+        let node = facts.node_name().ok();
         for (call, capture) in path::walk(&FromMachine(probe), aim, node.as_deref()).await {
-            let capture = capture.map(|mut capture| {
-                capture.text = redact(&capture.text);
-                capture
-            });
-            observed.take(Observation { key: Source::Api(call).key(), capture, redactions: Vec::new() });
+            let clean = |capture: Capture| Capture { text: redact(&capture.text), ..capture };
+            facts.insert(Source::Api(call).key(), capture.map(clean));
         }
+        progress.end("the path to the API server");
     }
-    Ok(observed)
+    (facts, redactions)
 }
 
 /// The way from a machine to the API server: that machine's resolver, network and clock.

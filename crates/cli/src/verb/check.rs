@@ -42,7 +42,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let facts = match &args.bundle {
         Some(path) => open_bundle(path)?,
-        None => args.place.observe(args.cluster.aim()?.as_ref()).await?.facts,
+        None => args.place.observe(args.cluster.aim()?.as_ref()).await?.0,
     };
     let report = report::check(&facts, &policy, &ignore);
     let took = args.bundle.is_none().then(|| begun.elapsed());

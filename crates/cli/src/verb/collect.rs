@@ -1,6 +1,9 @@
 //! `carrick collect`: a bundle of everything that can be seen, secrets taken out; `check` reads it anywhere.
 
-use std::path::PathBuf;
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 
 use carrick_host::bundle;
 
@@ -21,20 +24,29 @@ pub struct Args {
 }
 
 pub async fn run(args: Args) -> Result<Exit, Failure> {
-    let observed = args.place.observe(args.cluster.aim()?.as_ref()).await?;
-    let path = args.out.unwrap_or_else(|| default_name(&observed.facts.host, observed.facts.taken_at));
-    let bytes = bundle::write_file(&observed, &path).map_err(|error| Failure::usage(format!("{}: {error}", path.display())))?;
-    let seen = observed.facts.iter().filter(|(_, capture)| capture.is_ok()).count();
-    let missing = observed.facts.iter().count() - seen;
-    let taken_out: u64 = observed.redactions.iter().map(|(_, redaction)| redaction.count).sum();
+    let aim = args.cluster.aim()?;
+    let (facts, redactions) = args.place.observe(aim.as_ref()).await?;
+    let path = args.out.unwrap_or_else(|| default_name(&facts.host, facts.taken_at));
+    let shown = path.display();
+    let failed = |error: io::Error| Failure::usage(format!("{shown}: {error}"));
+    let mut file = create(&path).map_err(failed)?;
+    let written = bundle::write(&facts, &redactions, &mut file).map_err(failed)?;
+    let bytes = file.metadata().map_err(failed)?.len();
+    let missing = facts.iter().filter(|(_, capture)| capture.is_err()).count();
+    let left_out = if written.left_out > 0 { format!(", {} too large", written.left_out) } else { String::new() };
     terminal::print(&format!(
-        "{}  {} kB, {seen} facts, {missing} not to be had, {taken_out} secrets taken out\nread it with: carrick check {}\n",
-        path.display(),
+        "{shown}  {} kB: {} facts, {missing} not to be had{left_out}; {} secrets taken out\njudge it with: carrick check {shown}\n",
         bytes.div_ceil(1000),
-        path.display()
+        written.facts,
+        written.redacted,
     ))
     .map_err(|error| Failure::internal(format!("stdout: {error}")))?;
     Ok(Exit::Ok)
+}
+
+/// A new file, for its owner only: what is in it is nobody else's business. An existing one is not written over.
+fn create(path: &Path) -> io::Result<File> {
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
 /// A name that is safe to write whatever the host is called.

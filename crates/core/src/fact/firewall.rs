@@ -10,7 +10,7 @@ use super::{Capture, Facts, Known, Missing, Query, Source, Why};
 
 /// A node that runs kube-proxy on iptables-nft prints its rules here too, in JSON: about 500 bytes a rule, 10,000
 /// rules.
-const RULESET: Keep = Keep::Head(8 << 20);
+const RULESET: Keep = Keep::Head(4 << 20);
 
 pub const NFT: Query = Query { name: "nft -j list ruleset", argv: &["nft", "-j", "list", "ruleset"], keep: RULESET };
 /// Without `-t`, which would load the module of a table that nobody uses.
