@@ -82,6 +82,8 @@ mod tests {
     #[test]
     fn judges() {
         let other = sample::and_drop_in("/etc/systemd/system/kubelet.service.d/my.conf", "[Service]\n");
+        let exec = "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\n";
+        let half = sample::with_drop_in("/etc/systemd/system/kubelet.service.d/my.conf", exec);
         table(
             &CHECK,
             [
@@ -94,6 +96,7 @@ mod tests {
                 ),
                 ("drop-in deleted", verified(DROP_IN), Fail),
                 ("drop-in deleted, another in its place", verified(DROP_IN).with_query(&KUBELET, &other), Warn),
+                ("drop-in deleted, half of it elsewhere", verified(DROP_IN).with_query(&KUBELET, &half), Fail),
                 ("program deleted", verified("missing     /usr/bin/kubeadm\n").with_query(&KUBELET, &other), Fail),
                 ("runc deleted", verified("missing     /usr/sbin/runc\n"), Fail),
                 ("shim deleted, no /usr", verified("missing     /bin/containerd-shim-runc-v2\n"), Fail),

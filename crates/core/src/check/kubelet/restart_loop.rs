@@ -142,8 +142,10 @@ mod tests {
         let verdict = judge(&known, &Policy::default());
         assert_eq!(verdict.says, "the kubelet ends again and again: 12 restarts");
         assert_eq!(verdict.evidence[1].text, error);
-        let log = [line(1, "Error: unknown flag"), line(2, "bye")].join("\n");
-        let known = joined(state("activating", 12, "")).with_query(&journal::KUBELET, &log);
-        assert_eq!(judge(&known, &Policy::default()).evidence[1].text, "Error: unknown flag");
+        for telling in ["Error: unknown flag", "\"command failed\" err=x", "failed to load kubelet config file"] {
+            let log = [line(1, telling), line(2, "bye")].join("\n");
+            let known = joined(state("activating", 12, "")).with_query(&journal::KUBELET, &log);
+            assert_eq!(judge(&known, &Policy::default()).evidence[1].text, telling);
+        }
     }
 }
