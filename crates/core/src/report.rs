@@ -177,9 +177,11 @@ impl Ignore {
         for name in names {
             if name.eq_ignore_ascii_case("all") {
                 ignore.all = true;
-            } else if let Some(registered) = crate::check::find(name) {
-                ignore.ids.push(registered.check.id);
-            } else {
+                continue;
+            }
+            let before = ignore.ids.len();
+            ignore.ids.extend(crate::check::find(name).map(|registered| registered.check.id));
+            if ignore.ids.len() == before {
                 let hint = nearest(name).map(|id| format!("; did you mean {id}?")).unwrap_or_default();
                 return Err(format!("{name:?} is no check{hint}"));
             }

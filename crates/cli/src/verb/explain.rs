@@ -17,17 +17,19 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let text = match &args.id {
         None => list(),
-        Some(id) => explain(find(id)?),
+        Some(id) => find(id)?.into_iter().map(explain).collect::<Vec<_>>().join("\n"),
     };
     print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
     Ok(Exit::Ok)
 }
 
-fn find(id: &str) -> Result<&'static Registered, Failure> {
-    check::find(id).ok_or_else(|| {
-        let hint = nearest(id).map(|id| format!("did you mean {id}?")).unwrap_or("carrick explain lists them all".to_owned());
-        Failure::usage(format!("{id:?} is not an id of Carrick's; {hint}"))
-    })
+fn find(id: &str) -> Result<Vec<&'static Registered>, Failure> {
+    let found: Vec<&Registered> = check::find(id).collect();
+    if found.is_empty() {
+        let hint = nearest(id).map_or("carrick explain lists them all".to_owned(), |id| format!("did you mean {id}?"));
+        return Err(Failure::usage(format!("{id:?} is not an id of Carrick's; {hint}")));
+    }
+    Ok(found)
 }
 
 fn explain(Registered { check, explain, .. }: &Registered) -> String {

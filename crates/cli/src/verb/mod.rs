@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{ColorChoice, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{Exit, Failure};
 
@@ -42,13 +42,13 @@ enum Verb {
 
 /// Takes the command line apart. Help and mistakes end here: one line says what is wrong and where to look.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Carrick, ExitCode> {
-    let command = Carrick::command().color(ColorChoice::Auto).term_width(crate::terminal::width());
+    let command = Carrick::command().term_width(crate::terminal::width());
     let parsed = command.try_get_matches_from(args).and_then(|matches| Carrick::from_arg_matches(&matches));
     parsed.map_err(|error| {
         if error.use_stderr() {
             return Failure::usage(in_one_line(&error)).report();
         }
-        match crate::terminal::print(&error.render().ansi().to_string()) {
+        match crate::terminal::print(&error.render().to_string()) {
             Ok(()) => Exit::Ok.into(),
             Err(error) => Failure::internal(format!("stdout: {error}")).report(),
         }

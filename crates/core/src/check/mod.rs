@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fact::{Capture, Facts, Missing, Why};
+use crate::fact::{Capture, Facts, Missing, Why, version};
 
 mod step;
 
@@ -167,14 +167,31 @@ pub fn skip(says: impl Into<String>) -> Verdict {
     Verdict::new(Outcome::Skip, says)
 }
 
-/// A needed fact is missing. What nobody asked for is skipped; everything else is unknown.
+/// A needed fact is missing. What nobody asked for, and what another check already fails for, is skipped; everything else
+/// is unknown.
 pub fn unknown(missing: &Missing) -> Verdict {
-    match missing.why {
-        Why::NotAsked => skip("needs the cluster: give --api (and --token-file, --ca-hash)"),
-        Why::Denied => Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}")).fix("run it as root: sudo carrick check"),
-        _ => Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}")),
+    let cannot_tell = || Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}"));
+    match (&missing.why, told_by(missing)) {
+        (Why::NotAsked, _) => skip("needs the cluster: give --api (and --token-file, --ca-hash)"),
+        (_, Some(id)) => skip(format!("not judged: see {id}")),
+        (Why::Denied, None) => cannot_tell().fix("run it as root: sudo carrick check"),
+        _ => cannot_tell(),
     }
 }
+
+/// The check that fails for the very reason a fact is missing: to say "unknown" of everything behind it would be noise.
+fn told_by(missing: &Missing) -> Option<&'static str> {
+    match (&missing.why, missing.source_name.as_str()) {
+        (Why::NoTool, name) if name == version::KUBELET.name => Some("kubelet.installed"),
+        (Why::NoTool, name) if name == version::KUBEADM.name => Some("kubeadm.installed"),
+        (Why::Absent, name) if name.starts_with("cri ") => Some("runtime.socket"),
+        (Why::Broken(detail), _) if detail.contains(NO_SYSTEMD) => Some("machine.systemd"),
+        _ => None,
+    }
+}
+
+/// What systemctl, journalctl and timedatectl say where something else is the first process.
+pub const NO_SYSTEMD: &str = "System has not been booted with systemd";
 
 impl Verdict {
     fn new(outcome: Outcome, says: impl Into<String>) -> Self {
@@ -233,9 +250,9 @@ pub fn run(facts: &Facts, policy: &Policy) -> Vec<Finding> {
         .collect()
 }
 
-/// The check of an id or of one of kubeadm's names, in any case: `Swap` is `machine.swap`.
-pub fn find(name: &str) -> Option<&'static Registered> {
-    CHECKS.iter().find(|registered| {
+/// The checks of an id or of one of kubeadm's names, in any case: `Swap` is `machine.swap`, `CRI` is several.
+pub fn find(name: &str) -> impl Iterator<Item = &'static Registered> {
+    CHECKS.iter().filter(move |registered| {
         let Check { id, kubeadm, .. } = registered.check;
         id.eq_ignore_ascii_case(name) || kubeadm.iter().any(|alias| alias.eq_ignore_ascii_case(name))
     })
@@ -246,6 +263,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::fact::Source;
+    use crate::testing::facts;
 
     #[test]
     fn an_id_is_its_files_place_and_unique() {
@@ -260,15 +279,32 @@ mod tests {
     fn every_check_is_found_by_id_and_by_kubeadms_name_in_any_case() {
         for registered in CHECKS {
             for name in registered.check.kubeadm.iter().chain([&registered.check.id]) {
-                let found = find(&name.to_lowercase()).unwrap_or_else(|| panic!("{name} is not found"));
-                assert_eq!(found.check.id, registered.check.id, "{name} names two checks");
+                let found = find(&name.to_lowercase()).any(|found| found.check.id == registered.check.id);
+                assert!(found, "{name} does not lead to {}", registered.check.id);
             }
+            assert_eq!(find(registered.check.id).count(), 1, "{} is also kubeadm's name of another", registered.check.id);
+        }
+    }
+
+    #[test]
+    fn what_is_skipped_because_another_check_tells_it_is_told_there() {
+        let missing = |source: Source, why: Why| facts().without(source, why);
+        let no_sockets = ["/run/containerd", "/run/crio", "/run"].into_iter().fold(facts(), Facts::without_dir);
+        for (facts, id, skipped) in [
+            (missing(Source::Query(&version::KUBELET), Why::NoTool), "kubelet.installed", "kubeadm.skew"),
+            (missing(Source::Query(&version::KUBEADM), Why::NoTool), "kubeadm.installed", "kubeadm.same-minor"),
+            (no_sockets.without(Source::Cri("status"), Why::Absent), "runtime.socket", "runtime.ready"),
+            (facts().with_file("/proc/1/comm", "tini\n"), "machine.systemd", "machine.systemd"),
+        ] {
+            let verdict = |id: &str| (find(id).next().unwrap().check.judge)(&facts, &Policy::default());
+            assert_eq!(verdict(id).outcome, Outcome::Fail, "{id}");
+            assert!(skipped == id || verdict(skipped).outcome == Outcome::Skip, "{skipped}: {}", verdict(skipped).says);
         }
     }
 
     #[test]
     fn without_any_fact_nothing_passes() {
-        let facts = crate::testing::facts();
+        let facts = facts();
         for finding in run(&facts, &Policy::default()) {
             assert!(
                 matches!(finding.verdict.outcome, Outcome::Unknown | Outcome::Skip),

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Facts, Known, Missing, Source};
+use super::{Facts, Known, Missing, OrAbsent, Source, Why};
 
 pub const FILE: &str = "/var/lib/kubelet/config.yaml";
 /// Where systemd-resolved keeps the real name servers. Clusters made on Ubuntu tell every node to read it.
@@ -50,6 +50,18 @@ impl Facts {
     /// What kubeadm wrote at the last join.
     pub fn kubelet_config(&self) -> Known<KubeletConfig> {
         parse(&self.file(FILE)?.text).map_err(|detail| Missing::broken(FILE, detail))
+    }
+
+    /// What the kubelet will go by: once joined the file; before that the cluster's, which a join puts in the file's place.
+    /// `None` where nobody asked the cluster: the defaults.
+    pub fn coming_kubelet_config(&self) -> Known<Option<KubeletConfig>> {
+        if self.has_kubelet_conf()? {
+            return self.kubelet_config().or_absent();
+        }
+        match self.cluster_kubelet_config() {
+            Err(Missing { why: Why::NotAsked, .. }) => Ok(None),
+            config => config.map(Some),
+        }
     }
 
     /// What the cluster will give to this machine.

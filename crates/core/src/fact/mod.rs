@@ -14,9 +14,16 @@ use serde::{Deserialize, Serialize};
 
 include!(concat!(env!("OUT_DIR"), "/facts.rs"));
 
-/// Every place Carrick looks at on a machine.
+/// Every place Carrick looks at, once: several facts may need the same, and a tree holds its listing.
 pub fn sources() -> impl Iterator<Item = Source> {
-    SOURCES.iter().copied().flatten().copied()
+    let mut places: BTreeMap<String, Source> = BTreeMap::new();
+    for source in SOURCES.iter().copied().flatten() {
+        let place = places.entry(source.key()).or_insert(*source);
+        if matches!(source, Source::Tree(_)) {
+            *place = *source;
+        }
+    }
+    places.into_values()
 }
 
 /// A place to look. Data, so that a live machine, a script over SSH and a bundle all go by the same list.

@@ -17,7 +17,7 @@ pub const CHECK: Check = Check {
     id: "kernel.cgroup-controllers",
     title: "the control groups offer what the kubelet limits pods with",
     subsystem: Subsystem::Kernel,
-    kubeadm: &[],
+    kubeadm: &["SystemVerification"],
     judge,
 };
 

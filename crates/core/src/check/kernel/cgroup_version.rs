@@ -16,7 +16,7 @@ pub const CHECK: Check = Check {
     id: "kernel.cgroup-version",
     title: "the machine uses control groups version 2",
     subsystem: Subsystem::Kernel,
-    kubeadm: &[],
+    kubeadm: &["SystemVerification"],
     judge,
 };
 
@@ -29,11 +29,14 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         CgroupVersion::V1 => ("version 1", "tmpfs, with cgroup (version 1) below it"),
         CgroupVersion::Hybrid => ("version 1 (hybrid)", "tmpfs, with cgroup (version 1) and an empty cgroup2 below it"),
     };
+    let config = facts.coming_kubelet_config().ok().flatten();
+    let tolerated = config.is_some_and(|config| config.fail_cgroup_v1 == Some(false));
     let verdict = match facts.kubelet_version() {
-        Ok(version) if version.minor >= REFUSES_V1 => {
+        Ok(version) if version.minor >= REFUSES_V1 && !tolerated => {
             fail(format!("control groups are {name}: kubelet 1.{} would refuse to start", version.minor))
                 .explains(["kubelet.crash-loop"])
         }
+        _ if tolerated => warn(format!("control groups are {name}: the kubelet is told to live with it (failCgroupV1: false)")),
         _ => warn(format!("control groups are {name}: kubelets from 1.{REFUSES_V1} on refuse to start")),
     };
     verdict
@@ -49,7 +52,13 @@ mod tests {
     use crate::fact::cgroup::tests::{BESIDE, V1, V2};
     use crate::fact::mounts::MOUNTINFO;
     use crate::fact::version::KUBELET;
+    use crate::fact::{kubeconfig, kubelet_config};
     use crate::testing::{facts, table};
+
+    fn told(fail: &str, facts: Facts) -> Facts {
+        let config = kubelet_config::sample::with(&format!("failCgroupV1: {fail}"));
+        facts.without_file(kubeconfig::KUBELET).with_api("kubelet-config", &config)
+    }
 
     #[test]
     fn judges() {
@@ -63,6 +72,8 @@ mod tests {
                 ("version 2", with(V2, "v1.35.0"), Pass),
                 ("version 1, kubelet 1.34", with(V1, "v1.34.4"), Warn),
                 ("version 1, kubelet 1.35", with(V1, "v1.35.0"), Fail),
+                ("version 1, kubelet 1.35, tolerated", told("false", with(V1, "v1.35.0")), Warn),
+                ("version 1, kubelet 1.35, not tolerated", told("true", with(V1, "v1.35.0")), Fail),
                 ("hybrid, kubelet 1.36", with(&hybrid, "v1.36.1"), Fail),
                 ("hybrid, kubelet not known", facts().with_file(MOUNTINFO, &hybrid), Warn),
                 ("mounts not read", facts(), Unknown),

@@ -16,7 +16,7 @@ pub const CHECK: Check = Check {
     id: "kernel.version",
     title: "the kernel is one Kubernetes supports",
     subsystem: Subsystem::Kernel,
-    kubeadm: &[],
+    kubeadm: &["SystemVerification"],
     judge,
 };
 

@@ -14,7 +14,7 @@ pub const CHECK: Check = Check {
     id: "kubelet.installed",
     title: "the kubelet is installed",
     subsystem: Subsystem::Kubelet,
-    kubeadm: &[],
+    kubeadm: &["KubeletVersion"],
     judge,
 };
 

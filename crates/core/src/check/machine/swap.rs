@@ -18,6 +18,10 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     if areas.is_empty() {
         return pass("swap is off");
     }
+    let config = facts.coming_kubelet_config().ok().flatten();
+    if config.is_some_and(|config| config.fail_swap_on == Some(false)) {
+        return pass("swap is on, and the kubelet is told to live with it (failSwapOn: false)");
+    }
     fail("swap is on: the kubelet would refuse to start")
         .seen(areas.into_iter().map(|area| Evidence::at(area.source, area.line, area.text)))
         .fix("swapoff -a")
@@ -28,10 +32,14 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::{Source, Why};
+    use crate::fact::{Source, Why, kubeconfig, kubelet_config};
     use crate::testing::{facts, table};
 
     const HEAD: &str = "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n";
+
+    fn told(line: &str) -> Facts {
+        facts().without_file(kubeconfig::KUBELET).with_api("kubelet-config", &kubelet_config::sample::with(line))
+    }
 
     #[test]
     fn judges() {
@@ -41,6 +49,8 @@ mod tests {
             [
                 ("no swap", facts().with_file("/proc/swaps", HEAD), Pass),
                 ("one partition", facts().with_file("/proc/swaps", &one), Fail),
+                ("tolerated by the cluster", told("failSwapOn: false").with_file("/proc/swaps", &one), Pass),
+                ("not tolerated by the cluster", told("failSwapOn: true").with_file("/proc/swaps", &one), Fail),
                 ("empty file", facts().with_file("/proc/swaps", ""), Unknown),
                 ("/proc hangs", facts().without(Source::File("/proc/swaps"), Why::TimedOut), Unknown),
             ],

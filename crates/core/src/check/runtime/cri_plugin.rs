@@ -17,7 +17,7 @@ pub const CHECK: Check = Check {
     id: "runtime.cri-plugin",
     title: "containerd's CRI plugin is on",
     subsystem: Subsystem::Runtime,
-    kubeadm: &[],
+    kubeadm: &["CRI"],
     judge,
 };
 

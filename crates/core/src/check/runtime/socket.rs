@@ -17,7 +17,7 @@ pub const CHECK: Check = Check {
     id: "runtime.socket",
     title: "one container runtime answers on its socket",
     subsystem: Subsystem::Runtime,
-    kubeadm: &[],
+    kubeadm: &["CRI"],
     judge,
 };
 
