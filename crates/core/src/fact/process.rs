@@ -64,10 +64,11 @@ impl Facts {
             };
             return if nothing { Ok(None) } else { Err(error()) };
         }
-        match self.unit_state("kubelet") {
-            Ok(state) => Ok(found.into_iter().find(|process| Some(process.pid) == state.main_pid)),
-            Err(_) => Ok(found.into_iter().next()),
-        }
+        let main_pid = self.unit_state("kubelet").ok().map(|state| state.main_pid);
+        // Asking a kubelet for its version, as Carrick does at the same moment, is not running one.
+        let runs = |process: &&Process| process.words.get(1).is_none_or(|word| word != "--version");
+        let is_units = |process: &&Process| main_pid.is_none_or(|main| main == Some(process.pid));
+        Ok(found.iter().filter(runs).find(is_units).cloned())
     }
 }
 
@@ -85,6 +86,14 @@ mod tests {
         assert!(facts().with_exit(&KUBELET, 1, "", "ps: unrecognized option: C\n").kubelet_process().is_err());
         assert!(facts().with_exit(&KUBELET, 2, "", "").kubelet_process().is_err());
         assert!(facts().kubelet_process().is_err());
+    }
+
+    #[test]
+    fn a_kubelet_that_is_asked_for_its_version_does_not_run() {
+        let asked = "   1924 kubelet --version\n";
+        assert_eq!(facts().with_query(&KUBELET, asked).kubelet_process(), Ok(None));
+        let both = facts().with_query(&KUBELET, &format!("{asked}   2000 /usr/bin/kubelet\n"));
+        assert_eq!(both.kubelet_process().unwrap().map(|process| process.pid), Some(2000));
     }
 
     #[test]
