@@ -124,7 +124,7 @@ pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
 }
 
 fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
-    let Verdict { outcome, says, evidence, remedy, explains } = verdict;
+    let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
     let ignored = outcome > Outcome::Pass && ignore.covers(check);
     Judged { id: check.id, subsystem: check.subsystem, verdict: outcome, title: says, evidence, remedy, explains, ignored }
 }

@@ -6,7 +6,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fact::{Capture, Facts, Missing, Why, version};
+use crate::fact::{Capture, Facts, Missing, Why, containerd_config, version};
 
 mod step;
 
@@ -149,6 +149,8 @@ pub struct Verdict {
     pub remedy: Vec<String>,
     /// Ids of what this would cause.
     pub explains: Vec<&'static str>,
+    /// The fact that was not known.
+    pub missing: Option<Missing>,
 }
 
 pub fn pass(says: impl Into<String>) -> Verdict {
@@ -167,35 +169,19 @@ pub fn skip(says: impl Into<String>) -> Verdict {
     Verdict::new(Outcome::Skip, says)
 }
 
-/// A needed fact is missing. What nobody asked for, and what another check already fails for, is skipped; everything else
-/// is unknown.
+/// A needed fact is missing: what nobody asked for is skipped, everything else is unknown.
 pub fn unknown(missing: &Missing) -> Verdict {
-    let cannot_tell = || Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}"));
-    match (&missing.why, told_by(missing)) {
-        (Why::NotAsked, _) => skip("needs the cluster: give --api (and --token-file, --ca-hash)"),
-        (_, Some(id)) => skip(format!("not judged: see {id}")),
-        (Why::Denied, None) => cannot_tell().fix("run it as root: sudo carrick check"),
-        _ => cannot_tell(),
-    }
+    let verdict = match missing.why {
+        Why::NotAsked => skip("needs the cluster: give --api (and --token-file, --ca-hash)"),
+        Why::Denied => Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}")).fix("run it as root: sudo carrick check"),
+        _ => Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}")),
+    };
+    Verdict { missing: Some(missing.clone()), ..verdict }
 }
-
-/// The check that fails for the very reason a fact is missing: to say "unknown" of everything behind it would be noise.
-fn told_by(missing: &Missing) -> Option<&'static str> {
-    match (&missing.why, missing.source_name.as_str()) {
-        (Why::NoTool, name) if name == version::KUBELET.name => Some("kubelet.installed"),
-        (Why::NoTool, name) if name == version::KUBEADM.name => Some("kubeadm.installed"),
-        (Why::Absent, name) if name.starts_with("cri ") => Some("runtime.socket"),
-        (Why::Broken(detail), _) if detail.contains(NO_SYSTEMD) => Some("machine.systemd"),
-        _ => None,
-    }
-}
-
-/// What systemctl, journalctl and timedatectl say where something else is the first process.
-pub const NO_SYSTEMD: &str = "System has not been booted with systemd";
 
 impl Verdict {
     fn new(outcome: Outcome, says: impl Into<String>) -> Self {
-        Verdict { outcome, says: says.into(), evidence: Vec::new(), remedy: Vec::new(), explains: Vec::new() }
+        Verdict { outcome, says: says.into(), evidence: Vec::new(), remedy: Vec::new(), explains: Vec::new(), missing: None }
     }
 
     /// Adds evidence: a piece of it, or none where there is nothing to cite.
@@ -242,12 +228,35 @@ pub struct Finding {
     pub verdict: Verdict,
 }
 
-/// Runs every check.
+/// Runs every check. What is unknown for the very reason another check fails is skipped: it is told once, there.
 pub fn run(facts: &Facts, policy: &Policy) -> Vec<Finding> {
-    CHECKS
-        .iter()
-        .map(|registered| Finding { check: registered.check, verdict: (registered.check.judge)(facts, policy) })
-        .collect()
+    let judge = |registered: &Registered| (registered.check.judge)(facts, policy);
+    let mut findings: Vec<Finding> =
+        CHECKS.iter().map(|registered| Finding { check: registered.check, verdict: judge(registered) }).collect();
+    let is_failure = |finding: &&Finding| finding.verdict.outcome == Outcome::Fail;
+    let failed: Vec<&'static str> = findings.iter().filter(is_failure).map(|finding| finding.check.id).collect();
+    for finding in findings.iter_mut().filter(|finding| finding.verdict.outcome == Outcome::Unknown) {
+        let told = finding.verdict.missing.as_ref().and_then(told_by);
+        if let Some(id) = told.and_then(|told| failed.iter().find(|id| id.starts_with(told))) {
+            finding.verdict = skip(format!("not judged: see {id}"));
+        }
+    }
+    findings
+}
+
+/// The check (or the family of checks) that would tell why a fact is missing.
+fn told_by(missing: &Missing) -> Option<&'static str> {
+    match (&missing.why, missing.source_name.as_str()) {
+        (Why::NoTool, name) if name == version::KUBELET.name => Some("kubelet.installed"),
+        (Why::NoTool, name) if name == version::KUBEADM.name => Some("kubeadm.installed"),
+        (Why::Absent | Why::Broken(_), name) if name.starts_with("cri ") => Some("runtime.socket"),
+        (Why::Broken(_), name) if name == containerd_config::DUMP.name => Some("runtime.config-syntax"),
+        (Why::Broken(_), name) if name.starts_with("/etc/cni/") => Some("cni.config"),
+        (Why::Broken(_), name) if name.starts_with("api ") => Some("api."),
+        // What systemctl and timedatectl say where something else is the first process.
+        (Why::Broken(detail), _) if detail.contains("has not been booted with systemd") => Some("machine.systemd"),
+        _ => None,
+    }
 }
 
 /// The checks of an id or of one of kubeadm's names, in any case: `Swap` is `machine.swap`, `CRI` is several.
@@ -263,7 +272,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::fact::Source;
+    use crate::fact::{Source, unit};
     use crate::testing::facts;
 
     #[test]
@@ -287,19 +296,36 @@ mod tests {
     }
 
     #[test]
-    fn what_is_skipped_because_another_check_tells_it_is_told_there() {
-        let missing = |source: Source, why: Why| facts().without(source, why);
-        let no_sockets = ["/run/containerd", "/run/crio", "/run"].into_iter().fold(facts(), Facts::without_dir);
-        for (facts, id, skipped) in [
-            (missing(Source::Query(&version::KUBELET), Why::NoTool), "kubelet.installed", "kubeadm.skew"),
-            (missing(Source::Query(&version::KUBEADM), Why::NoTool), "kubeadm.installed", "kubeadm.same-minor"),
-            (no_sockets.without(Source::Cri("status"), Why::Absent), "runtime.socket", "runtime.ready"),
-            (facts().with_file("/proc/1/comm", "tini\n"), "machine.systemd", "machine.systemd"),
+    fn what_one_check_fails_for_is_not_unknown_to_the_others() {
+        let bare = || ["/run/containerd", "/run/crio", "/run"].into_iter().fold(facts(), Facts::without_dir);
+        let kubeadm = || facts().with_query(&version::KUBEADM, "v1.34.4\n");
+        let no_systemd = "System has not been booted with systemd as init system (PID 1). Can't operate.\n";
+        let unreached = r#"{"endpoint":"e:1","steps":[{"step":"tcp","state":"failed","detail":"refused"}]}"#;
+        for (facts, fails, skipped) in [
+            (kubeadm().without(Source::Query(&version::KUBELET), Why::NoTool), "kubelet.installed", "kubeadm.same-minor"),
+            (bare().without(Source::Query(&version::KUBEADM), Why::NoTool), "kubeadm.installed", "kubeadm.same-minor"),
+            (bare().without(Source::Cri("status"), Why::Absent), "runtime.socket", "runtime.ready"),
+            (facts().with_file("/proc/1/comm", "tini\n").with_exit(&unit::SHOW, 1, "", no_systemd), "machine.systemd", "kubelet.masked"),
+            (
+                facts().with_api("path", unreached).without(Source::Api("version"), Why::Broken("not reached".into())),
+                "api.tcp",
+                "kubeadm.skew",
+            ),
         ] {
-            let verdict = |id: &str| (find(id).next().unwrap().check.judge)(&facts, &Policy::default());
-            assert_eq!(verdict(id).outcome, Outcome::Fail, "{id}");
-            assert!(skipped == id || verdict(skipped).outcome == Outcome::Skip, "{skipped}: {}", verdict(skipped).says);
+            let findings = run(&facts, &Policy::default());
+            let of = |id: &str| &findings.iter().find(|finding| finding.check.id == id).unwrap().verdict;
+            assert_eq!(of(fails).outcome, Outcome::Fail, "{fails}: {}", of(fails).says);
+            assert_eq!(of(skipped).outcome, Outcome::Skip, "{skipped}: {}", of(skipped).says);
+            assert!(of(skipped).says.contains(fails), "{}", of(skipped).says);
         }
+    }
+
+    #[test]
+    fn what_no_check_fails_for_stays_unknown() {
+        let facts = facts().without(Source::Query(&version::KUBELET), Why::TimedOut);
+        let findings = run(&facts, &Policy::default());
+        let skew = findings.iter().find(|finding| finding.check.id == "kubeadm.same-minor").unwrap();
+        assert_eq!(skew.verdict.outcome, Outcome::Unknown);
     }
 
     #[test]

@@ -21,11 +21,13 @@ pub struct Driver {
     pub seen: Evidence,
     /// The kubelet takes it from the runtime: the two cannot differ.
     pub shared: bool,
+    /// Nobody asked the cluster: what kubeadm does unless told otherwise.
+    pub assumed: bool,
 }
 
 impl Driver {
     fn new(name: impl Into<String>, seen: Evidence) -> Self {
-        Driver { name: name.into(), seen, shared: false }
+        Driver { name: name.into(), seen, shared: false, assumed: false }
     }
 }
 
@@ -47,7 +49,8 @@ impl Facts {
         let cluster = |known: &Self| known.driver_of_the_cluster();
         let found =
             if self.has_kubelet_conf()? { [file(self)?, cluster(self)?] } else { [cluster(self)?, file(self)?] };
-        let default = || Driver::new("systemd", Evidence::of("kubeadm", "its default is cgroupDriver: systemd"));
+        let seen = || Evidence::of("kubeadm", "its default is cgroupDriver: systemd");
+        let default = || Driver { assumed: true, ..Driver::new("systemd", seen()) };
         Ok(found.into_iter().flatten().next().unwrap_or_else(default))
     }
 

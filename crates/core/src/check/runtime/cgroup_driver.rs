@@ -28,7 +28,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     if kubelet.name != runtime.name {
         let says =
             format!("cgroup drivers differ: kubelet {}, {} {}", kubelet.name, facts.runtime().name(), runtime.name);
-        return mend(fail(says), facts, &kubelet.name)
+        let verdict = if kubelet.assumed { warn(format!("{says}, unless the cluster says so")) } else { fail(says) };
+        return mend(verdict, facts, &kubelet.name)
             .seen(kubelet.seen)
             .seen(runtime.seen)
             .explains(["runtime.cgroup-driver-mismatch", "node.not-ready"]);
@@ -103,7 +104,8 @@ mod tests {
             &CHECK,
             [
                 ("kubeadm's default", machine(true), Pass),
-                ("containerd's default", machine(false), Fail),
+                ("containerd's default, nobody asked the cluster", machine(false), Warn),
+                ("containerd's default", cluster(machine(false), "systemd"), Fail),
                 ("the cluster says cgroupfs", cluster(machine(true), "cgroupfs"), Fail),
                 ("both cgroupfs on v2", cluster(machine(false), "cgroupfs"), Warn),
                 ("both cgroupfs on v1", cluster(machine(false), "cgroupfs").without_file(V2), Pass),
@@ -114,7 +116,7 @@ mod tests {
                 ),
                 ("the kubelet asks", asked("SYSTEMD"), Pass),
                 ("the kubelet asks and hears cgroupfs", asked("CGROUPFS"), Warn),
-                ("1.30 does not ask yet", old(asked("CGROUPFS")), Fail),
+                ("1.30 does not ask yet", old(cluster(asked("CGROUPFS"), "systemd")), Fail),
                 (
                     "1.31 does",
                     asked("CGROUPFS").with_query(&version::KUBELET, "Kubernetes v1.31.0\n").without_file(V2),
@@ -152,8 +154,8 @@ mod tests {
     fn names_both_sides_and_where_they_were_read() {
         assert_eq!(
             says(&machine(false)),
-            "cgroup drivers differ: kubelet systemd, containerd cgroupfs | kubeadm: its default is cgroupDriver: systemd \
-             | containerd config dump: SystemdCgroup = false"
+            "cgroup drivers differ: kubelet systemd, containerd cgroupfs, unless the cluster says so | kubeadm: its default \
+             is cgroupDriver: systemd | containerd config dump: SystemdCgroup = false"
         );
     }
 
