@@ -2,8 +2,8 @@
 #![no_main]
 
 use carrick_core::check::{Policy, run};
-use carrick_core::fact::keep::{Keeper, USUAL};
 use carrick_core::fact::example;
+use carrick_core::fact::keep::{Keeper, USUAL};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u16, &[u8])| {

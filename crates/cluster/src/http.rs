@@ -56,7 +56,8 @@ impl Connection {
         let (status, date) = (response.status(), header(DATE).and_then(parse_date));
         let json = header(CONTENT_TYPE).is_some_and(|kind| kind.contains("json"));
         let server = header(hyper::header::SERVER).map(str::to_owned);
-        let body = Limited::new(response.into_body(), LARGEST_ANSWER).collect().await.map_err(|error| error.to_string())?;
+        let body =
+            Limited::new(response.into_body(), LARGEST_ANSWER).collect().await.map_err(|error| error.to_string())?;
         let body = String::from_utf8_lossy(&body.to_bytes()).into_owned();
         Ok(Response { status, json, date, server, body })
     }

@@ -33,8 +33,9 @@ pub type Found = Vec<(&'static str, Result<Capture, Why>)>;
 
 /// Walks the whole path. `node` is the name this machine would register under.
 pub async fn walk(way: &dyn Way, aim: &Aim, node: Option<&str>) -> Found {
-    let mut walk = Walk { way, aim, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
-    let mut found = match walk.to_trust().await {
+    let mut walk =
+        Walk { way, aim, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
+    let mut found = match walk.find_trust().await {
         Some((mut connection, info)) => {
             let mut found = vec![("cluster-ca", Ok(Capture::text(info.ca)))];
             found.extend(walk.documents(&mut connection, node).await);
@@ -48,7 +49,8 @@ pub async fn walk(way: &dyn Way, aim: &Aim, node: Option<&str>) -> Found {
     found.insert(0, ("path", path));
     for name in ["cluster-ca", "version", "kubelet-config", "kubeadm-config", "node"] {
         if !found.iter().any(|(there, _)| *there == name) {
-            let why = if aim.token.is_some() { Why::Broken("the API server was not reached".into()) } else { Why::NotAsked };
+            let why =
+                if aim.token.is_some() { Why::Broken("the API server was not reached".into()) } else { Why::NotAsked };
             found.push((name, Err(why)));
         }
     }
@@ -66,7 +68,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     /// From the name to a connection that can be trusted; `None` where a step failed.
-    async fn to_trust(&mut self) -> Option<(Connection, ClusterInfo)> {
+    async fn find_trust(&mut self) -> Option<(Connection, ClusterInfo)> {
         let addresses = self.dns().await?;
         let (stream, address) = self.tcp(&addresses).await?;
         let mut connection = self.tls(stream).await?;
@@ -78,6 +80,7 @@ impl Walk<'_> {
         Some((connection, info))
     }
 
+    #[allow(clippy::unnecessary_wraps)] // As `failed`: a step ends in one expression.
     fn ok<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
         self.steps.push(Walked { step, state: State::Ok(detail.into()) });
         Some(value)
@@ -88,6 +91,7 @@ impl Walk<'_> {
         None
     }
 
+    #[allow(clippy::unnecessary_wraps)] // As `failed`.
     fn not_needed<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
         self.steps.push(Walked { step, state: State::NotNeeded(detail.into()) });
         Some(value)
@@ -153,7 +157,10 @@ impl Walk<'_> {
             let server = response.server.as_deref().unwrap_or("something");
             return self.failed(
                 Step::Http,
-                format!("{server} answers {}, but not as an API server does: a proxy or another service?", response.status),
+                format!(
+                    "{server} answers {}, but not as an API server does: a proxy or another service?",
+                    response.status
+                ),
             );
         }
         self.ok(Step::Http, "an API server answers", response)
@@ -169,8 +176,12 @@ impl Walk<'_> {
                 Step::ClusterInfo,
                 format!("kube-public/cluster-info may not be read without credentials ({})", response.status.as_u16()),
             ),
-            StatusCode::NOT_FOUND => self.failed(Step::ClusterInfo, "there is no kube-public/cluster-info in this cluster"),
-            status => self.failed(Step::ClusterInfo, format!("kube-public/cluster-info: the API server answers {status}")),
+            StatusCode::NOT_FOUND => {
+                self.failed(Step::ClusterInfo, "there is no kube-public/cluster-info in this cluster")
+            }
+            status => {
+                self.failed(Step::ClusterInfo, format!("kube-public/cluster-info: the API server answers {status}"))
+            }
         }
     }
 
@@ -210,7 +221,9 @@ impl Walk<'_> {
             Err(_) => self.failed(Step::Certificate, "the second connection gets no answer"),
             Ok(Err(error)) => self.failed(Step::Certificate, tls::explain(&error)),
             Ok(Ok(stream)) => match Connection::open(stream, &self.aim.endpoint).await {
-                Ok(connection) => self.ok(Step::Certificate, format!("the cluster's CA vouches for {host}"), connection),
+                Ok(connection) => {
+                    self.ok(Step::Certificate, format!("the cluster's CA vouches for {host}"), connection)
+                }
                 Err(error) => self.failed(Step::Certificate, error),
             },
         }
@@ -251,8 +264,12 @@ impl Walk<'_> {
 
 fn refusal(status: StatusCode, id: &str) -> String {
     match status {
-        StatusCode::UNAUTHORIZED => format!("token {id} may sign, but not authenticate (401): it was made without that usage, or has just expired"),
-        StatusCode::FORBIDDEN => format!("token {id} may not read kubelet-config (403): it is not in system:bootstrappers:kubeadm:default-node-token"),
+        StatusCode::UNAUTHORIZED => format!(
+            "token {id} may sign, but not authenticate (401): it was made without that usage, or has just expired"
+        ),
+        StatusCode::FORBIDDEN => format!(
+            "token {id} may not read kubelet-config (403): it is not in system:bootstrappers:kubeadm:default-node-token"
+        ),
         status => format!("with token {id} the API server answers {status}"),
     }
 }

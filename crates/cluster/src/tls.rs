@@ -23,7 +23,11 @@ pub enum Trust<'a> {
 }
 
 /// Shakes hands. The certificate is checked as far as `trust` says.
-pub async fn handshake(stream: Box<dyn Stream>, host: &str, trust: &Trust<'_>) -> io::Result<TlsStream<Box<dyn Stream>>> {
+pub async fn handshake(
+    stream: Box<dyn Stream>,
+    host: &str,
+    trust: &Trust<'_>,
+) -> io::Result<TlsStream<Box<dyn Stream>>> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {

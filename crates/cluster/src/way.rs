@@ -18,6 +18,6 @@ impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 /// The machine's own resolver, network and clock, wherever that machine is.
 pub trait Way: Send + Sync {
     fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>>;
-    fn dial<'a>(&'a self, address: IpAddr, port: u16) -> Answer<'a, io::Result<Box<dyn Stream>>>;
+    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>>;
     fn now(&self) -> Timestamp;
 }

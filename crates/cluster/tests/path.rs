@@ -1,4 +1,5 @@
 //! The walk to an API server, against servers on loopback that are right, or wrong in one layer.
+#![allow(clippy::unwrap_used)] // What cannot be set up fails the test.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr};
@@ -32,7 +33,7 @@ impl Way for Here {
         Box::pin(async { if self.names.is_empty() { Err(Why::Absent) } else { Ok(self.names.clone()) } })
     }
 
-    fn dial<'a>(&'a self, address: IpAddr, port: u16) -> Answer<'a, io::Result<Box<dyn Stream>>> {
+    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
         Box::pin(async move { Ok(Box::new(TcpStream::connect((address, port)).await?) as Box<dyn Stream>) })
     }
 
@@ -202,7 +203,8 @@ async fn a_healthy_path_gives_what_the_cluster_knows() {
     assert_eq!(path.ca_pins, [pin]);
     let clocks = path.clocks.unwrap();
     assert_eq!(clocks.server.as_second() - clocks.here.as_second(), 7);
-    let text = |name: &str| found.iter().find(|(there, _)| *there == name).unwrap().1.clone().map(|capture| capture.text);
+    let text =
+        |name: &str| found.iter().find(|(there, _)| *there == name).unwrap().1.clone().map(|capture| capture.text);
     assert_eq!(text("cluster-ca"), Ok(ca));
     assert_eq!(text("kubelet-config"), Ok("cgroupDriver: systemd\n".into()));
     assert_eq!(text("kubeadm-config"), Ok("networking: {}\n".into()));
@@ -218,7 +220,12 @@ async fn each_layer_that_fails_is_the_one_that_is_told() {
     assert_fails_at(&walked(&aim(plain, None, &[])).await.0, Step::Tls, "does not speak TLS");
     let silent = saying(b"").await;
     assert_fails_at(&walked(&aim(silent, None, &[])).await.0, Step::Tls, "closed during the handshake");
-    let nobody = walk(&Here { names: Vec::new() }, &Aim { endpoint: "cp.example:6443".parse().unwrap(), token: None, pins: vec![] }, None).await;
+    let nobody = walk(
+        &Here { names: Vec::new() },
+        &Aim { endpoint: "cp.example:6443".parse().unwrap(), token: None, pins: vec![] },
+        None,
+    )
+    .await;
     assert!(nobody[0].1.as_ref().unwrap().text.contains("cp.example does not resolve on this machine"));
 }
 

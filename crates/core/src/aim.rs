@@ -174,7 +174,10 @@ mod tests {
     #[test]
     fn a_pin_is_a_sha256() {
         let hex = "8C1F".repeat(16);
-        assert_eq!(format!("sha256:{hex}").parse::<Pin>().unwrap().to_string(), format!("sha256:{}", hex.to_lowercase()));
+        assert_eq!(
+            format!("sha256:{hex}").parse::<Pin>().unwrap().to_string(),
+            format!("sha256:{}", hex.to_lowercase())
+        );
         for text in [hex.as_str(), "sha256:8c1f", "sha512:00", ""] {
             assert!(text.parse::<Pin>().unwrap_err().contains("sha256:<64 hex digits>"));
         }

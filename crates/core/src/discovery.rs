@@ -43,7 +43,9 @@ impl ClusterInfo {
         let kubeconfig = data.get("kubeconfig").and_then(Value::as_str).ok_or("the ConfigMap has no kubeconfig")?;
         let signatures = data
             .iter()
-            .filter_map(|(key, value)| Some((key.strip_prefix("jws-kubeconfig-")?.to_owned(), value.as_str()?.to_owned())))
+            .filter_map(|(key, value)| {
+                Some((key.strip_prefix("jws-kubeconfig-")?.to_owned(), value.as_str()?.to_owned()))
+            })
             .collect();
         let cluster = cluster_of(kubeconfig)?;
         Ok(ClusterInfo { kubeconfig: kubeconfig.to_owned(), signatures, ca: cluster.0, server: cluster.1 })
@@ -53,8 +55,11 @@ impl ClusterInfo {
     pub fn verify(&self, token: &Token) -> Result<(), Unsigned> {
         let id = || token.id.clone();
         let unreadable = |detail: &str| Unsigned::Unreadable(id(), detail.to_owned());
-        let (_, jws) =
-            self.signatures.iter().find(|(signed, _)| *signed == token.id).ok_or_else(|| Unsigned::NoSignature(id()))?;
+        let (_, jws) = self
+            .signatures
+            .iter()
+            .find(|(signed, _)| *signed == token.id)
+            .ok_or_else(|| Unsigned::NoSignature(id()))?;
         let (header, signature) = jws.split_once("..").ok_or_else(|| unreadable("not a detached JWS"))?;
         let algorithm = URL_SAFE_NO_PAD
             .decode(header)
@@ -73,7 +78,8 @@ impl ClusterInfo {
 
 /// CA and server of the one cluster in a kubeconfig.
 fn cluster_of(kubeconfig: &str) -> Result<(String, String), String> {
-    let root: Value = serde_saphyr::from_str(kubeconfig).map_err(|error| format!("its kubeconfig is not YAML: {error}"))?;
+    let root: Value =
+        serde_saphyr::from_str(kubeconfig).map_err(|error| format!("its kubeconfig is not YAML: {error}"))?;
     let text = |key: &str| root.pointer(&format!("/clusters/0/cluster/{key}")).and_then(Value::as_str);
     let data = text("certificate-authority-data").ok_or("its kubeconfig has no certificate-authority-data")?;
     let ca = STANDARD.decode(data.trim()).map_err(|_| "its certificate-authority-data is not base64")?;
@@ -150,7 +156,12 @@ mod tests {
     #[test]
     fn a_signature_of_another_kind_is_not_trusted() {
         let header = |json: &str| URL_SAFE_NO_PAD.encode(json);
-        for jws in ["", "no-dots", &format!("{}..AA", header(r#"{"alg":"none"}"#)), &format!("{}..!", header(r#"{"alg":"HS256"}"#))] {
+        for jws in [
+            "",
+            "no-dots",
+            &format!("{}..AA", header(r#"{"alg":"none"}"#)),
+            &format!("{}..!", header(r#"{"alg":"HS256"}"#)),
+        ] {
             let mut info = ClusterInfo::parse(REAL).unwrap();
             info.signatures = vec![("abcdef".into(), jws.to_owned())];
             assert!(matches!(info.verify(&token("abcdef.0123456789abcdef")), Err(Unsigned::Unreadable(..))), "{jws:?}");

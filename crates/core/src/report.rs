@@ -109,7 +109,8 @@ pub enum Health {
 
 /// Runs every check on the facts; what `ignore` names does not count.
 pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
-    let findings: Vec<Judged> = crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
+    let findings: Vec<Judged> =
+        crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
     let subsystems = Subsystem::ALL.into_iter().map(|name| subsystem(name, &findings)).collect();
     Report {
         schema: SCHEMA,
@@ -126,7 +127,16 @@ pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
 fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
     let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
     let ignored = outcome > Outcome::Pass && ignore.covers(check);
-    Judged { id: check.id, subsystem: check.subsystem, verdict: outcome, title: says, evidence, remedy, explains, ignored }
+    Judged {
+        id: check.id,
+        subsystem: check.subsystem,
+        verdict: outcome,
+        title: says,
+        evidence,
+        remedy,
+        explains,
+        ignored,
+    }
 }
 
 fn overall(findings: &[Judged]) -> Overall {
@@ -147,9 +157,8 @@ fn subsystem(name: Subsystem, findings: &[Judged]) -> SubsystemReport {
     let (verdict, why) = match worst.map(|worst| (worst.verdict, worst)) {
         Some((Outcome::Fail, worst)) => (Health::Broken, worst.title.clone()),
         Some((Outcome::Warn, worst)) => (Health::Degraded, worst.title.clone()),
-        Some((Outcome::Unknown, worst)) => (Health::NotSeen, worst.title.clone()),
         Some((Outcome::Pass, _)) => (Health::Healthy, format!("{passed} checks pass")),
-        Some((Outcome::Skip, worst)) => (Health::NotSeen, worst.title.clone()),
+        Some((Outcome::Unknown | Outcome::Skip, worst)) => (Health::NotSeen, worst.title.clone()),
         None => (Health::NotSeen, "nothing was looked at".to_owned()),
     };
     SubsystemReport { name, verdict, why }
@@ -238,7 +247,8 @@ mod tests {
     fn what_is_ignored_is_shown_and_does_not_count() {
         let swap = "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n";
         let facts = facts().with_file("/proc/swaps", swap);
-        let verdict = |ignore: &[&str]| check(&facts, &Policy::default(), &Ignore::of(ignore.iter().copied()).unwrap()).verdict;
+        let verdict =
+            |ignore: &[&str]| check(&facts, &Policy::default(), &Ignore::of(ignore.iter().copied()).unwrap()).verdict;
         assert_eq!(verdict(&[]), Overall::Fail);
         assert_eq!(verdict(&["machine.swap"]), Overall::Unknown);
         assert_eq!(verdict(&["swap"]), Overall::Unknown);
@@ -250,7 +260,10 @@ mod tests {
 
     #[test]
     fn a_name_that_is_no_check_is_refused_with_the_nearest() {
-        assert_eq!(Ignore::of(["machine.swpa"]).unwrap_err(), "\"machine.swpa\" is no check; did you mean machine.swap?");
+        assert_eq!(
+            Ignore::of(["machine.swpa"]).unwrap_err(),
+            "\"machine.swpa\" is no check; did you mean machine.swap?"
+        );
         assert_eq!(nearest("swapp"), Some("machine.swap"));
         assert_eq!(nearest("quite another thing altogether"), None);
     }

@@ -75,7 +75,15 @@ impl Facts {
 
 fn entry(mode: &str, name: &str) -> Entry {
     let (name, target) = name.split_once(" -> ").map_or((name, None), |(name, target)| (name, Some(target.to_owned())));
-    Entry { mode: mode.to_owned(), uid: 0, gid: 0, size: 100, mtime: NOW.as_second() - 86_400, name: name.to_owned(), target }
+    Entry {
+        mode: mode.to_owned(),
+        uid: 0,
+        gid: 0,
+        size: 100,
+        mtime: NOW.as_second() - 86_400,
+        name: name.to_owned(),
+        target,
+    }
 }
 
 /// Judges rows of (name, facts, outcome). A table holds a pass, something wrong, and a missing fact: a check that cannot
@@ -104,6 +112,11 @@ pub fn judge_row(check: &Check, policy: &Policy, name: &str, facts: &Facts, expe
     assert_eq!(verdict.outcome, expected, "{}: {name}: {}", check.id, verdict.says);
     if matches!(expected, Outcome::Fail | Outcome::Warn) {
         assert!(!verdict.evidence.is_empty(), "{}: {name}: says {:?} without evidence", check.id, verdict.says);
-        assert!(!verdict.remedy.is_empty(), "{}: {name}: says {:?} and leaves the reader there", check.id, verdict.says);
+        assert!(
+            !verdict.remedy.is_empty(),
+            "{}: {name}: says {:?} and leaves the reader there",
+            check.id,
+            verdict.says
+        );
     }
 }

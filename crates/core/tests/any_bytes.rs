@@ -52,7 +52,8 @@ fn on_the_example_machine_every_check_passes_or_does_not_apply() {
 }
 
 /// Where "no answer in time" is the finding itself: a runtime, or a resolver, that hangs.
-const ANSWERS: [(&str, &str); 2] = [("runtime.socket", "cri status"), ("machine.hostname-resolves", "query getent ahosts $(hostname)")];
+const ANSWERS: [(&str, &str); 2] =
+    [("runtime.socket", "cri status"), ("machine.hostname-resolves", "query getent ahosts $(hostname)")];
 
 /// Taking facts away never makes anything better, nor a failure out of nothing: a check stays, or doubts.
 #[test]
@@ -66,7 +67,10 @@ fn a_fact_that_is_lost_is_never_good_news() {
             let (before, check) = (before.verdict.outcome, after.check.id);
             let after = after.verdict.outcome;
             let hangs = ANSWERS.contains(&(check, key.as_str())) && after > Outcome::Unknown;
-            assert!(after == before || matches!(after, Outcome::Unknown | Outcome::Warn) || hangs, "{check} went from {before:?} to {after:?} without {key}");
+            assert!(
+                after == before || matches!(after, Outcome::Unknown | Outcome::Warn) || hangs,
+                "{check} went from {before:?} to {after:?} without {key}"
+            );
         }
     }
 }
@@ -75,7 +79,8 @@ fn a_fact_that_is_lost_is_never_good_news() {
 #[test]
 fn a_machine_that_does_not_answer_is_unknown() {
     let mut facts = example::worker();
-    let keys: Vec<String> = facts.iter().map(|(key, _)| key.to_owned()).chain(sources().map(|source| source.key())).collect();
+    let keys: Vec<String> =
+        facts.iter().map(|(key, _)| key.to_owned()).chain(sources().map(|source| source.key())).collect();
     for key in keys {
         facts.insert(key, Err(Why::TimedOut));
     }

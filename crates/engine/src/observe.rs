@@ -9,12 +9,17 @@ use carrick_cluster::way::{Answer, Stream, Way};
 use carrick_core::aim::Aim;
 use carrick_core::fact::{Capture, Facts, Source, Why, sources};
 use carrick_core::redact::redact;
-use carrick_host::probe::{Observation, Probe, Progress, Redactions, Target, gather};
 use carrick_host::cri;
+use carrick_host::probe::{Observation, Probe, Progress, Redactions, Target, gather};
 use jiff::Timestamp;
 
 /// Reads every fact; `aim` adds the path to that cluster.
-pub async fn observe(probe: &dyn Probe, aim: Option<&Aim>, time_box: Duration, progress: &Progress) -> (Facts, Redactions) {
+pub async fn observe(
+    probe: &dyn Probe,
+    aim: Option<&Aim>,
+    time_box: Duration,
+    progress: &Progress,
+) -> (Facts, Redactions) {
     let on_machine: Vec<Source> =
         sources().filter(|source| !matches!(source, Source::Cri(_) | Source::Api(_))).collect();
     let (seen, runtime) =
@@ -41,7 +46,7 @@ impl Way for FromMachine<'_> {
         self.0.resolve(name)
     }
 
-    fn dial<'a>(&'a self, address: IpAddr, port: u16) -> Answer<'a, io::Result<Box<dyn Stream>>> {
+    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
         Box::pin(async move {
             let stream = self.0.connect(&Target::Tcp { host: address.to_string(), port }).await?;
             Ok(Box::new(stream) as Box<dyn Stream>)

@@ -125,7 +125,12 @@ mod tests {
         let rows = [
             ("", "timeout: failed to run command 'nft': No such file or directory\n", 127, Some(Why::NoTool)),
             ("", "sh: 1: nft: Permission denied\n", 126, Some(Why::NoTool)),
-            ("", "Operation not permitted (you must be root)\nnetlink: Error: cache initialization failed\n", 1, Some(Why::Denied)),
+            (
+                "",
+                "Operation not permitted (you must be root)\nnetlink: Error: cache initialization failed\n",
+                1,
+                Some(Why::Denied),
+            ),
             ("", "iptables-save v1.8.9: Fatal: Permission denied (you must be root)\n", 4, Some(Why::Denied)),
             ("", "ERROR: You need to be root to run this script\n", 1, Some(Why::Denied)),
             ("", "No journal files were opened due to insufficient permissions.\n", 1, Some(Why::Denied)),
@@ -184,7 +189,8 @@ mod tests {
         let found = Capture { exit: Some(0), ..Capture::text(text) };
         assert_eq!(addresses(&found), Ok(vec!["10.0.0.1".parse().unwrap(), "fe80::1".parse().unwrap()]));
         assert_eq!(addresses(&Capture { exit: Some(2), ..Capture::default() }), Err(Why::Absent));
-        let usage = Capture { exit: Some(1), errors: "Unknown database: ahosts\nmore help\n".into(), ..Capture::default() };
+        let usage =
+            Capture { exit: Some(1), errors: "Unknown database: ahosts\nmore help\n".into(), ..Capture::default() };
         assert_eq!(addresses(&usage), Err(Why::Broken("getent ended with 1: more help".into())));
     }
 }

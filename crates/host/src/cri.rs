@@ -140,7 +140,10 @@ async fn images(channel: Channel) -> Result<Value, Why> {
     let images = call::<_, ListImagesResponse>(channel, "Image", "ListImages", ListImagesRequest {}).await;
     let mut images = images.map_err(|status| why(&status))?.images;
     images.sort_by(|a, b| (&a.repo_tags, &a.id).cmp(&(&b.repo_tags, &b.id)));
-    let images: Vec<Value> = images.into_iter().map(|Image { id, repo_tags, size }| json!({"repoTags": repo_tags, "id": id, "size": size})).collect();
+    let images: Vec<Value> = images
+        .into_iter()
+        .map(|Image { id, repo_tags, size }| json!({"repoTags": repo_tags, "id": id, "size": size}))
+        .collect();
     Ok(json!({ "images": images }))
 }
 

@@ -120,15 +120,8 @@ mod tests {
 
     #[test]
     fn an_overfull_directory_says_so() {
-        let entry = Entry {
-            mode: "-rw-r--r--".into(),
-            uid: 0,
-            gid: 0,
-            size: 0,
-            mtime: 0,
-            name: "x".into(),
-            target: None,
-        };
+        let entry =
+            Entry { mode: "-rw-r--r--".into(), uid: 0, gid: 0, size: 0, mtime: 0, name: "x".into(), target: None };
         let (capture, _) = capture(vec![entry; MOST_ENTRIES + 3]).unwrap();
         assert_eq!((capture.text.lines().count(), capture.dropped), (MOST_ENTRIES, 3));
     }

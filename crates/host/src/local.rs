@@ -170,7 +170,10 @@ fn read_file(path: &Path, keep: Keep) -> Read {
 }
 
 /// Reads what is kept and a little more, whatever size the file claims: those in /proc claim none.
-fn read_opened(file: File, keep: Keep) -> io::Result<(carrick_core::fact::Capture, Vec<carrick_core::redact::Redaction>)> {
+fn read_opened(
+    file: File,
+    keep: Keep,
+) -> io::Result<(carrick_core::fact::Capture, Vec<carrick_core::redact::Redaction>)> {
     let mut keeper = Keeper::new(keep);
     let mut bounded = file.take((keep.limit() + SLACK) as u64);
     let mut chunk = vec![0; CHUNK];

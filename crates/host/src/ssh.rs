@@ -199,7 +199,10 @@ impl Ssh {
             if let Some(stderr) = child.stderr.take() {
                 let _ = timeout(GRACE, stderr.take(4096).read_to_end(&mut said)).await;
             }
-            transcript.lose(format!("no shell there: {}", last_line(&carrick_core::redact::redact(&String::from_utf8_lossy(&said)))));
+            transcript.lose(format!(
+                "no shell there: {}",
+                last_line(&carrick_core::redact::redact(&String::from_utf8_lossy(&said)))
+            ));
         }
         transcript
     }
@@ -285,7 +288,8 @@ impl Ssh {
 
     /// sshd does not say why it could not connect to a socket; its place in the file system does.
     async fn must_be_socket(&self, path: &str) -> io::Result<()> {
-        const LOOK: &str = r#"ls -d -- "$1" >/dev/null && if [ ! -S "$1" ]; then exit 3; elif [ ! -w "$1" ]; then exit 4; fi"#;
+        const LOOK: &str =
+            r#"ls -d -- "$1" >/dev/null && if [ ! -S "$1" ]; then exit 3; elif [ ! -w "$1" ]; then exit 4; fi"#;
         let ask = Ask::command(&["sh", "-c", LOOK, "sh", path]);
         let transcript = self.ask(std::slice::from_ref(&ask), false, |_| {}).await;
         let denied = || io::Error::from(io::ErrorKind::PermissionDenied);
@@ -495,7 +499,8 @@ mod tests {
     /// What a shell takes a quoted text for, when the script comes on stdin as it does over SSH.
     fn unquoted(shell: &[&str], text: &str) -> String {
         let mut command = std::process::Command::new(shell[0]);
-        let mut child = command.args(&shell[1..]).arg("-s").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child =
+            command.args(&shell[1..]).arg("-s").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         write!(child.stdin.take().unwrap(), "LC_ALL=C\nprintf %s {}\n", quote(text)).unwrap();
         String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap()
     }
@@ -509,7 +514,29 @@ mod tests {
 
     #[test]
     fn quoting_holds_for_what_shells_like_to_take_apart() {
-        let texts = ["", " ", "'", "''", "a'b", "\\", "\\'", "$(id)", "`id`", "$HOME", "*", "~", "!x", "a\nb\n", "-n", "%s", "\r", "ä\u{301}", "#", "\\\n", "a\\"];
+        let texts = [
+            "",
+            " ",
+            "'",
+            "''",
+            "a'b",
+            "\\",
+            "\\'",
+            "$(id)",
+            "`id`",
+            "$HOME",
+            "*",
+            "~",
+            "!x",
+            "a\nb\n",
+            "-n",
+            "%s",
+            "\r",
+            "ä\u{301}",
+            "#",
+            "\\\n",
+            "a\\",
+        ];
         for shell in shells() {
             for text in texts {
                 assert_eq!(unquoted(&shell, text), text, "{shell:?}");

@@ -6,7 +6,8 @@ use carrick_core::check::Outcome;
 use carrick_core::report::{Judged, Report};
 
 pub fn render(report: &Report) -> String {
-    let count = |outcome| report.findings.iter().filter(|finding| finding.verdict == outcome && !finding.ignored).count();
+    let count =
+        |outcome| report.findings.iter().filter(|finding| finding.verdict == outcome && !finding.ignored).count();
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         xml,

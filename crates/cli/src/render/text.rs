@@ -71,7 +71,11 @@ fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
     let sentence = wrap(&finding.title, look.width.saturating_sub(indent).max(30));
     let mut out = String::new();
     for (n, line) in sentence.iter().enumerate() {
-        let head = if n == 0 { format!("  {}{:id_width$}  ", styled(style, &format!("{mark:6}")), finding.id) } else { " ".repeat(indent) };
+        let head = if n == 0 {
+            format!("  {}{:id_width$}  ", styled(style, &format!("{mark:6}")), finding.id)
+        } else {
+            " ".repeat(indent)
+        };
         let _ = writeln!(out, "{head}{line}");
     }
     let more = finding.evidence.len().saturating_sub(EVIDENCE);
@@ -111,7 +115,11 @@ fn mark(outcome: Outcome) -> (&'static str, Style) {
 fn listed(report: &Report, outcome: Outcome) -> String {
     let (mark, style) = mark(outcome);
     let findings = report.findings.iter().filter(|finding| finding.verdict == outcome);
-    findings.map(|finding| format!("  {}{:LONGEST_ID$}  {}\n", styled(style, &format!("{mark:6}")), finding.id, finding.title)).collect()
+    findings
+        .map(|finding| {
+            format!("  {}{:LONGEST_ID$}  {}\n", styled(style, &format!("{mark:6}")), finding.id, finding.title)
+        })
+        .collect()
 }
 
 /// `ok    machine 6 · runtime 7 · network 8     (-v lists them)`.
@@ -135,7 +143,8 @@ fn tally(report: &Report, outcome: Outcome, look: &Look) -> String {
 }
 
 fn ignored(report: &Report) -> String {
-    let findings: Vec<&str> = report.findings.iter().filter(|finding| finding.ignored).map(|finding| finding.id).collect();
+    let findings: Vec<&str> =
+        report.findings.iter().filter(|finding| finding.ignored).map(|finding| finding.id).collect();
     if findings.is_empty() { String::new() } else { format!("  {} {}\n", styled(DIM, "ignored"), findings.join(", ")) }
 }
 

@@ -21,7 +21,10 @@ pub fn reflow(text: &str, width: usize) -> String {
     let mut blocks: Vec<String> = Vec::new();
     let mut joins = false;
     for line in text.lines() {
-        let own = line.starts_with(' ') || line.starts_with("See it yourself") || line.starts_with("Mend it") || line.is_empty();
+        let own = line.starts_with(' ')
+            || line.starts_with("See it yourself")
+            || line.starts_with("Mend it")
+            || line.is_empty();
         match blocks.last_mut() {
             Some(block) if joins && !own => {
                 block.push(' ');
@@ -31,7 +34,8 @@ pub fn reflow(text: &str, width: usize) -> String {
         }
         joins = !line.is_empty() && !line.starts_with(' ');
     }
-    let lines = blocks.iter().flat_map(|block| if block.starts_with(' ') { vec![block.clone()] } else { wrap(block, width) });
+    let lines =
+        blocks.iter().flat_map(|block| if block.starts_with(' ') { vec![block.clone()] } else { wrap(block, width) });
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -48,7 +52,8 @@ mod tests {
 
     #[test]
     fn sets_paragraphs_anew() {
-        let text = "A title.\n\nOne line\nand its second.\n\nSee it yourself: x\nMend it: y\n  kept as  it is\nand more";
+        let text =
+            "A title.\n\nOne line\nand its second.\n\nSee it yourself: x\nMend it: y\n  kept as  it is\nand more";
         assert_eq!(
             reflow(text, 16),
             "A title.\n\nOne line and its\nsecond.\n\nSee it yourself:\nx\nMend it: y\n  kept as  it is\nand more"

@@ -51,7 +51,8 @@ fn create(path: &Path) -> io::Result<File> {
 
 /// A name that is safe to write whatever the host is called.
 fn default_name(host: &str, at: jiff::Timestamp) -> PathBuf {
-    let host: String = host.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' }).collect();
+    let host: String =
+        host.chars().map(|c| if c.is_ascii_alphanumeric() || c == '-' || c == '.' { c } else { '_' }).collect();
     let host = host.trim_start_matches(['-', '.']);
     PathBuf::from(format!("carrick-{host}-{}.tar.gz", at.strftime("%Y%m%dT%H%M%SZ")))
 }

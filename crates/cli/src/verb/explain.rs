@@ -3,8 +3,8 @@
 use carrick_core::check::{self, CHECKS, Registered};
 use carrick_core::report::nearest;
 
-use crate::render::wrap::reflow;
 use crate::exit::{Exit, Failure};
+use crate::render::wrap::reflow;
 use crate::terminal::{BOLD, DIM, print, styled};
 
 /// Explain an id that Carrick prints: what it means, why it matters for a join, how to mend it

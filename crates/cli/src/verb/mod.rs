@@ -23,7 +23,8 @@ pub struct Carrick {
 }
 
 const ABOUT: &str = "Joins worker machines to Kubernetes, and says the true cause when it cannot.";
-const EXITS: &str = "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 7 unreachable";
+const EXITS: &str =
+    "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 7 unreachable";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Colour {

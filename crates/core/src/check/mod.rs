@@ -173,7 +173,9 @@ pub fn skip(says: impl Into<String>) -> Verdict {
 pub fn unknown(missing: &Missing) -> Verdict {
     let verdict = match missing.why {
         Why::NotAsked => skip("needs the cluster: give --api (and --token-file, --ca-hash)"),
-        Why::Denied => Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}")).fix("run it as root: sudo carrick check"),
+        Why::Denied => {
+            Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}")).fix("run it as root: sudo carrick check")
+        }
         _ => Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}")),
     };
     Verdict { missing: Some(missing.clone()), ..verdict }
@@ -181,7 +183,14 @@ pub fn unknown(missing: &Missing) -> Verdict {
 
 impl Verdict {
     fn new(outcome: Outcome, says: impl Into<String>) -> Self {
-        Verdict { outcome, says: says.into(), evidence: Vec::new(), remedy: Vec::new(), explains: Vec::new(), missing: None }
+        Verdict {
+            outcome,
+            says: says.into(),
+            evidence: Vec::new(),
+            remedy: Vec::new(),
+            explains: Vec::new(),
+            missing: None,
+        }
     }
 
     /// Adds evidence: a piece of it, or none where there is nothing to cite.
@@ -291,7 +300,12 @@ mod tests {
                 let found = find(&name.to_lowercase()).any(|found| found.check.id == registered.check.id);
                 assert!(found, "{name} does not lead to {}", registered.check.id);
             }
-            assert_eq!(find(registered.check.id).count(), 1, "{} is also kubeadm's name of another", registered.check.id);
+            assert_eq!(
+                find(registered.check.id).count(),
+                1,
+                "{} is also kubeadm's name of another",
+                registered.check.id
+            );
         }
     }
 
@@ -302,10 +316,18 @@ mod tests {
         let no_systemd = "System has not been booted with systemd as init system (PID 1). Can't operate.\n";
         let unreached = r#"{"endpoint":"e:1","steps":[{"step":"tcp","state":"failed","detail":"refused"}]}"#;
         for (facts, fails, skipped) in [
-            (kubeadm().without(Source::Query(&version::KUBELET), Why::NoTool), "kubelet.installed", "kubeadm.same-minor"),
+            (
+                kubeadm().without(Source::Query(&version::KUBELET), Why::NoTool),
+                "kubelet.installed",
+                "kubeadm.same-minor",
+            ),
             (bare().without(Source::Query(&version::KUBEADM), Why::NoTool), "kubeadm.installed", "kubeadm.same-minor"),
             (bare().without(Source::Cri("status"), Why::Absent), "runtime.socket", "runtime.ready"),
-            (facts().with_file("/proc/1/comm", "tini\n").with_exit(&unit::SHOW, 1, "", no_systemd), "machine.systemd", "kubelet.masked"),
+            (
+                facts().with_file("/proc/1/comm", "tini\n").with_exit(&unit::SHOW, 1, "", no_systemd),
+                "machine.systemd",
+                "kubelet.masked",
+            ),
             (
                 facts().with_api("path", unreached).without(Source::Api("version"), Why::Broken("not reached".into())),
                 "api.tcp",

@@ -33,10 +33,19 @@ pub(super) mod testing {
 
     /// Facts of a path that ended as given; the steps before it went well.
     pub fn path(step: Step, state: State) -> Facts {
-        let before = [Step::Dns, Step::Tcp, Step::Tls, Step::Http, Step::ClusterInfo, Step::Token, Step::CaPin, Step::Certificate]
-            .into_iter()
-            .filter(|earlier| *earlier < step)
-            .map(|step| Walked { step, state: State::Ok("it went well".into()) });
+        let before = [
+            Step::Dns,
+            Step::Tcp,
+            Step::Tls,
+            Step::Http,
+            Step::ClusterInfo,
+            Step::Token,
+            Step::CaPin,
+            Step::Certificate,
+        ]
+        .into_iter()
+        .filter(|earlier| *earlier < step)
+        .map(|step| Walked { step, state: State::Ok("it went well".into()) });
         let steps = before.chain([Walked { step, state }]).collect();
         let path = ApiPath { endpoint: "10.0.0.11:6443".into(), steps, clocks: None, ca_pins: Vec::new() };
         facts().with_api("path", &serde_json::to_string(&path).unwrap())

@@ -106,7 +106,6 @@ mod tests {
         assert!(facts().with_api("node", r#"{"spec":{"podCIDR":"x"}}"#).pod_cidr().is_err());
     }
 
-
     proptest! {
         #[test]
         fn any_text_is_a_cluster_or_not(text in ".*") {

@@ -22,7 +22,11 @@ pub fn troubled_worker() -> Facts {
     let fstab = "UUID=6d4c / ext4 errors=remount-ro 0 1\n/dev/vg/swap none swap sw 0 0\n";
     put(&mut facts, &file_key("/etc/fstab"), fstab);
     let conf_dir = "/etc/cni/net.d";
-    put(&mut facts, &dir_key(conf_dir), "-rw-r--r-- 0 0 180 1794700000 00-placeholder.conflist\t\n-rw-r--r-- 0 0 292 1794700000 10-flannel.conflist\t\n");
+    put(
+        &mut facts,
+        &dir_key(conf_dir),
+        "-rw-r--r-- 0 0 180 1794700000 00-placeholder.conflist\t\n-rw-r--r-- 0 0 292 1794700000 10-flannel.conflist\t\n",
+    );
     put(
         &mut facts,
         &file_key("/etc/cni/net.d/00-placeholder.conflist"),

@@ -57,7 +57,9 @@ pub fn from_json(json: &str) -> Result<Facts, serde_json::Error> {
             key,
             match entry {
                 Entry::Missing(why) => Err(why),
-                Entry::Seen { lines, exit, errors, dropped } => Ok(Capture { text: lines.join("\n"), exit, errors, dropped }),
+                Entry::Seen { lines, exit, errors, dropped } => {
+                    Ok(Capture { text: lines.join("\n"), exit, errors, dropped })
+                }
             },
         );
     }

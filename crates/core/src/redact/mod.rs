@@ -33,7 +33,10 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             r#"(?i)\b(?:password|passwd|client-key-data|client-secret|token-secret|id-token|refresh-token|access-token)\\?["']?\s*[:=]\s*\\?["']?(?P<s>[^\s"'\\,}]+)"#,
         ),
         ("token", r#"(?i)\btoken\\?["']?\s*[:= ]\s*\\?["']?(?P<s>[a-z0-9._~+/=-]{20,})"#),
-        ("authorization", r#"(?i)\b(?:bearer|basic)\s+(?P<s>[a-z0-9._~+/=-]{8,})"#),
+        (
+            "authorization",
+            r#"(?i)\b(?:authorization\\?["']?\s*[:=]\s*\\?["']?basic|bearer)\s+(?P<s>[a-z0-9._~+/=-]{16,})"#,
+        ),
         ("url-password", r#"[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"']*:(?P<s>[^\s/@"']+)@"#),
         ("jwt", r"(?P<s>eyJ[A-Za-z0-9_-]{5,}\.eyJ[A-Za-z0-9_-]{5,}\.[A-Za-z0-9_-]*)"),
         // base64 of "-----BEGIN [RSA |EC |ENCRYPTED |OPENSSH |DSA ]PRIVATE KEY": the value of client-key-data and of Secrets.
@@ -106,7 +109,8 @@ impl Redactor {
         let mut out = Vec::with_capacity(block.len());
         let mut rest = self.leave_value(&block);
         while !rest.is_empty() {
-            rest = if self.key_since.is_some() { self.skip_key(rest, &mut out) } else { self.copy_to_key(rest, &mut out) };
+            rest =
+                if self.key_since.is_some() { self.skip_key(rest, &mut out) } else { self.copy_to_key(rest, &mut out) };
         }
         out
     }
@@ -213,6 +217,7 @@ fn secrets(block: &[u8]) -> Vec<Secret> {
     found
 }
 
+#[allow(clippy::naive_bytecount)] // A crate of its own to count line ends would be too much.
 fn newlines(bytes: &[u8]) -> u64 {
     bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
 }
@@ -224,8 +229,10 @@ mod tests {
 
     const TOKEN: &str = "abcdef.0123456789abcdef";
     const HEX64: &str = "8c1f0e3b5a7d9c2e4f6081a3b5c7d9e0f1a2b3c4d5e6f708192a3b4c5d6e7f80";
-    const JWT: &str = "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ";
-    const KEY: &str = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIODpcanarykeymaterial\nAwEHoUQDQgAE\n-----END EC PRIVATE KEY-----";
+    const JWT: &str =
+        "eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ";
+    const KEY: &str =
+        "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIODpcanarykeymaterial\nAwEHoUQDQgAE\n-----END EC PRIVATE KEY-----";
     /// base64 of "-----BEGIN RSA PRIVATE KEY-----\nMIIE".
     const KEY_DATA: &str = "LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQpNSUlF";
 
@@ -248,8 +255,14 @@ mod tests {
         ("http_proxy=http://user:s3cr3t-word@proxy:3128", "s3cr3t-word"),
         ("Authorization: Bearer 0123456789abcdefX", "0123456789abcdefX"),
         ("proxy-authorization: basic dXNlcjpwYXNzd29yZA==", "dXNlcjpwYXNzd29yZA"),
-        ("token: eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ", JWT),
-        ("mounted eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ.", JWT),
+        (
+            "token: eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ",
+            JWT,
+        ),
+        (
+            "mounted eyJhbGciOiJSUzI1NiIsImtpZCI6IjEifQ.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQifQ.c2lnbmF0dXJlLXNpZ25hdHVyZQ.",
+            JWT,
+        ),
         ("--token 31ada4fd-adec-460c-809a-9e56ceb75269", "31ada4fd-adec-460c-809a-9e56ceb75269"),
     ];
 
@@ -273,6 +286,7 @@ mod tests {
             "certificate-authority-data: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUM=",
             "--token-file=/run/token",
             "sudo: a password is required",
+            "bearer authentication is off; basic kubernetes-conformance passed",
             "ssh://root@w1:22/",
             "could not find a JWS signature in the cluster-info ConfigMap for token ID \"zzzzzz\"",
             "https://10.0.0.11:6443/api",

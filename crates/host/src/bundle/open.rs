@@ -102,7 +102,9 @@ impl Contents {
         }
         if name == MANIFEST || name.ends_with("/manifest.json") {
             let mut text = Vec::new();
-            from.take(LARGEST_FILE.limit() as u64 + 1).read_to_end(&mut text).map_err(|error| damaged(&name, &error))?;
+            from.take(LARGEST_FILE.limit() as u64 + 1)
+                .read_to_end(&mut text)
+                .map_err(|error| damaged(&name, &error))?;
             if text.len() > LARGEST_FILE.limit() {
                 return Err(Fault::Entry(name, "is too large for a manifest"));
             }

@@ -170,7 +170,8 @@ impl Transcript {
         } else if let Some(tool) = line.strip_prefix(&self.lacks) {
             self.ended = true;
             self.lost = Why::Broken(format!("the machine has no `{tool}`, which looking over SSH needs"));
-        } else if let Some((mark, (id, rest))) = line.split_once(' ').and_then(|(mark, rest)| Some((mark, rest.split_once(' ')?)))
+        } else if let Some((mark, (id, rest))) =
+            line.split_once(' ').and_then(|(mark, rest)| Some((mark, rest.split_once(' ')?)))
         {
             self.frame(mark, id, rest, now, done);
         }
@@ -311,15 +312,13 @@ mod tests {
     #[test]
     fn noise_of_the_login_is_no_answer() {
         let transcript = told("", Duration::ZERO);
-        assert_eq!(
-            capture(&transcript, &file()),
-            Err(Why::Broken("the connection ended before this was read".into()))
-        );
+        assert_eq!(capture(&transcript, &file()), Err(Why::Broken("the connection ended before this was read".into())));
     }
 
     #[test]
     fn pieces_are_put_together_whatever_the_chunks() {
-        let lines = line("D", "0", "one\n") + &line("D", "1", "other") + &line("D", "0", "two\n") + "X 0 0\ncarrick n0 end\n";
+        let lines =
+            line("D", "0", "one\n") + &line("D", "1", "other") + &line("D", "0", "two\n") + "X 0 0\ncarrick n0 end\n";
         let mut transcript = told("", Duration::ZERO);
         let mut ended = Vec::new();
         for byte in lines.as_bytes().chunks(1) {
@@ -354,7 +353,10 @@ mod tests {
 
     #[test]
     fn a_tree_gives_its_listing_and_its_files() {
-        let lines = line("D", "0", b"-rw-r--r-- 0 0 3 1.5 a b\t\0") + "X 0 0\nF 0.1 a b\n" + &line("D", "0.1", "abc") + "X 0.1 0\n";
+        let lines = line("D", "0", b"-rw-r--r-- 0 0 3 1.5 a b\t\0")
+            + "X 0 0\nF 0.1 a b\n"
+            + &line("D", "0.1", "abc")
+            + "X 0.1 0\n";
         let seen = told(&lines, Duration::ZERO).answer(0, &Ask::Tree("/d".into()));
         let keys: Vec<&str> = seen.iter().map(|observation| observation.key.as_str()).collect();
         assert_eq!(keys, ["dir /d", "file /d/a b"]);

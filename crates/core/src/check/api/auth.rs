@@ -10,21 +10,14 @@ use crate::check::{Check, Policy, Subsystem, Verdict, step};
 use crate::fact::Facts;
 use crate::fact::api_path::Step;
 
-pub const CHECK: Check = Check {
-    id: "api.auth",
-    title: "the token may join",
-    subsystem: Subsystem::ControlPlane,
-    kubeadm: &[],
-    judge,
-};
+pub const CHECK: Check =
+    Check { id: "api.auth", title: "the token may join", subsystem: Subsystem::ControlPlane, kubeadm: &[], judge };
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     step::judge(
         facts,
         Step::Auth,
-        &[
-            "kubeadm token create --print-join-command      # on the control plane",
-        ],
+        &["kubeadm token create --print-join-command      # on the control plane"],
         &["kubeadm.token-not-signed"],
     )
 }

@@ -23,9 +23,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     step::judge(
         facts,
         Step::CaPin,
-        &[
-            "kubeadm token create --print-join-command      # on the control plane that is meant",
-        ],
+        &["kubeadm token create --print-join-command      # on the control plane that is meant"],
         &["kubeadm.ca-hash-mismatch"],
     )
 }

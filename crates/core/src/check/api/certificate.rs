@@ -22,9 +22,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     step::judge(
         facts,
         Step::Certificate,
-        &[
-            "openssl s_client -connect ENDPOINT </dev/null | openssl x509 -noout -dates -ext subjectAltName",
-        ],
+        &["openssl s_client -connect ENDPOINT </dev/null | openssl x509 -noout -dates -ext subjectAltName"],
         &["kubeadm.discovery-timeout"],
     )
 }

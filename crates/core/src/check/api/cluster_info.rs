@@ -22,9 +22,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     step::judge(
         facts,
         Step::ClusterInfo,
-        &[
-            "kubeadm init phase bootstrap-token      # on the control plane",
-        ],
+        &["kubeadm init phase bootstrap-token      # on the control plane"],
         &["kubeadm.discovery-timeout"],
     )
 }

@@ -22,9 +22,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     step::judge(
         facts,
         Step::Dns,
-        &[
-            "getent ahosts HOST      # what this machine takes the name for",
-        ],
+        &["getent ahosts HOST      # what this machine takes the name for"],
         &["kubeadm.discovery-timeout"],
     )
 }

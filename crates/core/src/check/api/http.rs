@@ -10,21 +10,14 @@ use crate::check::{Check, Policy, Subsystem, Verdict, step};
 use crate::fact::Facts;
 use crate::fact::api_path::Step;
 
-pub const CHECK: Check = Check {
-    id: "api.http",
-    title: "an API server answers",
-    subsystem: Subsystem::ControlPlane,
-    kubeadm: &[],
-    judge,
-};
+pub const CHECK: Check =
+    Check { id: "api.http", title: "an API server answers", subsystem: Subsystem::ControlPlane, kubeadm: &[], judge };
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     step::judge(
         facts,
         Step::Http,
-        &[
-            "curl -k https://ENDPOINT/version      # an API server answers with its version",
-        ],
+        &["curl -k https://ENDPOINT/version      # an API server answers with its version"],
         &["kubeadm.discovery-timeout"],
     )
 }

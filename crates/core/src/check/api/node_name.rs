@@ -74,14 +74,17 @@ mod tests {
     }
 
     fn node(uuid: &str, id: &str) -> String {
-        format!(r#"{{"metadata":{{"name":"w1"}},"status":{{"nodeInfo":{{"systemUUID":"{uuid}","machineID":"{id}"}}}}}}"#)
+        format!(
+            r#"{{"metadata":{{"name":"w1"}},"status":{{"nodeInfo":{{"systemUUID":"{uuid}","machineID":"{id}"}}}}}}"#
+        )
     }
 
     #[test]
     fn judges() {
         let other = "aaaaaaaa-0038-3610-8052-b3c04f4e4d32";
         let shared = "03000200-0400-0500-0006-000700080009";
-        let broken = facts().with_api("path", r#"{"endpoint":"e","steps":[{"step":"tcp","state":"failed","detail":"refused"}]}"#);
+        let broken = facts()
+            .with_api("path", r#"{"endpoint":"e","steps":[{"step":"tcp","state":"failed","detail":"refused"}]}"#);
         table(
             &CHECK,
             [
@@ -90,16 +93,25 @@ mod tests {
                 ("set up anew", here().with_api("node", &node(UUID, "cccccccccccccccccccccccccccccccc")), Warn),
                 ("a clone with a copied id", here().with_api("node", &node(other, ID)), Fail),
                 ("another machine", here().with_api("node", &node(other, "cccccccccccccccccccccccccccccccc")), Fail),
-                ("a shared UUID, another id", here().with_api("node", &node(shared, "cccccccccccccccccccccccccccccccc")), Fail),
+                (
+                    "a shared UUID, another id",
+                    here().with_api("node", &node(shared, "cccccccccccccccccccccccccccccccc")),
+                    Fail,
+                ),
                 ("a Node that says nothing", here().with_api("node", &node("", "")), Warn),
                 ("not JSON", here().with_api("node", "{"), Unknown),
                 ("denied", here().without(Source::Api("node"), Why::Denied), Unknown),
-                ("own id unreadable", here().with_api("node", &node(UUID, ID)).without(Source::File(PRODUCT_UUID), Why::Denied), Unknown),
+                (
+                    "own id unreadable",
+                    here().with_api("node", &node(UUID, ID)).without(Source::File(PRODUCT_UUID), Why::Denied),
+                    Unknown,
+                ),
                 ("never got there", broken, Skip),
                 ("nobody asked", facts(), Skip),
             ],
         );
-        let says = |uuid: &str, id: &str| (CHECK.judge)(&here().with_api("node", &node(uuid, id)), &Policy::default()).says;
+        let says =
+            |uuid: &str, id: &str| (CHECK.judge)(&here().with_api("node", &node(uuid, id)), &Policy::default()).says;
         assert_eq!(says(UUID, ID), "the Node w1 is already there, and it is this machine");
         assert_eq!(says(other, ID), "the Node w1 belongs to another machine");
         assert_eq!(says("", ""), "the Node w1 is already there; whose it is cannot be told");

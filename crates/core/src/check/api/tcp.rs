@@ -23,9 +23,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     step::judge(
         facts,
         Step::Tcp,
-        &[
-            "ss -lntp 'sport = :6443'      # on the control plane: does it listen, and where",
-        ],
+        &["ss -lntp 'sport = :6443'      # on the control plane: does it listen, and where"],
         &["kubeadm.discovery-timeout"],
     )
 }

@@ -22,9 +22,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     step::judge(
         facts,
         Step::Tls,
-        &[
-            "openssl s_client -connect ENDPOINT </dev/null      # what answers there",
-        ],
+        &["openssl s_client -connect ENDPOINT </dev/null      # what answers there"],
         &["kubeadm.discovery-timeout"],
     )
 }

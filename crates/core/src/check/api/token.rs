@@ -24,9 +24,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     step::judge(
         facts,
         Step::Token,
-        &[
-            "kubeadm token create --print-join-command      # on the control plane",
-        ],
+        &["kubeadm token create --print-join-command      # on the control plane"],
         &["kubeadm.token-not-signed", "kubeadm.discovery-timeout"],
     )
 }

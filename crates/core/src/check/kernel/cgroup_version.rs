@@ -36,7 +36,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             fail(format!("control groups are {name}: kubelet 1.{} would refuse to start", version.minor))
                 .explains(["kubelet.crash-loop"])
         }
-        _ if tolerated => warn(format!("control groups are {name}: the kubelet is told to live with it (failCgroupV1: false)")),
+        _ if tolerated => {
+            warn(format!("control groups are {name}: the kubelet is told to live with it (failCgroupV1: false)"))
+        }
         _ => warn(format!("control groups are {name}: kubelets from 1.{REFUSES_V1} on refuse to start")),
     };
     verdict

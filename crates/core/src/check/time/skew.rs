@@ -52,7 +52,10 @@ mod tests {
     fn off(seconds: i64) -> Facts {
         let here = crate::testing::NOW;
         let server = jiff::Timestamp::from_second(here.as_second() - seconds).unwrap();
-        facts().with_api("path", &format!(r#"{{"endpoint":"e","steps":[],"clocks":{{"server":"{server}","here":"{here}"}}}}"#))
+        facts().with_api(
+            "path",
+            &format!(r#"{{"endpoint":"e","steps":[],"clocks":{{"server":"{server}","here":"{here}"}}}}"#),
+        )
     }
 
     #[test]
