@@ -31,3 +31,49 @@ pub fn render(report: &Report, format: Format, look: &Look) -> Result<String, se
         Format::Junit => Ok(junit::render(report)),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use carrick_core::check::Policy;
+    use carrick_core::fact::example;
+    use carrick_core::report::{self, Ignore};
+
+    use super::*;
+
+    fn report() -> Report {
+        let ignore = Ignore::of(["time.synchronised"]).unwrap();
+        report::check(&example::troubled_worker(), &Policy::default(), &ignore)
+    }
+
+    fn rendered(format: Format, verbose: bool) -> String {
+        render(&report(), format, &Look { width: 80, verbose, took: None }).unwrap()
+    }
+
+    #[test]
+    fn as_text() {
+        insta::assert_snapshot!(anstream::adapter::strip_str(&rendered(Format::Text, true)).to_string());
+    }
+
+    #[test]
+    fn as_json_on_one_line() {
+        let json = rendered(Format::Json, false);
+        assert_eq!(json.lines().count(), 1);
+        let value: serde_json::Value = serde_json::from_str(&json).unwrap();
+        insta::assert_snapshot!(serde_json::to_string_pretty(&value).unwrap());
+    }
+
+    #[test]
+    fn as_junit() {
+        insta::assert_snapshot!(rendered(Format::Junit, false));
+    }
+
+    #[test]
+    fn every_line_of_the_text_fits_but_commands() {
+        let text = rendered(Format::Text, false);
+        let text = anstream::adapter::strip_str(&text).to_string();
+        let command = |line: &str| line.starts_with("        fix") || line.starts_with("               ");
+        for line in text.lines().skip(1).filter(|line| !command(line)) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
+    }
+}

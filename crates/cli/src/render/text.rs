@@ -29,8 +29,8 @@ pub fn render(report: &Report, look: &Look) -> String {
     }
     out.push('\n');
     if look.verbose {
-        out.push_str(&listed(report, Outcome::Pass));
-        out.push_str(&listed(report, Outcome::Skip));
+        out.push_str(&listed(report, Outcome::Pass, look));
+        out.push_str(&listed(report, Outcome::Skip, look));
     } else {
         out.push_str(&tally(report, Outcome::Pass, look));
         out.push_str(&tally(report, Outcome::Skip, look));
@@ -67,17 +67,7 @@ fn by_subsystem<'a>(findings: &[&'a Judged]) -> Vec<(Subsystem, Vec<&'a Judged>)
 
 fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
     let (mark, style) = mark(finding.verdict);
-    let indent = ID_COLUMN + id_width + 2;
-    let sentence = wrap(&finding.title, look.width.saturating_sub(indent).max(30));
-    let mut out = String::new();
-    for (n, line) in sentence.iter().enumerate() {
-        let head = if n == 0 {
-            format!("  {}{:id_width$}  ", styled(style, &format!("{mark:6}")), finding.id)
-        } else {
-            " ".repeat(indent)
-        };
-        let _ = writeln!(out, "{head}{line}");
-    }
+    let mut out = sentence(finding, mark, style, id_width, look);
     let more = finding.evidence.len().saturating_sub(EVIDENCE);
     for evidence in finding.evidence.iter().take(EVIDENCE) {
         out.push_str(&labelled("seen", &evidence.to_string(), look));
@@ -89,6 +79,18 @@ fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
     for (n, command) in finding.remedy.iter().enumerate() {
         // A command stays on one line, however long: it is there to be copied.
         let _ = writeln!(out, "        {}{command}", styled(DIM, &format!("{:7}", if n == 0 { label } else { "" })));
+    }
+    out
+}
+
+/// The mark, the id, and what was found, wrapped under itself.
+fn sentence(finding: &Judged, mark: &str, style: Style, id_width: usize, look: &Look) -> String {
+    let indent = ID_COLUMN + id_width + 2;
+    let mut out = String::new();
+    for (n, line) in wrap(&finding.title, look.width.saturating_sub(indent).max(30)).iter().enumerate() {
+        let mark = styled(style, &format!("{mark:6}"));
+        let head = if n == 0 { format!("  {mark}{:id_width$}  ", finding.id) } else { " ".repeat(indent) };
+        let _ = writeln!(out, "{head}{line}");
     }
     out
 }
@@ -112,14 +114,10 @@ fn mark(outcome: Outcome) -> (&'static str, Style) {
     }
 }
 
-fn listed(report: &Report, outcome: Outcome) -> String {
+fn listed(report: &Report, outcome: Outcome, look: &Look) -> String {
     let (mark, style) = mark(outcome);
     let findings = report.findings.iter().filter(|finding| finding.verdict == outcome);
-    findings
-        .map(|finding| {
-            format!("  {}{:LONGEST_ID$}  {}\n", styled(style, &format!("{mark:6}")), finding.id, finding.title)
-        })
-        .collect()
+    findings.map(|finding| sentence(finding, mark, style, LONGEST_ID, look)).collect()
 }
 
 /// `ok    machine 6 · runtime 7 · network 8     (-v lists them)`.

@@ -13,6 +13,9 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
             _ => lines.push(word.to_owned()),
         }
     }
+    for line in &mut lines {
+        line.truncate(line.trim_end().len());
+    }
     lines
 }
 
@@ -48,6 +51,7 @@ mod tests {
         assert_eq!(wrap("one two three", 7), ["one two", "three"]);
         assert_eq!(wrap("averylongword b", 5), ["averylongword", "b"]);
         assert_eq!(wrap("", 5), [""]);
+        assert_eq!(wrap("one  two", 4), ["one", "two"]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     let report = report::check(&example::troubled_worker(), &Policy::default(), &Ignore::default());
     let look = Look { width: terminal::width(), verbose: args.verbose, took: None };
     let text = render(&report, Format::Text, &look).map_err(|error| Failure::internal(error.to_string()))?;
-    let intro = "This is an example: a recorded machine with three faults put in. Nothing here was looked at.\n\
+    let intro = "This is an example: a recorded machine with some faults put in. Nothing here was looked at.\n\
                  On a machine of yours: carrick check\n\n";
     terminal::print(&format!("{intro}{text}")).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
     Ok(Exit::Ok)

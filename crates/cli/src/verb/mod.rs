@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{Exit, Failure};
@@ -45,25 +46,27 @@ enum Verb {
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Carrick, ExitCode> {
     let command = Carrick::command().term_width(crate::terminal::width());
     let parsed = command.try_get_matches_from(args).and_then(|matches| Carrick::from_arg_matches(&matches));
-    parsed.map_err(|error| {
-        if error.use_stderr() {
-            return Failure::usage(in_one_line(&error)).report();
-        }
-        match crate::terminal::print(&error.render().to_string()) {
+    parsed.map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match crate::terminal::print(&error.render().to_string()) {
             Ok(()) => Exit::Ok.into(),
             Err(error) => Failure::internal(format!("stdout: {error}")).report(),
-        }
+        },
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::usage("no verb was given; see carrick --help").report(),
+        _ => Failure::usage(in_one_line(&error)).report(),
     })
 }
 
-/// clap's first line, its hint, and where the rest is told.
+/// clap's first line, with what it lists below it and its hint, and where the rest is told.
 fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let missing: Vec<&str> = lines.clone().take_while(|line| line.starts_with('<') || line.starts_with("--")).collect();
-    let tip = lines.find_map(|line| line.strip_prefix("tip: ")).map(|tip| format!("; {tip}")).unwrap_or_default();
-    format!("{} {}{tip}; see carrick --help", first, missing.join(" ")).replace(" ;", ";")
+    let is_listed = |line: &&str| line.starts_with('<') || line.starts_with("--") || line.starts_with("[possible values");
+    let listed: Vec<&str> = lines.clone().take_while(is_listed).collect();
+    let is_hint = |tip: &&str| !tip.starts_with("to pass");
+    let tip = lines.find_map(|line| line.strip_prefix("tip: ")).filter(is_hint).map(|tip| format!("; {tip}"));
+    let sentence = if listed.is_empty() { first } else { format!("{first} {}", listed.join(" ")) };
+    format!("{sentence}{}; see carrick --help", tip.unwrap_or_default())
 }
 
 impl Carrick {

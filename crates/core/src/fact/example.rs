@@ -1,8 +1,8 @@
 //! An example machine: a Debian 12 worker of the lab, ready to join, as `carrick collect` saw it.
 //!
-//! `carrick demo` judges it with three faults put in; tests take it as the healthy machine they break.
+//! `carrick demo` judges it with faults put in; tests take it as the healthy machine they break.
 
-use super::{Capture, Facts, Why, dir_key, file_key, record};
+use super::{Capture, Facts, Query, Source, Why, file_key, firewall, listen, process, record, unit};
 
 const WORKER: &str = include_str!("../../example/worker.json");
 
@@ -12,35 +12,51 @@ pub fn worker() -> Facts {
     record::from_json(WORKER).expect("the example is a record")
 }
 
-/// The worker with what the first join of many a homelab fails on: a kubelet without its drop-in, a configuration that
-/// wins by its name, and swap that comes back with the next boot.
+/// The worker with what the first join of many a homelab fails on: a kubelet that lost its drop-in and runs alone, swap
+/// that comes back with the next boot, and rules that only root may read.
 pub fn troubled_worker() -> Facts {
     let mut facts = worker();
-    let bare = "# /usr/lib/systemd/system/kubelet.service\n[Unit]\nDescription=kubelet: The Kubernetes Node Agent\n\n\
-                [Service]\nExecStart=/usr/bin/kubelet\nRestart=always\n\n[Install]\nWantedBy=multi-user.target\n";
-    put(&mut facts, "query systemctl cat kubelet", bare);
-    let fstab = "UUID=6d4c / ext4 errors=remount-ro 0 1\n/dev/vg/swap none swap sw 0 0\n";
-    put(&mut facts, &file_key("/etc/fstab"), fstab);
-    let conf_dir = "/etc/cni/net.d";
-    put(
-        &mut facts,
-        &dir_key(conf_dir),
-        "-rw-r--r-- 0 0 180 1794700000 00-placeholder.conflist\t\n-rw-r--r-- 0 0 292 1794700000 10-flannel.conflist\t\n",
-    );
-    put(
-        &mut facts,
-        &file_key("/etc/cni/net.d/00-placeholder.conflist"),
-        r#"{"cniVersion":"0.3.1","name":"placeholder","plugins":[{"type":"bridge","bridge":"cni0","ipam":{"type":"host-local","subnet":"10.244.0.0/16"}}]}"#,
-    );
-    put(
-        &mut facts,
-        &file_key("/etc/cni/net.d/10-flannel.conflist"),
-        r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel","delegate":{"isDefaultGateway":true}},{"type":"portmap","capabilities":{"portMappings":true}}]}"#,
-    );
-    facts.insert("query nft -j list ruleset".to_owned(), Err(Why::Denied));
+    let bare = "# /lib/systemd/system/kubelet.service\n[Unit]\nDescription=kubelet: The Kubernetes Node Agent\n\n\
+                [Service]\nExecStart=/usr/bin/kubelet\nRestart=always\nStartLimitInterval=0\nRestartSec=10\n\n\
+                [Install]\nWantedBy=multi-user.target\n";
+    put(&mut facts, &unit::KUBELET, bare);
+    let states = read(&facts, &unit::SHOW);
+    let running = states
+        .replacen("MainPID=0\nResult=exit-code", "MainPID=3350\nResult=success", 1)
+        .replacen("ActiveState=activating\nSubState=auto-restart", "ActiveState=active\nSubState=running", 1)
+        .replacen("DropInPaths=/usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf", "DropInPaths=", 1);
+    put(&mut facts, &unit::SHOW, &running);
+    put(&mut facts, &process::KUBELET, "   3350 /usr/bin/kubelet\n");
+    let listening = read(&facts, &listen::LISTENERS);
+    let kubelet = "tcp LISTEN 0      4096             *:10250      *:*    users:((\"kubelet\",pid=3350,fd=11))\n";
+    put(&mut facts, &listen::LISTENERS, &(listening + kubelet));
+    let fstab = "UUID=6d4c05a1-4f5b-4e43-9c1b-8a5a0a2f7c11 / ext4 errors=remount-ro 0 1\n/dev/vg/swap none swap sw 0 0\n";
+    facts.insert(file_key("/etc/fstab"), Ok(Capture::text(fstab)));
+    facts.insert(Source::Query(&firewall::NFT).key(), Err(Why::Denied));
     facts
 }
 
-fn put(facts: &mut Facts, key: &str, text: &str) {
-    facts.insert(key.to_owned(), Ok(Capture { exit: key.starts_with("query").then_some(0), ..Capture::text(text) }));
+fn read(facts: &Facts, query: &Query) -> String {
+    facts.query(query).map(|capture| capture.text.clone()).unwrap_or_default()
+}
+
+fn put(facts: &mut Facts, query: &Query, text: &str) {
+    facts.insert(super::query_key(query), Ok(Capture { exit: Some(0), ..Capture::text(text) }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{Outcome, Policy, run};
+
+    #[test]
+    fn the_troubled_worker_fails_for_what_was_put_in_and_nothing_else() {
+        let findings = run(&troubled_worker(), &Policy::default());
+        let ids = |outcome: Outcome| -> Vec<&str> {
+            findings.iter().filter(|finding| finding.verdict.outcome == outcome).map(|finding| finding.check.id).collect()
+        };
+        assert_eq!(ids(Outcome::Fail), ["kubelet.standalone", "network.ports"]);
+        assert!(ids(Outcome::Warn).contains(&"machine.swap-after-boot"));
+        assert_eq!(ids(Outcome::Unknown), ["firewall.kubelet", "firewall.vxlan"]);
+    }
 }
