@@ -1,1 +1,27 @@
+//! How machines are looked at. Nothing here changes one.
+//!
+//! * [`probe`]: what every way of looking can do
+//! * [`local`]: this machine
+//! * [`ssh`]: another machine, with the system's OpenSSH client, in one round trip
+//! * [`cri`]: the container runtime, over its socket, on either
+//! * [`bundle`]: a machine's facts in a file
+//!
+//! Nothing that is read leaves this crate without having gone through [`carrick_core::fact::keep::Keeper`]: secrets out,
+//! length bounded. Nothing that is read is judged here.
+//!
+//! # Ending the program
+//! A read from a hung mount cannot be called off: its thread stays behind when the time box is over. A runtime that is
+//! dropped waits for such threads, so whoever owns the runtime ends it with
+//! [`shutdown_background`](tokio::runtime::Runtime::shutdown_background), or ends the process.
 
+pub mod bundle;
+mod command;
+pub mod cri;
+mod listing;
+pub mod local;
+pub mod probe;
+pub mod ssh;
+
+pub use local::Local;
+pub use probe::{Observation, Probe, Progress, Target};
+pub use ssh::Ssh;

@@ -1,0 +1,281 @@
+//! The container runtime, asked over its own socket: what `crictl info` and `crictl images` would print, without crictl.
+//!
+//! The messages are written by hand: of CRI's runtime.v1 they have only the fields that are read here.
+
+use std::collections::HashMap;
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use carrick_core::fact::Why;
+use carrick_core::fact::keep::Keep;
+use hyper_util::rt::TokioIo;
+use prost::Message;
+use serde_json::{Map, Value, json};
+use tokio::time::timeout;
+use tonic::transport::{Channel, Endpoint};
+use tonic::{Code, Request, Status};
+
+use crate::command;
+use crate::probe::{Kept, Observation, Probe, Stream, Target};
+
+/// Where runtimes listen, the usual one first. The first whose socket is there is asked.
+pub const ENDPOINTS: &[&str] = &["/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"];
+
+/// The kubelet takes no longer answers either.
+const LONGEST_ANSWER: usize = 16 << 20;
+/// JSON that is cut is no JSON; a node with a thousand images lists them in 300 kB.
+const KEEP: Keep = Keep::Head(4 << 20);
+
+const STATUS: &str = "cri status";
+const CONFIG: &str = "cri runtime-config";
+const IMAGES: &str = "cri images";
+
+/// Asks the first runtime that is there; each call in its own time box, side by side.
+pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Vec<Observation> {
+    match reach(probe, endpoints, time_box).await {
+        Err(why) => [STATUS, CONFIG, IMAGES].map(|key| Observation::new(key.to_owned(), Err(why.clone()))).into(),
+        Ok((endpoint, channel)) => {
+            let (status, config, images) = tokio::join!(
+                boxed(time_box, status(channel.clone(), endpoint)),
+                boxed(time_box, config(channel.clone())),
+                boxed(time_box, images(channel)),
+            );
+            let seen = [(STATUS, status), (CONFIG, config), (IMAGES, images)];
+            seen.map(|(key, answer)| Observation::new(key.to_owned(), answer.map(|answer| keep(&answer)))).into()
+        }
+    }
+}
+
+fn keep(answer: &Value) -> Kept {
+    // In lines, as crictl prints it: evidence is a line.
+    command::keep(format!("{answer:#}\n").as_bytes(), KEEP)
+}
+
+async fn boxed<T>(time_box: Duration, answer: impl Future<Output = Result<T, Why>>) -> Result<T, Why> {
+    timeout(time_box, answer).await.unwrap_or(Err(Why::TimedOut))
+}
+
+async fn reach<'a>(probe: &dyn Probe, endpoints: &[&'a str], time_box: Duration) -> Result<(&'a str, Channel), Why> {
+    for &endpoint in endpoints {
+        let target = Target::Unix(endpoint.to_owned());
+        match timeout(time_box, probe.connect(&target)).await {
+            Err(_) => return Err(Why::TimedOut),
+            Ok(Ok(stream)) => return Ok((endpoint, channel(stream).await?)),
+            Ok(Err(error)) => match error.kind() {
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {}
+                io::ErrorKind::PermissionDenied => return Err(Why::Denied),
+                io::ErrorKind::ConnectionRefused => return Err(Why::Broken("connection refused".to_owned())),
+                _ => return Err(Why::Broken(error.to_string())),
+            },
+        }
+    }
+    Err(Why::Absent)
+}
+
+/// A channel over the one connection there is; it is never made again.
+async fn channel(stream: Box<dyn Stream>) -> Result<Channel, Why> {
+    let mut stream = Some(TokioIo::new(stream));
+    let connector = tower::service_fn(move |_| {
+        let stream = stream.take().ok_or_else(|| io::Error::other("the runtime closed the connection"));
+        async move { stream }
+    });
+    // gRPC wants an authority; a path is none (h2 and Go disagree about those), and this is what the kubelet sends.
+    Endpoint::from_static("http://localhost").connect_with_connector(connector).await.map_err(|error| broken(&error))
+}
+
+async fn status(channel: Channel, endpoint: &str) -> Result<Value, Why> {
+    let version = call::<_, VersionResponse>(channel.clone(), "Runtime", "Version", VersionRequest::default());
+    let status = call::<_, StatusResponse>(channel, "Runtime", "Status", StatusRequest { verbose: true });
+    // A runtime that tells no version can still tell its state.
+    let (version, status) = tokio::join!(version, status);
+    let StatusResponse { status, info } = status.map_err(|status| why(&status))?;
+    let conditions: Vec<Value> = status.unwrap_or_default().conditions.into_iter().map(condition).collect();
+    let mut answer = Map::new();
+    answer.insert("endpoint".into(), format!("unix://{endpoint}").into());
+    if let Ok(version) = version {
+        let VersionResponse { runtime_name, runtime_version, runtime_api_version } = version;
+        let version = json!({"runtimeName": runtime_name, "runtimeVersion": runtime_version, "runtimeApiVersion": runtime_api_version});
+        answer.insert("version".into(), version);
+    }
+    answer.insert("status".into(), json!({ "conditions": conditions }));
+    let mut info: Vec<(String, String)> = info.into_iter().collect();
+    info.sort();
+    answer.extend(info.into_iter().map(|(key, text)| (key, expand(text))));
+    Ok(Value::Object(answer))
+}
+
+fn condition(condition: RuntimeCondition) -> Value {
+    let RuntimeCondition { kind, status, reason, message } = condition;
+    json!({"type": kind, "status": status, "reason": reason, "message": message})
+}
+
+/// What a runtime puts into `info` is JSON or plain text; crictl shows the first as what it is.
+fn expand(text: String) -> Value {
+    match serde_json::from_str(&text) {
+        Ok(value @ (Value::Object(_) | Value::Array(_) | Value::String(_))) => value,
+        _ => Value::String(text),
+    }
+}
+
+async fn config(channel: Channel) -> Result<Value, Why> {
+    match call::<_, RuntimeConfigResponse>(channel, "Runtime", "RuntimeConfig", RuntimeConfigRequest {}).await {
+        Ok(RuntimeConfigResponse { linux: Some(LinuxRuntimeConfiguration { cgroup_driver }) }) => {
+            let driver = match cgroup_driver {
+                0 => "SYSTEMD".to_owned(),
+                1 => "CGROUPFS".to_owned(),
+                other => format!("UNKNOWN-{other}"),
+            };
+            Ok(json!({"linux": {"cgroupDriver": driver}}))
+        }
+        Ok(RuntimeConfigResponse { linux: None }) => Ok(json!({})),
+        Err(status) if status.code() == Code::Unimplemented && !status.message().contains("unknown service") => {
+            Err(Why::Broken("the runtime does not know RuntimeConfig".to_owned()))
+        }
+        Err(status) => Err(why(&status)),
+    }
+}
+
+async fn images(channel: Channel) -> Result<Value, Why> {
+    let images = call::<_, ListImagesResponse>(channel, "Image", "ListImages", ListImagesRequest {}).await;
+    let mut images = images.map_err(|status| why(&status))?.images;
+    images.sort_by(|a, b| (&a.repo_tags, &a.id).cmp(&(&b.repo_tags, &b.id)));
+    let images: Vec<Value> = images
+        .into_iter()
+        .map(|Image { id, repo_tags, size }| json!({"repoTags": repo_tags, "id": id, "size": size}))
+        .collect();
+    Ok(json!({ "images": images }))
+}
+
+async fn call<Q, A>(channel: Channel, service: &str, method: &str, request: Q) -> Result<A, Status>
+where
+    Q: Message + 'static,
+    A: Message + Default + 'static,
+{
+    let mut client = tonic::client::Grpc::new(channel).max_decoding_message_size(LONGEST_ANSWER);
+    client.ready().await.map_err(|error| Status::from_error(error.into()))?;
+    let Ok(path) = format!("/runtime.v1.{service}Service/{method}").parse() else {
+        return Err(Status::internal(format!("{method} is not a method's name")));
+    };
+    let codec = tonic_prost::ProstCodec::<Q, A>::default();
+    Ok(client.unary(Request::new(request), path, codec).await?.into_inner())
+}
+
+fn why(status: &Status) -> Why {
+    match status.code() {
+        Code::DeadlineExceeded => Why::TimedOut,
+        Code::PermissionDenied => Why::Denied,
+        _ => match status.source() {
+            // Our own end of the connection failed, not the runtime.
+            Some(cause) => broken(cause),
+            None => Why::Broken(status.message().to_owned()),
+        },
+    }
+}
+
+/// The innermost cause: what stands around it is about HTTP, of which the reader knows nothing.
+fn broken(error: &(dyn Error + 'static)) -> Why {
+    let mut innermost = error;
+    while let Some(cause) = innermost.source() {
+        innermost = cause;
+    }
+    Why::Broken(carrick_core::redact::redact(&innermost.to_string()))
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct VersionRequest {
+    #[prost(string, tag = "1")]
+    version: String,
+}
+
+#[allow(clippy::struct_field_names)] // As CRI calls them.
+#[derive(Clone, PartialEq, Message)]
+struct VersionResponse {
+    #[prost(string, tag = "2")]
+    runtime_name: String,
+    #[prost(string, tag = "3")]
+    runtime_version: String,
+    #[prost(string, tag = "4")]
+    runtime_api_version: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StatusRequest {
+    #[prost(bool, tag = "1")]
+    verbose: bool,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct StatusResponse {
+    #[prost(message, optional, tag = "1")]
+    status: Option<RuntimeStatus>,
+    #[prost(map = "string, string", tag = "2")]
+    info: HashMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RuntimeStatus {
+    #[prost(message, repeated, tag = "1")]
+    conditions: Vec<RuntimeCondition>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RuntimeCondition {
+    #[prost(string, tag = "1")]
+    kind: String,
+    #[prost(bool, tag = "2")]
+    status: bool,
+    #[prost(string, tag = "3")]
+    reason: String,
+    #[prost(string, tag = "4")]
+    message: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RuntimeConfigRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+struct RuntimeConfigResponse {
+    #[prost(message, optional, tag = "1")]
+    linux: Option<LinuxRuntimeConfiguration>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LinuxRuntimeConfiguration {
+    /// 0 is systemd, 1 is cgroupfs.
+    #[prost(int32, tag = "1")]
+    cgroup_driver: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListImagesRequest {}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListImagesResponse {
+    #[prost(message, repeated, tag = "1")]
+    images: Vec<Image>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Image {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, repeated, tag = "2")]
+    repo_tags: Vec<String>,
+    #[prost(uint64, tag = "4")]
+    size: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn info_is_shown_as_crictl_shows_it() {
+        assert_eq!(expand(r#"{"a":1}"#.into()), json!({"a": 1}));
+        assert_eq!(expand(r#""go1.19.8""#.into()), json!("go1.19.8"));
+        assert_eq!(expand("OK".into()), json!("OK"));
+        assert_eq!(expand("12".into()), json!("12"));
+        assert_eq!(expand("{broken".into()), json!("{broken"));
+    }
+}
