@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::probe::Redactions;
-pub use open::{BundleError, open};
+pub use open::{BundleError, Fault, open};
 
 const SCHEMA: &str = "carrick.bundle/v";
 const VERSION: u32 = 1;

@@ -6,7 +6,7 @@ use carrick_core::fact::keep::{Keep, Keeper};
 use carrick_core::fact::{Capture, Why};
 use carrick_core::redact::Redaction;
 
-use crate::probe::Read;
+use crate::probe::{Kept, Read};
 
 /// What the tools Carrick asks say when they would need root.
 const DENIED: [&str; 7] = [
@@ -19,8 +19,34 @@ const DENIED: [&str; 7] = [
     "superuser",
 ];
 
+/// A keeper that is spared what it could not keep: what floods is read to its end without being looked at.
+pub(crate) struct Intake {
+    keeper: Keeper,
+    passed_by: u64,
+}
+
+impl Intake {
+    pub(crate) fn new(keep: Keep) -> Self {
+        Intake { keeper: Keeper::new(keep), passed_by: 0 }
+    }
+
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        if self.keeper.is_full() {
+            self.passed_by += bytes.len() as u64;
+        } else {
+            self.keeper.push(bytes);
+        }
+    }
+
+    pub(crate) fn finish(self) -> Kept {
+        let (mut capture, redactions) = self.keeper.finish();
+        capture.dropped += self.passed_by;
+        (capture, redactions)
+    }
+}
+
 /// Puts a command's two streams and its exit status together, and says so where they are no answer at all.
-pub(crate) fn finished(out: Keeper, errors: Keeper, exit: i32) -> Read {
+pub(crate) fn finished(out: Intake, errors: Intake, exit: i32) -> Read {
     let (mut capture, mut redactions) = out.finish();
     let (errors, more) = errors.finish();
     add(&mut redactions, more);
@@ -53,10 +79,10 @@ fn add(redactions: &mut Vec<Redaction>, more: Vec<Redaction>) {
 }
 
 /// A text that is there as a whole, as a capture.
-pub(crate) fn keep(text: &[u8], keep: Keep) -> (Capture, Vec<Redaction>) {
-    let mut keeper = Keeper::new(keep);
-    keeper.push(text);
-    keeper.finish()
+pub(crate) fn keep(text: &[u8], keep: Keep) -> Kept {
+    let mut intake = Intake::new(keep);
+    intake.push(text);
+    intake.finish()
 }
 
 /// Why a file could not be read, from the last words of a message: `head: cannot open '/x' for reading: Permission denied`.
@@ -114,7 +140,7 @@ mod tests {
     use carrick_core::fact::keep::USUAL;
 
     fn end(out: &str, errors: &str, exit: i32) -> Result<Capture, Why> {
-        let (mut stdout, mut stderr) = (Keeper::new(USUAL), Keeper::new(USUAL));
+        let (mut stdout, mut stderr) = (Intake::new(USUAL), Intake::new(USUAL));
         stdout.push(out.as_bytes());
         stderr.push(errors.as_bytes());
         finished(stdout, stderr, exit).map(|(capture, _)| capture)
@@ -151,11 +177,21 @@ mod tests {
     #[test]
     fn redactions_of_both_streams_are_counted() {
         let token = "token abcdef.0123456789abcdef\n";
-        let (mut out, mut errors) = (Keeper::new(USUAL), Keeper::new(USUAL));
+        let (mut out, mut errors) = (Intake::new(USUAL), Intake::new(USUAL));
         out.push(token.as_bytes());
         errors.push(format!("{token}{token}").as_bytes());
         let (_, redactions) = finished(out, errors, 0).unwrap();
         assert_eq!(redactions.iter().map(|redaction| redaction.count).sum::<u64>(), 3, "{redactions:?}");
+    }
+
+    #[test]
+    fn what_floods_is_counted_to_the_last_byte() {
+        let mut intake = Intake::new(Keep::Head(10));
+        for _ in 0..1000 {
+            intake.push(b"0123456\n");
+        }
+        let (capture, _) = intake.finish();
+        assert_eq!((capture.text.as_str(), capture.dropped), ("0123456\n01", 7990));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 use crate::command;
-use crate::probe::{Observation, Probe, Stream, Target};
+use crate::probe::{Kept, Observation, Probe, Stream, Target};
 
 /// Where runtimes listen, the usual one first. The first whose socket is there is asked.
 pub const ENDPOINTS: &[&str] = &["/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"];
@@ -47,7 +47,7 @@ pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) 
     }
 }
 
-fn keep(answer: &Value) -> (carrick_core::fact::Capture, Vec<carrick_core::redact::Redaction>) {
+fn keep(answer: &Value) -> Kept {
     // In lines, as crictl prints it: evidence is a line.
     command::keep(format!("{answer:#}\n").as_bytes(), KEEP)
 }
@@ -188,6 +188,7 @@ struct VersionRequest {
     version: String,
 }
 
+#[allow(clippy::struct_field_names)] // As CRI calls them.
 #[derive(Clone, PartialEq, Message)]
 struct VersionResponse {
     #[prost(string, tag = "2")]

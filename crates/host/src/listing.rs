@@ -7,7 +7,7 @@ use carrick_core::fact::keep::USUAL;
 use carrick_core::fact::listing::{Entry, render};
 
 use crate::command;
-use crate::probe::{MOST_ENTRIES, Read};
+use crate::probe::{Kept, MOST_ENTRIES};
 
 pub(crate) fn entry(name: String, metadata: &Metadata, target: Option<String>) -> Entry {
     Entry {
@@ -45,7 +45,7 @@ fn record_entry(record: &str) -> Option<Entry> {
 }
 
 /// A directory's capture: its entries by name.
-pub(crate) fn capture(mut entries: Vec<Entry>) -> Read {
+pub(crate) fn capture(mut entries: Vec<Entry>) -> Kept {
     let more = entries.len().saturating_sub(MOST_ENTRIES);
     entries.truncate(MOST_ENTRIES);
     entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -53,7 +53,7 @@ pub(crate) fn capture(mut entries: Vec<Entry>) -> Read {
     let (mut capture, redactions) = command::keep(text.as_bytes(), USUAL);
     // How long the lines left out would have been is not known; that there were some is.
     capture.dropped += more as u64;
-    Ok((capture, redactions))
+    (capture, redactions)
 }
 
 /// `-rwxr-xr-x`, as `ls -l` and `find` show it.
@@ -114,7 +114,7 @@ mod tests {
         assert_eq!(entries.len(), 2);
         assert_eq!((entries[0].name.as_str(), entries[0].mtime), ("a\nb\tc", 1_763_228_400));
         assert_eq!((entries[1].name.as_str(), entries[1].target.as_deref()), ("link", Some("/to it")));
-        let (text, _) = capture(entries).unwrap();
+        let (text, _) = capture(entries);
         assert_eq!(text.text, "-rw-r--r-- 0 0 3 1763228400 a?b?c\t\nlrwxrwxrwx 0 0 1 1763228400 link\t/to it\n");
     }
 
@@ -122,7 +122,7 @@ mod tests {
     fn an_overfull_directory_says_so() {
         let entry =
             Entry { mode: "-rw-r--r--".into(), uid: 0, gid: 0, size: 0, mtime: 0, name: "x".into(), target: None };
-        let (capture, _) = capture(vec![entry; MOST_ENTRIES + 3]).unwrap();
+        let (capture, _) = capture(vec![entry; MOST_ENTRIES + 3]);
         assert_eq!((capture.text.lines().count(), capture.dropped), (MOST_ENTRIES, 3));
     }
 }

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use carrick_core::fact::keep::{ERRORS, Keep, Keeper, USUAL};
+use carrick_core::fact::keep::{ERRORS, Keep, USUAL};
 use carrick_core::fact::{Source, Why, dir_key, file_key, shown};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -24,10 +24,10 @@ use tokio::process::{Child, Command};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::command;
+use crate::command::{self, Intake};
 use crate::listing;
 use crate::probe::{
-    Answer, MOST_ENTRIES, MOST_FILES, Observation, Probe, Progress, Read, SLACK, Stream, TREE_FILE, Target,
+    Answer, Kept, MOST_ENTRIES, MOST_FILES, Observation, Probe, Progress, Read, SLACK, Stream, TREE_FILE, Target,
 };
 
 /// What a command that has ended may still have in its pipes; a child that it left behind may hold them open for ever.
@@ -119,7 +119,7 @@ async fn look(source: Source, time_box: Duration) -> Vec<Observation> {
         }
         Source::Dir(path) => {
             let read = within(deadline, move || list(Path::new(path))).await;
-            vec![Observation::new(dir_key(path), read.map(|listed| (listed.capture, listed.redactions)))]
+            vec![Observation::new(dir_key(path), read.map(|listed| listed.kept))]
         }
         Source::Tree(path) => look_at_tree(path, deadline).await,
         Source::Query(asked) => vec![Observation::new(source.key(), query(asked.argv, asked.keep, time_box).await)],
@@ -133,7 +133,7 @@ async fn look_at_tree(path: &'static str, deadline: Instant) -> Vec<Observation>
         Ok(listed) => listed,
         Err(why) => return vec![Observation::new(dir_key(path), Err(why))],
     };
-    let mut seen = vec![Observation::new(dir_key(path), Ok((listed.capture, listed.redactions)))];
+    let mut seen = vec![Observation::new(dir_key(path), Ok(listed.kept))];
     let mut reads = JoinSet::new();
     for (at, file) in listed.files.into_iter().enumerate() {
         reads.spawn(async move {
@@ -170,17 +170,14 @@ fn read_file(path: &Path, keep: Keep) -> Read {
 }
 
 /// Reads what is kept and a little more, whatever size the file claims: those in /proc claim none.
-fn read_opened(
-    file: File,
-    keep: Keep,
-) -> io::Result<(carrick_core::fact::Capture, Vec<carrick_core::redact::Redaction>)> {
-    let mut keeper = Keeper::new(keep);
+fn read_opened(file: File, keep: Keep) -> io::Result<Kept> {
+    let mut intake = Intake::new(keep);
     let mut bounded = file.take((keep.limit() + SLACK) as u64);
     let mut chunk = vec![0; CHUNK];
     loop {
         match bounded.read(&mut chunk) {
-            Ok(0) => return Ok(keeper.finish()),
-            Ok(length) => keeper.push(chunk.get(..length).unwrap_or_default()),
+            Ok(0) => return Ok(intake.finish()),
+            Ok(length) => intake.push(chunk.get(..length).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
@@ -205,8 +202,7 @@ pub(crate) fn kind_name(kind: FileType) -> &'static str {
 
 /// A directory as it was listed.
 struct Listed {
-    capture: carrick_core::fact::Capture,
-    redactions: Vec<carrick_core::redact::Redaction>,
+    kept: Kept,
     /// The regular files in it, links to such included, by name.
     files: Vec<PathBuf>,
 }
@@ -233,8 +229,7 @@ fn list(path: &Path) -> Result<Listed, Why> {
         }
         entries.push(listing::entry(found.file_name().to_string_lossy().into_owned(), &metadata, target));
     }
-    let (capture, redactions) = listing::capture(entries)?;
-    Ok(Listed { capture, redactions, files: worth_reading(path, files) })
+    Ok(Listed { kept: listing::capture(entries), files: worth_reading(path, files) })
 }
 
 /// The first files by name, hidden ones last, as a shell's `*` and `.*` find them.
@@ -256,8 +251,7 @@ async fn query(argv: &[&str], keep: Keep, time_box: Duration) -> Read {
     let Some((program, arguments)) = argv.split_first() else {
         return Err(Why::NoTool);
     };
-    let path = std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into());
-    let mut path = path.clone();
+    let mut path = std::env::var_os("PATH").unwrap_or_else(|| USUAL_PATH.into());
     path.push(":/usr/sbin:/sbin");
     let mut asked = Command::new(program);
     asked.args(arguments).env_clear().env("PATH", path).env("LC_ALL", "C").process_group(0);
@@ -276,7 +270,7 @@ pub(crate) async fn run(mut command: Command, keep: Keep, time_box: Duration) ->
         Err(error) => return Err(why(&error)),
     };
     let mut group = Group::of(&child);
-    let (mut out, mut errors) = (Keeper::new(keep), Keeper::new(ERRORS));
+    let (mut out, mut errors) = (Intake::new(keep), Intake::new(ERRORS));
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let status = {
         let pumps = async { tokio::join!(pump(stdout, &mut out), pump(stderr, &mut errors)) };
@@ -307,11 +301,11 @@ async fn ended(child: &mut Child, pumps: impl Future, group: &mut Group) -> io::
     }
 }
 
-async fn pump(from: Option<impl AsyncRead + Unpin>, keeper: &mut Keeper) {
+async fn pump(from: Option<impl AsyncRead + Unpin>, intake: &mut Intake) {
     let Some(mut from) = from else { return };
     let mut chunk = vec![0; CHUNK];
     while let Ok(length @ 1..) = from.read(&mut chunk).await {
-        keeper.push(chunk.get(..length).unwrap_or_default());
+        intake.push(chunk.get(..length).unwrap_or_default());
     }
 }
 
@@ -361,7 +355,7 @@ mod tests {
     fn a_hung_read_does_not_keep_the_program_from_ending() {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
         let (held, release) = std::sync::mpsc::channel::<()>();
-        let deadline = std::time::Duration::from_millis(50);
+        let deadline = Duration::from_millis(50);
         let read = runtime.block_on(async {
             within(Instant::now() + deadline, move || release.recv().map_err(|_| Why::Absent)).await
         });

@@ -88,6 +88,7 @@ listing() { # ID LIMIT PATH
     text=$(find_in "$3" | head -c "$2" | base64 -w "$width")
     if [ -z "$text" ]; then
         message=$(find_in "$3" 2>&1 >/dev/null)
+        case $message in *-printf*) message=": find there has no -printf, which listing over SSH needs" ;; esac
         [ -z "$message" ] || {
             refuse "$1" "$message"
             return 1
@@ -100,7 +101,7 @@ listing() { # ID LIMIT PATH
 tree() { # ID LIMIT PATH FILE-LIMIT MOST-FILES
     listing "$1" "$2" "$3" || return 0
     number=0
-    for path in "$3"/* "$3"/.[!.]* "$3"/..?*; do
+    for path in "$3"/* "$3"/..?* "$3"/.[!.]*; do
         [ -f "$path" ] || continue
         case $path in
         *'
@@ -117,15 +118,16 @@ tree() { # ID LIMIT PATH FILE-LIMIT MOST-FILES
 # The first and the last bytes of what comes; the rest is read all the same, so that the writer can end as it would.
 ends() { # HEAD TAIL
     head -c "$1"
-    if [ "$2" -gt 0 ]; then tail -c "$2"; else cat >/dev/null; fi
+    if [ "$2" -gt 0 ]; then exec tail -c "$2"; else exec cat >/dev/null; fi
 }
 
 query() { # ID HEAD TAIL PROGRAM ARGUMENT...
     id=$1 first=$2 last=$3
     shift 3
     # 3: our output. 4: the command's stderr. 5: around both, for the exit status, between < and >, which are not base64.
+    # In ( ), so that a shell's own "Killed" does not get among the command's words.
     told=$({ {
-        text=$({ timeout -s KILL "$box" "$@" 2>&4 3>&- 4>&- 5>&-; printf '<%s>' "$?" >&5; } |
+        text=$({ (exec timeout -s KILL "$box" "$@" 2>&4 3>&- 4>&- 5>&-); printf '<%s>' "$?" >&5; } |
             ends "$first" "$last" | base64 -w "$width")
         send D "$id" $text
     } 4>&1 | ends 4096 0 | base64 -w "$width"; } 5>&1)

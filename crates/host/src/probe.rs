@@ -38,11 +38,6 @@ pub trait Probe: Send + Sync {
     /// How the operator calls the machine.
     fn name(&self) -> &str;
 
-    /// The time by the machine's own clock.
-    fn now(&self) -> Timestamp {
-        Timestamp::now()
-    }
-
     /// Reads all sources side by side, each in its own time box. Takes files, directories, trees and queries; the
     /// runtime's and the cluster's answers come over [`Probe::connect`].
     fn observe<'a>(&'a self, sources: &'a [Source], progress: &'a Progress) -> Answer<'a, Vec<Observation>>;
@@ -82,8 +77,11 @@ impl Observation {
     }
 }
 
+/// What is kept of one thing, and what was taken out of it.
+pub(crate) type Kept = (Capture, Vec<Redaction>);
+
 /// What became of reading one thing.
-pub(crate) type Read = Result<(Capture, Vec<Redaction>), Why>;
+pub(crate) type Read = Result<Kept, Why>;
 
 /// What was taken out, by the key of the capture it was taken from.
 pub type Redactions = BTreeMap<String, Vec<Redaction>>;

@@ -33,7 +33,7 @@ use transcript::{Ask, Transcript};
 const SCRIPT: &str = include_str!("observe.sh");
 
 /// A login that prompts, waits for a second factor or asks about a host key: sshd itself gives up after two minutes.
-const LOGIN: Duration = Duration::from_secs(120);
+const LOGIN: Duration = Duration::from_mins(2);
 /// For what the client only has to ask of the connection that is already there.
 const CONTROL: Duration = Duration::from_secs(5);
 /// Until the shell there has read its rc files and our script.
@@ -199,10 +199,7 @@ impl Ssh {
             if let Some(stderr) = child.stderr.take() {
                 let _ = timeout(GRACE, stderr.take(4096).read_to_end(&mut said)).await;
             }
-            transcript.lose(format!(
-                "no shell there: {}",
-                last_line(&carrick_core::redact::redact(&String::from_utf8_lossy(&said)))
-            ));
+            transcript.lose(no_shell(transcript.noise(), &said));
         }
         transcript
     }
@@ -324,8 +321,16 @@ impl Drop for Ssh {
         let mut exit = std::process::Command::new("ssh");
         exit.args(["-F", "/dev/null", "-O", "exit", "-S"]).arg(self.socket()).arg("--").arg(&self.destination);
         exit.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let Ok(mut child) = exit.spawn() else { return };
         // A word over a local socket to a process that does nothing else. Were it lost, the connection ends by itself.
-        let _ = exit.status();
+        for _ in 0..100 {
+            if !matches!(child.try_wait(), Ok(None)) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        let _ = child.kill();
+        let _ = child.wait();
     }
 }
 
@@ -386,7 +391,9 @@ fn check_destination(destination: &str) -> Result<(), String> {
 /// A directory of ours, with a path short enough for a socket's name (108 bytes, of which ssh wants 17 for itself).
 fn private_dir() -> io::Result<TempDir> {
     let usual = std::env::temp_dir();
-    let place = if usual.as_os_str().len() > 60 { Path::new("/tmp") } else { &usual };
+    // A % in a control path means something to ssh.
+    let unfit = usual.as_os_str().len() > 60 || usual.as_os_str().as_encoded_bytes().contains(&b'%');
+    let place = if unfit { Path::new("/tmp") } else { &usual };
     tempfile::Builder::new().prefix("carrick-").permissions(Permissions::from_mode(0o700)).tempdir_in(place)
 }
 
@@ -413,6 +420,13 @@ pub(crate) fn quote(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 
+/// What was said instead of running our script.
+fn no_shell(noise: &str, errors: &[u8]) -> String {
+    let errors = String::from_utf8_lossy(errors);
+    let said = if errors.trim().is_empty() { noise } else { &errors };
+    format!("no shell there: {}", carrick_core::redact::redact(last_line(said)))
+}
+
 /// Why a connection from there was not made: our client's log has the words of sshd.
 fn refusal(log: &Path) -> io::Error {
     let log = std::fs::read_to_string(log).unwrap_or_default();
@@ -422,12 +436,11 @@ fn refusal(log: &Path) -> io::Error {
         _ if line.contains("administratively prohibited") => {
             io::Error::new(io::ErrorKind::PermissionDenied, "sshd there does not allow forwarding")
         }
-        "Connection refused" => io::ErrorKind::ConnectionRefused.into(),
+        // The second is all that sshd says of a socket that is there and that nobody listens on.
+        "Connection refused" | "open failed" => io::ErrorKind::ConnectionRefused.into(),
         "Connection timed out" => io::ErrorKind::TimedOut.into(),
         "No route to host" => io::ErrorKind::HostUnreachable.into(),
         "Network is unreachable" => io::ErrorKind::NetworkUnreachable.into(),
-        // All that sshd says of a socket that is there and that nobody listens on.
-        "open failed" => io::ErrorKind::ConnectionRefused.into(),
         "" => io::Error::other("the connection ended"),
         _ => io::Error::other(reason.to_owned()),
     }
@@ -468,27 +481,36 @@ impl AsyncRead for Tunnel {
     }
 }
 
-/// Both write as what they hold writes.
-macro_rules! writes_through {
-    ($type:ty, $field:ident) => {
-        impl AsyncWrite for $type {
-            fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
-                Pin::new(&mut self.$field).poll_write(cx, buf)
-            }
+impl AsyncWrite for Tunnel {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(cx, buf)
+    }
 
-            fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Pin::new(&mut self.$field).poll_flush(cx)
-            }
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(cx)
+    }
 
-            fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-                Pin::new(&mut self.$field).poll_shutdown(cx)
-            }
-        }
-    };
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(cx)
+    }
 }
 
-writes_through!(Tunnel, io);
-writes_through!(Forwarded, stream);
+impl AsyncWrite for Forwarded {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        match Pin::new(&mut self.stream).poll_write(cx, buf) {
+            Poll::Ready(Err(_)) if !self.answered => Poll::Ready(Err(refusal(&self.log))),
+            polled => polled,
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -510,6 +532,89 @@ mod tests {
         let mut shells = vec![vec!["dash"], vec!["bash"]];
         shells.extend(busybox.then(|| vec!["busybox", "sh"]));
         shells
+    }
+
+    /// The script as a shell runs it, without ssh around it.
+    fn told_by(shell: &[&str], path: Option<&Path>, asks: &[Ask]) -> Transcript {
+        let mut command = std::process::Command::new(shell[0]);
+        if let Some(path) = path {
+            command.env("PATH", path);
+        }
+        command.args(&shell[1..]).arg("-s").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(script("n0", TIME_BOX, asks).as_bytes()).unwrap();
+        let out = child.wait_with_output().unwrap().stdout;
+        assert!(
+            out.split(|&byte| byte == b'\n').all(|line| line.len() < 4096),
+            "a longer line would not be written at once"
+        );
+        let mut transcript = Transcript::new("n0", TIME_BOX);
+        transcript.feed(&out, Instant::now(), &mut |_| {});
+        assert!(transcript.has_ended(), "{shell:?}");
+        transcript
+    }
+
+    fn asks() -> Vec<Ask> {
+        const QUESTIONS: [&[&str]; 4] = [
+            &["sh", "-c", "seq 1 100000; seq 1 100000 >&2; exit 3"],
+            &["carrick-no-such-tool"],
+            &["sh", "-c", "printf '<>\\000\\377'; kill -KILL $$"],
+            &["cat"],
+        ];
+        let files = ["/proc/version", "/absent", "/etc/passwd/below", "/etc", "/proc/self/mem"];
+        let mut asks: Vec<Ask> = files.into_iter().map(|path| Ask::File(path.into())).collect();
+        asks.extend(QUESTIONS.into_iter().map(Ask::command));
+        asks.extend(["/etc/default", "/absent", "/etc/passwd"].into_iter().map(|path| Ask::Tree(path.into())));
+        asks
+    }
+
+    fn answers(transcript: &Transcript, asks: &[Ask]) -> Vec<Observation> {
+        asks.iter().enumerate().flat_map(|(at, ask)| transcript.answer(at, ask)).collect()
+    }
+
+    #[test]
+    fn every_shell_tells_the_same() {
+        let asks = asks();
+        let by_dash = answers(&told_by(&["dash"], None, &asks), &asks);
+        assert_eq!(by_dash[0].capture.as_ref().map(|capture| capture.text.starts_with("Linux")), Ok(true));
+        for shell in shells() {
+            for (seen, by_dash) in answers(&told_by(&shell, None, &asks), &asks).iter().zip(&by_dash) {
+                assert!(seen == by_dash, "{shell:?}: {}", seen.key);
+            }
+        }
+    }
+
+    #[test]
+    fn the_tools_of_busybox_will_do_but_for_directories() {
+        if !shells().contains(&vec!["busybox", "sh"]) {
+            println!("NOT RUN: busybox is not installed");
+            return;
+        }
+        let bin = tempfile::tempdir().unwrap();
+        let busybox = ["/bin/busybox", "/usr/bin/busybox"].into_iter().find(|path| Path::new(path).exists()).unwrap();
+        let install = std::process::Command::new(busybox).args(["--install", "-s"]).arg(bin.path()).status().unwrap();
+        assert!(install.success());
+        let shell = bin.path().join("sh");
+        let asks = asks();
+        let here = answers(&told_by(&["dash"], None, &asks), &asks);
+        let there = answers(&told_by(&[shell.to_str().unwrap()], Some(bin.path()), &asks), &asks);
+        for (here, there) in here.iter().zip(&there).take_while(|(here, _)| !here.key.starts_with("dir ")) {
+            let text = |seen: &Observation| seen.capture.clone().map(|capture| (capture.text, capture.exit));
+            assert_eq!(text(here), text(there), "{}", here.key);
+        }
+        let listing = there.iter().find(|seen| seen.key == "dir /etc/default").unwrap();
+        assert_eq!(listing.capture, Err(Why::Broken("find there has no -printf, which listing over SSH needs".into())));
+    }
+
+    #[test]
+    fn a_machine_without_base64_says_so() {
+        let bin = tempfile::tempdir().unwrap();
+        for tool in ["timeout", "head", "tail", "cat", "find"] {
+            std::os::unix::fs::symlink(Path::new("/usr/bin").join(tool), bin.path().join(tool)).unwrap();
+        }
+        let asks = [Ask::File("/etc/passwd".into())];
+        let why = answers(&told_by(&["/bin/sh"], Some(bin.path()), &asks), &asks).remove(0).capture.unwrap_err();
+        assert_eq!(why.to_string(), "the machine has no `base64 -w`, which looking over SSH needs");
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! Reading a bundle that came from elsewhere: every length bounded, every name checked, every text redacted once more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use carrick_core::fact::keep::{ERRORS, Keep, Keeper};
+use carrick_core::fact::keep::{ERRORS, Keep};
 use carrick_core::fact::{Capture, Facts, Why};
 use carrick_core::redact::redact;
 use flate2::bufread::GzDecoder;
@@ -14,7 +14,7 @@ use rustix::fs::OFlags;
 use tar::EntryType;
 
 use super::{Listed, Manifest, SCHEMA, VERSION};
-use crate::command;
+use crate::command::{self, Intake};
 use crate::local::kind_name;
 
 /// More than is ever kept of one source.
@@ -63,7 +63,7 @@ fn read(path: &Path) -> Result<Contents, Fault> {
     if !metadata.is_file() {
         return Err(Fault::NotABundle(format!("a {}", kind_name(metadata.file_type()))));
     }
-    let mut file = BufReader::new(open_file(path).map_err(|error| unreadable(&error))?);
+    let mut file = BufReader::new(open_file(path, OFlags::empty()).map_err(|error| unreadable(&error))?);
     if file.fill_buf().map_err(|error| unreadable(&error))?.starts_with(&[0x1f, 0x8b]) {
         let mut unpacked = BufReader::new(GzDecoder::new(file));
         unpacked.fill_buf().map_err(|error| Fault::Damaged(error.to_string()))?;
@@ -72,9 +72,9 @@ fn read(path: &Path) -> Result<Contents, Fault> {
     read_tar(file)
 }
 
-/// Never a link, never a wait.
-fn open_file(path: &Path) -> io::Result<File> {
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+/// Never waits.
+fn open_file(path: &Path, more: OFlags) -> io::Result<File> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC | more;
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
@@ -111,17 +111,17 @@ impl Contents {
             self.manifests.insert(name, text);
             return Ok(());
         }
-        let mut keeper = Keeper::new(LARGEST_FILE);
+        let mut intake = Intake::new(LARGEST_FILE);
         let mut chunk = vec![0; 64 << 10];
         loop {
             match from.read(&mut chunk) {
                 Ok(0) => break,
-                Ok(length) => keeper.push(chunk.get(..length).unwrap_or_default()),
+                Ok(length) => intake.push(chunk.get(..length).unwrap_or_default()),
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(damaged(&name, &error)),
             }
         }
-        self.texts.insert(name, keeper.finish().0);
+        self.texts.insert(name, intake.finish().0);
         Ok(())
     }
 
@@ -137,9 +137,10 @@ impl Contents {
         }
         let manifest = parse(&text)?;
         let mut facts = Facts::new(redact(&manifest.host), manifest.taken_at);
+        let mut seen = BTreeSet::new();
         for listed in manifest.facts {
             let key = redact(&listed.key);
-            if facts.iter().any(|(known, _)| known == key) {
+            if !seen.insert(key.clone()) {
                 return Err(Fault::Manifest(format!("{key:?} is listed twice")));
             }
             let capture = fact(listed, top, &mut self.texts);
@@ -206,11 +207,18 @@ fn read_tar(from: impl Read) -> Result<Contents, Fault> {
     let mut rest = archive.into_inner();
     io::copy(&mut rest, &mut io::sink()).map_err(|error| damaged("the end", &error))?;
     // A tar ends with two empty blocks; without them more was to come.
-    if rest.zeros < 1024 { Err(Fault::Damaged("it has no end".to_owned())) } else { Ok(contents) }
+    match rest.zeros {
+        1024.. => Ok(contents),
+        _ if contents.entries == 0 => Err(not_tar(&io::ErrorKind::InvalidData.into())),
+        _ => Err(Fault::Damaged("it has no end".to_owned())),
+    }
 }
 
 fn not_tar(error: &io::Error) -> Fault {
-    too_large(error).unwrap_or_else(|| Fault::NotABundle("neither a directory, a tar nor a gzipped tar".to_owned()))
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => damaged("its beginning", error),
+        _ => Fault::NotABundle("neither a directory, a tar nor a gzipped tar".to_owned()),
+    }
 }
 
 fn damaged(what: &str, error: &io::Error) -> Fault {
@@ -281,7 +289,7 @@ fn read_dir(path: &Path) -> Result<Contents, Fault> {
 }
 
 fn add_file(contents: &mut Contents, name: String, path: &Path, room: &mut u64) -> Result<(), Fault> {
-    let file = open_file(path).map_err(|error| Fault::Unreadable(format!("{name}: {error}")))?;
+    let file = open_file(path, OFlags::NOFOLLOW).map_err(|error| Fault::Unreadable(format!("{name}: {error}")))?;
     let mut watched = Watched { from: file, room: *room, zeros: 0 };
     contents.add(name, &mut watched)?;
     *room = watched.room;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use carrick_core::fact::keep::{ERRORS, Keep, Keeper, USUAL};
+use carrick_core::fact::keep::{ERRORS, Keep, USUAL};
 use carrick_core::fact::{Source, Why, dir_key, file_key};
 use tokio::time::Instant;
 
 use super::quote;
-use crate::command;
+use crate::command::{self, Intake};
 use crate::listing;
 use crate::probe::{MOST_FILES, Observation, Read, SLACK, TREE_FILE};
 
@@ -88,6 +88,8 @@ pub(super) struct Transcript {
     time_box: Duration,
     begun: Option<Instant>,
     ended: bool,
+    /// The last words before the beginning: where there is none, they say why.
+    noise: String,
     /// Why a job that has no end has none.
     lost: Why,
     line: Vec<u8>,
@@ -115,6 +117,7 @@ impl Transcript {
             time_box,
             begun: None,
             ended: false,
+            noise: String::new(),
             lost: Why::Broken("the connection ended before this was read".to_owned()),
             line: Vec::new(),
             room: MOST,
@@ -124,6 +127,10 @@ impl Transcript {
 
     pub(super) fn begun(&self) -> Option<Instant> {
         self.begun
+    }
+
+    pub(super) fn noise(&self) -> &str {
+        &self.noise
     }
 
     pub(super) fn has_begun(&self) -> bool {
@@ -164,6 +171,8 @@ impl Transcript {
         if self.begun.is_none() {
             if line == self.begin {
                 self.begun = Some(now);
+            } else if !line.trim().is_empty() {
+                self.noise = line.into_owned();
             }
         } else if line == self.end {
             self.ended = true;
@@ -224,7 +233,7 @@ impl Transcript {
 
     fn dir(&self, job: Option<&Job>) -> Read {
         let (job, exit) = self.end_of(job)?;
-        if exit == 0 { listing::capture(listing::entries(&job.out)) } else { Err(job.why()) }
+        if exit == 0 { Ok(listing::capture(listing::entries(&job.out))) } else { Err(job.why()) }
     }
 
     fn query(&self, job: Option<&Job>, keep: Keep) -> Read {
@@ -232,7 +241,7 @@ impl Transcript {
         if exit == KILLED && job.late {
             return Err(Why::TimedOut);
         }
-        let (mut out, mut errors) = (Keeper::new(keep), Keeper::new(ERRORS));
+        let (mut out, mut errors) = (Intake::new(keep), Intake::new(ERRORS));
         errors.push(&job.errors);
         let Some((first, last)) = around_gap(&job.out, keep) else {
             out.push(&job.out);
