@@ -126,6 +126,9 @@ pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
 
 fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
     let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
+    let says = printable(&says);
+    let evidence = evidence.into_iter().map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen }).collect();
+    let remedy = remedy.iter().map(|command| printable(command)).collect();
     let ignored = outcome > Outcome::Pass && ignore.covers(check);
     Judged {
         id: check.id,
@@ -137,6 +140,11 @@ fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
         explains,
         ignored,
     }
+}
+
+/// What was read on a machine, fit for a terminal: a bundle from elsewhere must not be able to move its cursor.
+fn printable(text: &str) -> String {
+    text.chars().map(|c| if c == '\t' { ' ' } else if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 fn overall(findings: &[Judged]) -> Overall {
@@ -256,6 +264,14 @@ mod tests {
         let report = check(&facts, &Policy::default(), &Ignore::of(["Swap"]).unwrap());
         let swap = report.findings.iter().find(|finding| finding.id == "machine.swap").unwrap();
         assert_eq!((swap.verdict, swap.ignored), (Outcome::Fail, true));
+    }
+
+    #[test]
+    fn what_was_read_cannot_steer_a_terminal() {
+        let swap = "Filename Type Size Used Priority\n/dev/\x1b[2Jsda2 partition 1 0 -2\n";
+        let report = check(&facts().with_file("/proc/swaps", swap), &Policy::default(), &Ignore::default());
+        let swap = report.findings.iter().find(|finding| finding.id == "machine.swap").unwrap();
+        assert_eq!(swap.evidence[0].text, "/dev/\u{fffd}[2Jsda2 partition 1 0 -2");
     }
 
     #[test]

@@ -18,6 +18,7 @@ use carrick_core::fact::keep::{ERRORS, Keep, USUAL};
 use carrick_core::fact::{Source, Why, dir_key, file_key, shown};
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process_group};
+use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
@@ -66,6 +67,10 @@ impl Local {
 }
 
 impl Probe for Local {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
     fn name(&self) -> &str {
         &self.name
     }

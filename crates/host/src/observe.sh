@@ -2,7 +2,7 @@
 #
 # What it prints, a line at a time. Jobs run side by side, so a line is one write of less than 4096 bytes: a pipe takes
 # such a write whole.
-#   carrick NONCE begin    what came before is noise of the login
+#   carrick NONCE begin SECONDS    the time there; what came before is noise of the login
 #   carrick NONCE lacks X  the machine has no X; nothing was looked at
 #   F ID NAME              a file of a tree; job ID is its content
 #   D ID BASE64            a piece of what was read
@@ -20,7 +20,7 @@ width=3900
 begin() { # NONCE BOX
     nonce=$1 box=$2
     exec 3>&1 2>/dev/null </dev/null
-    printf 'carrick %s begin\n' "$nonce"
+    printf 'carrick %s begin %s\n' "$nonce" "$(date +%s)"
     for tool in timeout head tail cat find; do
         command -v "$tool" >/dev/null || lack "$tool"
     done

@@ -38,6 +38,9 @@ pub trait Probe: Send + Sync {
     /// How the operator calls the machine.
     fn name(&self) -> &str;
 
+    /// The time by the machine's own clock, known once something was observed.
+    fn now(&self) -> Timestamp;
+
     /// Reads all sources side by side, each in its own time box. Takes files, directories, trees and queries; the
     /// runtime's and the cluster's answers come over [`Probe::connect`].
     fn observe<'a>(&'a self, sources: &'a [Source], progress: &'a Progress) -> Answer<'a, Vec<Observation>>;

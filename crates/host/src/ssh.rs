@@ -13,12 +13,13 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::process::Stdio;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use carrick_core::fact::keep::ERRORS;
 use carrick_core::fact::{Source, Why, shown};
+use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Join, ReadBuf};
 use tokio::net::UnixStream;
@@ -89,6 +90,8 @@ pub struct Ssh {
     /// Holds the control socket, the client's log and the sockets of forwards; ours alone.
     dir: TempDir,
     forwards: AtomicUsize,
+    /// How far the clock there is ahead of ours, in seconds.
+    ahead: AtomicI64,
 }
 
 impl Ssh {
@@ -97,7 +100,7 @@ impl Ssh {
         let unreachable = |reason: String| Unreachable { destination: destination.to_owned(), reason };
         check_destination(destination).map_err(unreachable)?;
         let dir = private_dir().map_err(|error| unreachable(format!("no place for the control socket: {error}")))?;
-        let ssh = Ssh { destination: destination.to_owned(), options, dir, forwards: AtomicUsize::new(0) };
+        let ssh = Ssh { destination: destination.to_owned(), options, dir, forwards: AtomicUsize::new(0), ahead: AtomicI64::new(0) };
         ssh.log_in().await.map_err(unreachable)?;
         if ssh.options.sudo {
             ssh.try_sudo().await.map_err(unreachable)?;
@@ -229,7 +232,11 @@ impl Ssh {
             match timeout_at(deadline, stdout.read(&mut chunk)).await {
                 Ok(Ok(length @ 1..)) => {
                     heard = Instant::now();
+                    let silent = !transcript.has_begun();
                     transcript.feed(chunk.get(..length).unwrap_or_default(), heard, done);
+                    if let Some(there) = transcript.clock().filter(|_| silent) {
+                        self.ahead.store(there.saturating_sub(Timestamp::now().as_second()), Ordering::Relaxed);
+                    }
                 }
                 Ok(_) => return transcript.lose("the connection ended before this was read".to_owned()),
                 Err(_) => return transcript.time_out(),
@@ -337,6 +344,11 @@ impl Drop for Ssh {
 impl Probe for Ssh {
     fn name(&self) -> &str {
         &self.destination
+    }
+
+    fn now(&self) -> Timestamp {
+        let ahead = SignedDuration::from_secs(self.ahead.load(Ordering::Relaxed));
+        Timestamp::now().checked_add(ahead).unwrap_or_else(|_| Timestamp::now())
     }
 
     fn observe<'a>(&'a self, sources: &'a [Source], progress: &'a Progress) -> Answer<'a, Vec<Observation>> {

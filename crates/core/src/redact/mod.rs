@@ -32,6 +32,11 @@ static SHAPES: LazyLock<Vec<Shape>> = LazyLock::new(|| {
             "credential",
             r#"(?i)\b(?:password|passwd|client-key-data|client-secret|token-secret|id-token|refresh-token|access-token)\\?["']?\s*[:=]\s*\\?["']?(?P<s>[^\s"'\\,}]+)"#,
         ),
+        (
+            // Of registries: docker's config.json, containerd's hosts and auths.
+            "registry-credential",
+            r#"(?i)\b(?:auth\\?["']\s*:|auth\s*=|identity_?token\\?["']?\s*[:=])\s*\\?["'](?P<s>[a-z0-9._~+/=-]{8,})"#,
+        ),
         ("token", r#"(?i)\btoken\\?["']?\s*[:= ]\s*\\?["']?(?P<s>[a-z0-9._~+/=-]{20,})"#),
         (
             "authorization",
@@ -82,7 +87,7 @@ impl Redactor {
     /// Takes the next bytes; gives back what is complete.
     pub fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
         self.pending.extend_from_slice(bytes);
-        let lines_end = self.pending.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        let lines_end = memchr::memrchr(b'\n', &self.pending).map_or(0, |at| at + 1);
         let mut out = self.clean(lines_end);
         while self.pending.len() > WINDOW {
             match self.safe_cut(self.pending.len() - OVERLAP) {
@@ -105,7 +110,8 @@ impl Redactor {
 
     /// Cleans the first `end` pending bytes and lets go of them.
     fn clean(&mut self, end: usize) -> Vec<u8> {
-        let block: Vec<u8> = self.pending.drain(..end).collect();
+        let rest = self.pending.split_off(end);
+        let block = std::mem::replace(&mut self.pending, rest);
         let mut out = Vec::with_capacity(block.len());
         let mut rest = self.leave_value(&block);
         while !rest.is_empty() {
@@ -217,9 +223,8 @@ fn secrets(block: &[u8]) -> Vec<Secret> {
     found
 }
 
-#[allow(clippy::naive_bytecount)] // A crate of its own to count line ends would be too much.
 fn newlines(bytes: &[u8]) -> u64 {
-    bytes.iter().filter(|&&byte| byte == b'\n').count() as u64
+    memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 #[cfg(test)]
@@ -251,6 +256,9 @@ mod tests {
         (r#""client-key-data":"c2VjcmV0LXNlY3JldA==""#, "c2VjcmV0LXNlY3JldA=="),
         ("tls.key: LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQpNSUlF", KEY_DATA),
         ("    password: hunter2", "hunter2"),
+        (r#"{"auths": {"registry.local": {"auth": "dXNlcjpwYXNzd29yZA=="}}}"#, "dXNlcjpwYXNzd29yZA"),
+        (r#"      auth = "dXNlcjpwYXNzd29yZA==""#, "dXNlcjpwYXNzd29yZA"),
+        (r#"\"identitytoken\": \"0123456789abcdefX\""#, "0123456789abcdefX"),
         ("  token-secret: MDEyMzQ1Njc4OWFiY2RlZg==", "MDEyMzQ1Njc4OWFiY2RlZg"),
         ("http_proxy=http://user:s3cr3t-word@proxy:3128", "s3cr3t-word"),
         ("Authorization: Bearer 0123456789abcdefX", "0123456789abcdefX"),

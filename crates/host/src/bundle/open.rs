@@ -263,6 +263,9 @@ impl<R: Read> Read for Watched<R> {
 
 /// The manifest and what lies in `facts`; nothing else is looked at, and nothing but files is read.
 fn read_dir(path: &Path) -> Result<Contents, Fault> {
+    if path.join(MANIFEST).symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        return Err(Fault::NotABundle(format!("no {MANIFEST}")));
+    }
     let mut contents = Contents::default();
     let mut room = LARGEST;
     for (dir, prefix) in [(path.to_owned(), ""), (path.join("facts"), "facts/")] {

@@ -87,6 +87,8 @@ pub(super) struct Transcript {
     end: String,
     time_box: Duration,
     begun: Option<Instant>,
+    /// What the clock there showed at the beginning, in seconds since 1970.
+    clock: Option<i64>,
     ended: bool,
     /// The last words before the beginning: where there is none, they say why.
     noise: String,
@@ -111,11 +113,12 @@ struct Job {
 impl Transcript {
     pub(super) fn new(nonce: &str, time_box: Duration) -> Self {
         Transcript {
-            begin: format!("carrick {nonce} begin"),
+            begin: format!("carrick {nonce} begin "),
             lacks: format!("carrick {nonce} lacks "),
             end: format!("carrick {nonce} end"),
             time_box,
             begun: None,
+            clock: None,
             ended: false,
             noise: String::new(),
             lost: Why::Broken("the connection ended before this was read".to_owned()),
@@ -127,6 +130,10 @@ impl Transcript {
 
     pub(super) fn begun(&self) -> Option<Instant> {
         self.begun
+    }
+
+    pub(super) fn clock(&self) -> Option<i64> {
+        self.clock
     }
 
     pub(super) fn noise(&self) -> &str {
@@ -169,8 +176,9 @@ impl Transcript {
     fn take(&mut self, line: &[u8], now: Instant, done: &mut impl FnMut(usize)) {
         let line = String::from_utf8_lossy(line);
         if self.begun.is_none() {
-            if line == self.begin {
+            if let Some(seconds) = line.strip_prefix(&self.begin) {
                 self.begun = Some(now);
+                self.clock = seconds.parse().ok();
             } else if !line.trim().is_empty() {
                 self.noise = line.into_owned();
             }
@@ -301,7 +309,7 @@ mod tests {
     fn told(lines: &str, at: Duration) -> Transcript {
         let mut transcript = Transcript::new("n0", BOX);
         let begin = Instant::now();
-        transcript.feed(b"Welcome!\nX 0 0\ncarrick n0 begin\n", begin, &mut |_| {});
+        transcript.feed(b"Welcome!\nX 0 0\ncarrick n0 begin 1794744000\n", begin, &mut |_| {});
         transcript.feed(lines.as_bytes(), begin + at, &mut |_| {});
         transcript
     }
