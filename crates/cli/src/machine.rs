@@ -23,6 +23,9 @@ pub struct Where {
     /// With -H: become root there with `sudo -n`
     #[arg(long, requires = "host")]
     sudo: bool,
+    /// With -H: read this instead of ~/.ssh/config, as `ssh -F` does
+    #[arg(long, value_name = "FILE", requires = "host")]
+    ssh_config: Option<PathBuf>,
     /// How long one source may take to answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     time_box: Duration,
@@ -97,7 +100,8 @@ impl Where {
 
     async fn connect(&self, destination: &str) -> Result<Ssh, Failure> {
         let batch = !std::io::stderr().is_terminal();
-        let options = ssh::Options { batch, sudo: self.sudo, time_box: self.time_box, ..ssh::Options::default() };
+        let config = self.ssh_config.clone();
+        let options = ssh::Options { batch, sudo: self.sudo, time_box: self.time_box, config, ..ssh::Options::default() };
         Ssh::connect(destination, options).await.map_err(|unreachable| Failure::unreachable(unreachable.to_string()))
     }
 }
