@@ -1,4 +1,5 @@
-//! Finds the test cases, so that adding one is one new file: every `src/case/NAME.rs` has a `pub const CASE: Case`.
+//! Finds the tests and the faults, so that adding one is one new file: every `src/case/NAME.rs` has a `pub const CASE`,
+//! every `src/fault/NAME.rs` a `pub const FAULT`.
 #![allow(clippy::expect_used, clippy::print_stdout)]
 
 use std::fmt::Write as _;
@@ -8,13 +9,15 @@ use std::{env, fs};
 fn main() {
     let source = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("src");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    fs::write(out.join("cases.rs"), registry(&source.join("case"))).expect("OUT_DIR is ours to write");
+    for (kind, table) in [("case", "CASES"), ("fault", "FAULTS")] {
+        fs::write(out.join(format!("{kind}s.rs")), registry(&source.join(kind), kind, table)).expect("OUT_DIR is ours to write");
+    }
 }
 
-fn registry(folder: &Path) -> String {
+fn registry(folder: &Path, kind: &str, table_name: &str) -> String {
     println!("cargo:rerun-if-changed={}", folder.display());
     let mut modules = String::new();
-    let mut table = String::from("pub static CASES: &[Registered] = &[\n");
+    let mut table = format!("pub static {table_name}: &[Registered] = &[\n");
     let mut files: Vec<PathBuf> =
         fs::read_dir(folder).expect("a directory of this crate").flatten().map(|entry| entry.path()).collect();
     files.sort();
@@ -25,7 +28,8 @@ fn registry(folder: &Path) -> String {
         }
         writeln!(modules, "#[path = {:?}]\nmod {stem};", file.display().to_string()).expect("a String takes it");
         let name = stem.replace('_', "-");
-        writeln!(table, "    Registered {{ name: {name:?}, case: &{stem}::CASE }},").expect("a String takes it");
+        let constant = kind.to_uppercase();
+        writeln!(table, "    Registered {{ name: {name:?}, {kind}: &{stem}::{constant} }},").expect("a String takes it");
     }
     modules + &table + "];\n"
 }

@@ -11,7 +11,7 @@ use crate::build::Parts;
 use crate::build::go::{FLANNEL, KUBERNETES};
 use crate::build::image::BUSYBOX;
 use crate::error::{During, Error, Result, said};
-use crate::lab::Lab;
+use crate::lab::{Lab, Record};
 use crate::machine::{Images, Kind, Machine, net};
 use crate::run::{Done, Look, Run, wait_for};
 
@@ -53,6 +53,15 @@ impl Cluster {
         let ready = cluster.wait_ready("cp1")?;
         cluster.times = vec![("boot of the control plane", boot), ("kubeadm init", init), ("control plane Ready", ready)];
         Ok(cluster)
+    }
+
+    /// A cluster that another run started.
+    pub fn attach(lab: &Lab, parts: &Parts, record: &Record) -> Result<Self> {
+        let control = Machine::attach(lab, parts, record.machine("cp1")?);
+        let join = record.join.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        let kubeconfig = record.kubeconfig.clone().unwrap_or_default();
+        let kubectl = parts.programs.of("kube")?.join("kubectl");
+        Ok(Self { control: Arc::new(control), kubeconfig, join, times: Vec::new(), kubectl })
     }
 
     pub fn kubectl<A: AsRef<str>>(&self, args: impl IntoIterator<Item = A>) -> Run {

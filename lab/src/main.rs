@@ -2,9 +2,11 @@
 
 mod build;
 mod cache;
+mod capture;
 mod case;
 mod cluster;
 mod error;
+mod fault;
 mod lab;
 mod lock;
 mod machine;
@@ -54,6 +56,14 @@ enum Verb {
     Down,
     /// Run the tests whose names contain FILTER, each on fresh machines
     Test(test::Options),
+    /// Put a machine of the running lab into a named broken state, and leave it so
+    Fault {
+        name: String,
+        #[arg(long, default_value = "w1")]
+        machine: String,
+    },
+    /// Record what a person would see of a fault: fixtures for diagnosing
+    Capture(capture::Options),
     /// Log in to a machine, or run a command on it
     Shell {
         machine: String,
@@ -98,11 +108,14 @@ fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let lab = arguments.lab.as_deref();
     let persons = lab.unwrap_or(PERSONS);
     lab::preflight(&cache)?;
+    machine::net::remember_outer()?;
     match arguments.verb {
         Verb::Build => build::build(&cache).map(drop)?,
         Verb::Up { workers, kind, join } => up::up(&cache, persons, workers, kind, join)?,
         Verb::Down => up::down(&cache, persons)?,
         Verb::Test(options) => return Ok(test::test(&cache, lab, &options)?),
+        Verb::Fault { name, machine } => capture::put_in(&cache, persons, &name, &machine)?,
+        Verb::Capture(options) => capture::capture(&cache, lab, &options)?,
         Verb::Shell { machine, command } => {
             let lab = Lab::look_at(&cache, persons);
             let record = lab.running()?;

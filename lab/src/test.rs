@@ -10,9 +10,10 @@ use std::{fs, thread};
 
 use crate::build::{self, Parts};
 use crate::cache::{Cache, discard};
-use crate::case::{Bench, CASES, Needs, Registered};
+use crate::case::{Bench, CASES, Case, Needs};
 use crate::cluster::Cluster;
 use crate::error::{During, Error, Result, said};
+use crate::fault::{FAULTS, Fault};
 use crate::lab::Lab;
 use crate::{say, up};
 
@@ -34,20 +35,49 @@ pub struct Options {
     logs: Option<PathBuf>,
 }
 
+/// Something to run: a case, or a fault that must show its symptoms.
+#[derive(Clone)]
+struct Item {
+    name: String,
+    about: &'static str,
+    work: Work,
+}
+
+#[derive(Clone, Copy)]
+enum Work {
+    Case(&'static Case),
+    Fault(&'static Fault),
+}
+
+impl Item {
+    fn all() -> impl Iterator<Item = Self> {
+        let cases = CASES.iter().map(|one| Self { name: one.name.to_owned(), about: one.case.about, work: Work::Case(one.case) });
+        let faults = FAULTS.iter().map(|one| Self { name: format!("fault-{}", one.name), about: one.fault.about, work: Work::Fault(one.fault) });
+        cases.chain(faults)
+    }
+
+    fn needs_cluster(&self) -> bool {
+        match self.work {
+            Work::Case(case) => case.needs == Needs::Cluster,
+            Work::Fault(_) => true,
+        }
+    }
+}
+
 struct Ending {
-    name: &'static str,
+    name: String,
     error: Option<Error>,
 }
 
 pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitCode> {
-    let wanted = |case: &&Registered| options.filter.as_ref().is_none_or(|filter| case.name.contains(filter.as_str()));
-    let cases: Vec<&Registered> = CASES.iter().filter(wanted).collect();
+    let wanted = |item: &Item| options.filter.as_ref().is_none_or(|filter| item.name.contains(filter.as_str()));
+    let cases: Vec<Item> = Item::all().filter(wanted).collect();
     if cases.is_empty() {
         return said(format!("no case is called like \"{}\"; `test --list` says which there are", options.filter.as_deref().unwrap_or("")));
     }
     if options.list {
-        for registered in cases {
-            say::plain(&format!("{:<28} {}", registered.name, registered.case.about));
+        for item in cases {
+            say::plain(&format!("{:<32} {}", item.name, item.about));
         }
         return Ok(ExitCode::SUCCESS);
     }
@@ -63,17 +93,17 @@ pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitC
     Ok(sum_up(&endings?, begun.elapsed(), &logs))
 }
 
-fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[&'static Registered], jobs: usize, logs: &Path) -> Result<Vec<Ending>> {
+fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, logs: &Path) -> Result<Vec<Ending>> {
     lab.prepare()?;
-    let needed = cases.iter().any(|registered| registered.case.needs == Needs::Cluster);
+    let needed = cases.iter().any(Item::needs_cluster);
     let cluster = needed.then(|| up::start_cluster(lab, parts)).transpose()?;
-    let queue = Mutex::new(cases.iter().copied().collect::<VecDeque<_>>());
+    let queue = Mutex::new(cases.iter().collect::<VecDeque<_>>());
     let endings = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                while let Some(registered) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
-                    let ending = one(cache, lab, parts, cluster.as_ref(), registered, &logs.join(registered.name));
+                while let Some(item) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
+                    let ending = one(cache, lab, parts, cluster.as_ref(), item, &logs.join(&item.name));
                     if let Ok(mut endings) = endings.lock() {
                         endings.push(ending);
                     }
@@ -84,12 +114,15 @@ fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[&'static Registered], j
     endings.into_inner().or_else(|_| said("a case took the runner down with it"))
 }
 
-fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, registered: &'static Registered, logs: &Path) -> Ending {
+fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item: &Item, logs: &Path) -> Ending {
     let begun = Instant::now();
     let mut times = Vec::new();
     let ended = fs::create_dir_all(logs).at("make", logs).and_then(|()| {
         let mut bench = Bench::new(cache, parts, lab, cluster, logs)?;
-        let ended = catch_unwind(AssertUnwindSafe(|| (registered.case.run)(&mut bench)));
+        let ended = catch_unwind(AssertUnwindSafe(|| match item.work {
+            Work::Case(case) => (case.run)(&mut bench),
+            Work::Fault(fault) => bench.plays(fault),
+        }));
         let ended = ended.unwrap_or_else(|_| said("it panicked"));
         if let Err(error) = &ended {
             bench.say(format_args!("FAILED: {error}"));
@@ -100,21 +133,21 @@ fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, regis
         let cleared = bench.clear();
         ended.and(cleared)
     });
-    report(registered.name, ended.is_ok(), begun.elapsed(), &times);
+    report(&item.name, ended.is_ok(), begun.elapsed(), &times);
     if ended.is_ok() {
         let _ = discard(logs);
     }
-    Ending { name: registered.name, error: ended.err() }
+    Ending { name: item.name.clone(), error: ended.err() }
 }
 
 fn report(name: &str, passed: bool, took: Duration, times: &[(String, Duration)]) {
     let times = times.iter().map(|(what, took)| format!("{what} {}", say::seconds(*took))).collect::<Vec<_>>().join(", ");
     let verdict = if passed { "ok    " } else { "FAILED" };
-    say::line(&format!("{verdict} {name:<26} {:>7}  {times}", say::seconds(took)));
+    say::line(&format!("{verdict} {name:<30} {:>7}  {times}", say::seconds(took)));
 }
 
 fn sum_up(endings: &[Ending], took: Duration, logs: &Path) -> ExitCode {
-    let failed: Vec<(&str, &Error)> = endings.iter().filter_map(|ending| Some((ending.name, ending.error.as_ref()?))).collect();
+    let failed: Vec<(&str, &Error)> = endings.iter().filter_map(|ending| Some((ending.name.as_str(), ending.error.as_ref()?))).collect();
     for (name, error) in &failed {
         say::plain(&format!("\n{name}: {error}\n    log: {}", logs.join(name).display()));
     }

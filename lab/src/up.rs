@@ -48,7 +48,8 @@ pub fn start_cluster(lab: &Lab, parts: &Parts) -> Result<Cluster> {
 
 fn start_workers(lab: &Lab, parts: &Parts, kinds: Vec<Kind>) -> Result<Vec<Arc<Machine>>> {
     thread::scope(|scope| {
-        let starting: Vec<_> = kinds.into_iter().map(|kind| scope.spawn(move || worker(lab, parts, kind))).collect();
+        let numbered = kinds.into_iter().map(|kind| (lab.next_worker(), kind));
+        let starting: Vec<_> = numbered.map(|(n, kind)| scope.spawn(move || nth_worker(lab, parts, n, kind))).collect();
         let started = starting.into_iter().map(|thread| thread.join().unwrap_or_else(|_| said("starting a worker panicked")));
         started.collect()
     })
@@ -56,7 +57,10 @@ fn start_workers(lab: &Lab, parts: &Parts, kinds: Vec<Kind>) -> Result<Vec<Arc<M
 
 /// A fresh worker with a name and an address of its own, booted, not joined.
 pub fn worker(lab: &Lab, parts: &Parts, kind: Kind) -> Result<Arc<Machine>> {
-    let n = lab.next_worker();
+    nth_worker(lab, parts, lab.next_worker(), kind)
+}
+
+fn nth_worker(lab: &Lab, parts: &Parts, n: u8, kind: Kind) -> Result<Arc<Machine>> {
     let address = net::worker(n).ok_or_else(|| Error::Said("the lab has no address left for another worker".to_owned()))?;
     let machine = Machine::start(lab, parts, &format!("w{n}"), address, kind, Images::Worker)?;
     Ok(Arc::new(machine))

@@ -5,7 +5,9 @@ use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{self, Sender};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -17,14 +19,17 @@ use crate::credentials::{ADMIN_TOKEN, Credentials, NOBODY_TOKEN};
 /// Three seconds on an idle machine; tests start many at a time.
 const READY: Duration = Duration::from_secs(90);
 
+/// How soon a server that ended by itself is noticed.
+const LOOK: Duration = Duration::from_millis(200);
+
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{program} is neither in $KUBEBUILDER_ASSETS nor in the lab's cache ({}); `cargo xtask lab build` makes it", .looked.display())]
     NoProgram { program: &'static str, looked: PathBuf },
     #[error("{what}: {source}")]
     Io { what: String, source: io::Error },
-    #[error("the API server was not ready after {} s; its logs are in {}; it said: {last}", READY.as_secs(), .logs.display())]
-    NotReady { logs: PathBuf, last: String },
+    #[error("the API server was not ready after {} s; its logs are in {}; {last}", .after.as_secs(), .logs.display())]
+    NotReady { after: Duration, logs: PathBuf, last: String },
     #[error("kubectl {words} failed: {said}")]
     Kubectl { words: String, said: String },
 }
@@ -134,8 +139,10 @@ impl Api {
                 Ok(_) => return Ok(()),
                 Err(error) => error.to_string(),
             };
-            if begun.elapsed() > READY {
-                return Err(Error::NotReady { logs: self.keep_logs(), last });
+            let ended = self.keeper.as_ref().is_none_or(Keeper::has_ended);
+            if ended || begun.elapsed() > READY {
+                let last = if ended { "etcd or kube-apiserver ended by itself".to_owned() } else { last };
+                return Err(Error::NotReady { after: begun.elapsed(), logs: self.keep_logs(), last });
             }
             thread::sleep(Duration::from_millis(100));
         }
@@ -158,6 +165,7 @@ impl Drop for Api {
 /// A thread that starts the processes and outlives them. The kernel ends a process told to die with its parent when the
 /// *thread* that started it ends, and a test's thread may end before the test's server should.
 struct Keeper {
+    ended: Arc<AtomicBool>,
     release: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -166,13 +174,19 @@ impl Keeper {
     fn start(commands: [io::Result<Command>; 2]) -> io::Result<Self> {
         let (release, released) = mpsc::channel::<()>();
         let (started, starting) = mpsc::channel();
+        let ended = Arc::new(AtomicBool::new(false));
+        let noted = Arc::clone(&ended);
         let thread = thread::spawn(move || {
             let children: io::Result<Vec<Child>> = commands.into_iter().map(|command| command?.spawn()).collect();
             match children {
                 Ok(mut children) => {
                     let _ = started.send(Ok(()));
                     // Nothing is ever sent: the wait ends when the other end is dropped.
-                    let _ = released.recv();
+                    while released.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
+                        if children.iter_mut().any(|child| !matches!(child.try_wait(), Ok(None))) {
+                            noted.store(true, Ordering::Relaxed);
+                        }
+                    }
                     for child in children.iter_mut().rev() {
                         let _ = child.kill();
                         let _ = child.wait();
@@ -182,7 +196,12 @@ impl Keeper {
             }
         });
         starting.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that starts them ended")))?;
-        Ok(Self { release: Some(release), thread: Some(thread) })
+        Ok(Self { ended, release: Some(release), thread: Some(thread) })
+    }
+
+    /// Whether one of the processes ended without being told to.
+    fn has_ended(&self) -> bool {
+        self.ended.load(Ordering::Relaxed)
     }
 }
 
@@ -251,13 +270,15 @@ fn server_command(program: &Path, folder: &Path, etcd: u16, secure: u16) -> io::
     for (flag, value) in [
         ("etcd-servers", format!("http://127.0.0.1:{etcd}")),
         ("bind-address", "127.0.0.1".to_owned()),
+        // Without it the server looks for a default route, which a network namespace need not have.
+        ("advertise-address", "127.0.0.1".to_owned()),
         ("secure-port", secure.to_string()),
         ("tls-cert-file", file("server.crt")),
         ("tls-private-key-file", file("server.key")),
         ("client-ca-file", file("ca.crt")),
         ("token-auth-file", file("users.csv")),
         ("service-account-issuer", "https://kubernetes.default.svc".to_owned()),
-        ("service-account-key-file", file("account.key")),
+        ("service-account-key-file", file("account.pub")),
         ("service-account-signing-key-file", file("account.key")),
         ("service-cluster-ip-range", "10.0.0.0/24".to_owned()),
         // As kubeadm sets it up.

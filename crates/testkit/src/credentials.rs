@@ -18,13 +18,14 @@ impl Credentials {
     /// Writes everything the API server is started with into a folder.
     pub fn write(folder: &Path) -> io::Result<Self> {
         let (authority, serving, serving_key) = certificates().map_err(io::Error::other)?;
-        let account_key = KeyPair::generate().map_err(io::Error::other)?.serialize_pem();
+        let accounts = KeyPair::generate().map_err(io::Error::other)?;
         let users = format!("{ADMIN_TOKEN},admin,1,system:masters\n{NOBODY_TOKEN},nobody,2,\n");
         for (name, text) in [
             ("ca.crt", &authority),
             ("server.crt", &serving),
             ("server.key", &serving_key),
-            ("account.key", &account_key),
+            ("account.key", &accounts.serialize_pem()),
+            ("account.pub", &accounts.public_key_pem()),
             ("users.csv", &users),
             ("audit.yaml", &AUDIT_POLICY.to_owned()),
         ] {

@@ -16,14 +16,13 @@ pub const CASE: Case = Case {
 const LAB: &str = "case-killed";
 
 fn run(bench: &mut Bench) -> Result<()> {
-    let before = Traces::of(LAB, bench.lab.name())?;
+    let before = Traces::of(LAB)?;
     for after in [Duration::from_millis(300), Duration::from_secs(1), Duration::from_secs(6)] {
         bench.kill_after("starting the control plane", after, LAB, &["up"])?;
-        let left = Traces::of(LAB, bench.lab.name())?.differ_from(&before);
+        let left = Traces::of(LAB)?.differ_from(&before);
         demand!(!left.is_empty(), "killed after {after:?} and nothing was left: the case proves nothing");
         bench.own_lab(LAB, &["down"])?.success()?;
-        let left = Traces::of(LAB, bench.lab.name())?.differ_from(&before);
-        demand!(left.is_empty(), "killed after {after:?}, left behind by down: {left:#?}");
+        Traces::of(LAB)?.same_as(&before, &format!("killed after {after:?}, then down"))?;
     }
     bench.kill_after("starting the control plane", Duration::from_secs(4), LAB, &["up"])?;
     let begun = Instant::now();
@@ -31,7 +30,5 @@ fn run(bench: &mut Bench) -> Result<()> {
     bench.time("up after a kill", begun.elapsed());
     demand!(up.out.contains("taking away what an earlier run left behind"), "it does not say so: {}", up.out);
     bench.own_lab(LAB, &["down"])?.success()?;
-    let left = Traces::of(LAB, bench.lab.name())?.differ_from(&before);
-    demand!(left.is_empty(), "left behind: {left:#?}");
-    Ok(())
+    Traces::of(LAB)?.same_as(&before, "after down")
 }

@@ -14,9 +14,10 @@ use crate::build::Parts;
 use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::error::{During, Error, Result};
+use crate::fault::{self, Fault, Patience, Scene};
 use crate::lab::Lab;
 use crate::machine::{Kind, Machine};
-use crate::run::{Done, Run, open_log};
+use crate::run::{Done, OWN, Run, open_log};
 use crate::{demand, up};
 
 pub struct Case {
@@ -44,10 +45,6 @@ include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 
 /// A lab of its own: build looks around, a control plane comes up, perhaps while others do.
 const OWN_LAB_DEADLINE: Duration = Duration::from_mins(8);
-
-fn own_program() -> Result<PathBuf> {
-    std::env::current_exe().during(|| "cannot find this program".to_owned())
-}
 
 /// What a case works with.
 pub struct Bench<'a> {
@@ -102,16 +99,24 @@ impl<'a> Bench<'a> {
         Ok(())
     }
 
+    /// A fresh worker is broken, and shows what it must.
+    pub fn plays(&mut self, fault: &Fault) -> Result<()> {
+        let cluster = self.cluster()?;
+        let worker = self.worker(fault.on)?;
+        let mut scene = Scene::new(self.lab, self.parts, cluster, worker, Patience::Short)?;
+        fault::play(&mut scene, fault)
+    }
+
     /// This program itself, on a lab of its own, to its end.
     pub fn own_lab(&mut self, lab: &str, words: &[&str]) -> Result<Done> {
-        let done = Run::new(own_program()?).args(["--lab", lab]).args(words).deadline(OWN_LAB_DEADLINE).done()?;
+        let done = Run::new(OWN).args(["--lab", lab]).args(words).deadline(OWN_LAB_DEADLINE).done()?;
         self.say(format_args!("lab {} ended with {}\n{}", words.join(" "), done.status, done.text()));
         Ok(done)
     }
 
     /// This program itself, killed without warning some time after it said a word.
     pub fn kill_after(&mut self, word: &str, after: Duration, lab: &str, words: &[&str]) -> Result<()> {
-        let mut command = Run::new(own_program()?).args(["--lab", lab]).args(words).into_command();
+        let mut command = Run::new(OWN).args(["--lab", lab]).args(words).into_command();
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.during(|| "cannot run this program".to_owned())?;
         let lines = child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(io::Result::ok);

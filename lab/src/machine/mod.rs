@@ -96,19 +96,9 @@ pub struct Machine {
 impl Machine {
     /// A fresh machine, booted until it can be logged in to.
     pub fn start(lab: &Lab, parts: &Parts, name: &str, address: Ipv4Addr, kind: Kind, images: Images) -> Result<Self> {
-        let dir = lab.machine_dir(name);
         let identity =
             Identity { name: name.to_owned(), address, kind, machine_id: uuid()?.replace('-', ""), system_uuid: uuid()? };
-        let machine = Self {
-            boot: Duration::ZERO,
-            disk: Disk::at(&dir),
-            key: parts.key.clone(),
-            group: format!("{}/{name}", lab.group()),
-            nspawn_name: lab.machine_name(name),
-            supervisor: Mutex::default(),
-            dir,
-            identity,
-        };
+        let machine = Self::attach(lab, parts, &identity);
         let template = match (images, kind) {
             (Images::Nothing, _) => None,
             (Images::ControlPlane, _) => Some(parts.templates.control.as_path()),
@@ -119,6 +109,22 @@ impl Machine {
         machine.personalise()?;
         let boot = machine.boot()?;
         Ok(Self { boot, ..machine })
+    }
+
+    /// A machine that another run started.
+    pub fn attach(lab: &Lab, parts: &Parts, identity: &Identity) -> Self {
+        let name = &identity.name;
+        let dir = lab.machine_dir(name);
+        Self {
+            boot: Duration::ZERO,
+            disk: Disk::at(&dir),
+            key: parts.key.clone(),
+            group: format!("{}/{name}", lab.group()),
+            nspawn_name: lab.machine_name(name),
+            supervisor: Mutex::default(),
+            dir,
+            identity: identity.clone(),
+        }
     }
 
     fn boot(&self) -> Result<Duration> {
@@ -210,11 +216,11 @@ impl Machine {
         self.run(argv).ok()
     }
 
-    /// A constant script on the machine; what varies comes as its arguments.
-    pub fn script<A: AsRef<str>>(&self, text: &str, args: impl IntoIterator<Item = A>) -> Run {
-        let args: Vec<String> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
-        let head = ["sh", "-c", text, "lab"].map(str::to_owned);
-        self.run(head.into_iter().chain(args))
+    /// Puts a local program in the place of one on the machine.
+    pub fn replace(&self, path: &str, program: &Path) -> Result<()> {
+        let place = self.disk.root().join(path.trim_start_matches('/'));
+        let _ = fs::remove_file(&place);
+        fs::copy(program, &place).at("write", &place).map(drop)
     }
 
     /// Ends it as a power cut would, and removes everything of it.

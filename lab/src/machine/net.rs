@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::net::Ipv4Addr;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-use crate::error::{During, Result};
+use crate::error::{During, Result, said};
 use crate::run::Run;
 
 pub const BRIDGE: &str = "carrick0";
@@ -53,14 +54,30 @@ impl Net {
     }
 }
 
-/// The namespace of the machine itself, as the process that started everything sees it.
+static OUTER: OnceLock<File> = OnceLock::new();
+
+/// Remembers the namespace this process was started in; to be called before it enters another.
+pub fn remember_outer() -> Result<()> {
+    let place = Path::new("/proc/thread-self/ns/net");
+    let outer = File::open(place).at("open", place)?;
+    OUTER.get_or_init(|| outer);
+    Ok(())
+}
+
+/// Moves the calling thread back to where this process was started.
 pub fn enter_outer() -> Result<()> {
-    enter(Path::new("/proc/1/ns/net"))
+    match OUTER.get() {
+        Some(outer) => move_into(outer, Path::new("the machine's own network")),
+        None => said("nobody remembered the machine's own network"),
+    }
 }
 
 fn enter(place: &Path) -> Result<()> {
-    let file = File::open(place).at("open", place)?;
-    move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network)).at("enter", place)
+    move_into(&File::open(place).at("open", place)?, place)
+}
+
+fn move_into(namespace: &File, place: &Path) -> Result<()> {
+    move_into_link_name_space(namespace.as_fd(), Some(LinkNameSpaceType::Network)).at("enter", place)
 }
 
 #[cfg(test)]

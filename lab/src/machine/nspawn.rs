@@ -27,8 +27,7 @@ impl Start<'_> {
         cgroup::make(self.group)?;
         let console = open_log(self.console)?;
         let errors = console.try_clone().at("write", self.console)?;
-        let own = std::env::current_exe().during(|| "cannot find this program".to_owned())?;
-        let mut command = Command::new(own);
+        let mut command = Command::new(crate::run::OWN);
         command.args([LAUNCH, self.group, "--"]).args(self.argv());
         command.stdin(Stdio::null()).stdout(console).stderr(errors);
         command.spawn().during(|| "cannot start systemd-nspawn".to_owned())
