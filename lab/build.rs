@@ -10,7 +10,8 @@ fn main() {
     let source = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("src");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     for (kind, table) in [("case", "CASES"), ("fault", "FAULTS")] {
-        fs::write(out.join(format!("{kind}s.rs")), registry(&source.join(kind), kind, table)).expect("OUT_DIR is ours to write");
+        fs::write(out.join(format!("{kind}s.rs")), registry(&source.join(kind), kind, table))
+            .expect("OUT_DIR is ours to write");
     }
 }
 
@@ -29,7 +30,8 @@ fn registry(folder: &Path, kind: &str, table_name: &str) -> String {
         writeln!(modules, "#[path = {:?}]\nmod {stem};", file.display().to_string()).expect("a String takes it");
         let name = stem.replace('_', "-");
         let constant = kind.to_uppercase();
-        writeln!(table, "    Registered {{ name: {name:?}, {kind}: &{stem}::{constant} }},").expect("a String takes it");
+        writeln!(table, "    Registered {{ name: {name:?}, {kind}: &{stem}::{constant} }},")
+            .expect("a String takes it");
     }
     modules + &table + "];\n"
 }

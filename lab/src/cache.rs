@@ -56,12 +56,18 @@ pub fn hex(bytes: &[u8]) -> String {
 impl Cache {
     /// `$CARRICK_LAB_CACHE`, else the user's cache folder.
     pub fn open() -> Result<Self> {
-        let root = match (std::env::var_os("CARRICK_LAB_CACHE"), std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME")) {
-            (Some(named), ..) => PathBuf::from(named),
-            (None, Some(caches), _) => PathBuf::from(caches).join("carrick-lab"),
-            (None, None, Some(home)) => PathBuf::from(home).join(".cache/carrick-lab"),
-            (None, None, None) => return said("neither CARRICK_LAB_CACHE nor HOME is set: where should the lab keep what it builds?"),
-        };
+        let root =
+            match (std::env::var_os("CARRICK_LAB_CACHE"), std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
+            {
+                (Some(named), ..) => PathBuf::from(named),
+                (None, Some(caches), _) => PathBuf::from(caches).join("carrick-lab"),
+                (None, None, Some(home)) => PathBuf::from(home).join(".cache/carrick-lab"),
+                (None, None, None) => {
+                    return said(
+                        "neither CARRICK_LAB_CACHE nor HOME is set: where should the lab keep what it builds?",
+                    );
+                }
+            };
         Self::at(&root)
     }
 

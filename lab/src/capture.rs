@@ -134,7 +134,9 @@ struct Attempt {
 
 fn expected(registered: &Registered, attempts: &[Done]) -> Result<String> {
     let Fault { about, cause, on, .. } = registered.fault;
-    let kubeadm = attempts.iter().map(|done| Attempt { exit: done.code(), seconds: (done.took.as_secs_f64() * 10.0).round() / 10.0 });
+    let kubeadm = attempts
+        .iter()
+        .map(|done| Attempt { exit: done.code(), seconds: (done.took.as_secs_f64() * 10.0).round() / 10.0 });
     let expected = Expected { fault: registered.name, about, cause, machine: on.name(), kubeadm: kubeadm.collect() };
     toml::to_string(&expected).map_err(|error| Error::Said(format!("cannot write expected.toml: {error}")))
 }

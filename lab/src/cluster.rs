@@ -38,7 +38,8 @@ impl Cluster {
         let control = Machine::start(lab, parts, "cp1", net::CONTROL, Kind::Debian12, Images::ControlPlane)?;
         let boot = control.boot;
         let address = net::CONTROL.to_string();
-        let config = include_str!("../files/kubeadm-init.yaml").replace("@ADDRESS@", &address).replace("@VERSION@", KUBERNETES);
+        let config =
+            include_str!("../files/kubeadm-init.yaml").replace("@ADDRESS@", &address).replace("@VERSION@", KUBERNETES);
         control.write("/root/kubeadm-init.yaml", &config)?;
         let init = control.run(["kubeadm", "init", "--config", "/root/kubeadm-init.yaml"]).deadline(INIT_DEADLINE);
         let init = init.narrated("waiting for kubeadm init").done()?.success()?.took;
@@ -48,10 +49,12 @@ impl Cluster {
         let join = printed.split_whitespace().map(str::to_owned).collect();
         let kubectl = parts.programs.of("kube")?.join("kubectl");
         let mut cluster = Self { control: Arc::new(control), kubeconfig, join, times: Vec::new(), kubectl };
-        let flannel = include_str!("../files/flannel.yaml").replace("@ADDRESS@", &address).replace("@VERSION@", FLANNEL);
+        let flannel =
+            include_str!("../files/flannel.yaml").replace("@ADDRESS@", &address).replace("@VERSION@", FLANNEL);
         cluster.apply(&flannel.replace("@BUSYBOX@", BUSYBOX))?;
         let ready = cluster.wait_ready("cp1")?;
-        cluster.times = vec![("boot of the control plane", boot), ("kubeadm init", init), ("control plane Ready", ready)];
+        cluster.times =
+            vec![("boot of the control plane", boot), ("kubeadm init", init), ("control plane Ready", ready)];
         Ok(cluster)
     }
 
@@ -98,18 +101,19 @@ impl Cluster {
     /// Waits until the API server says Ready=True of a node; how long it took.
     pub fn wait_ready(&self, node: &str) -> Result<Duration> {
         let begun = Instant::now();
-        wait_for(&format!("node {node} to be Ready"), READY_DEADLINE, || self.look_ready(node))?;
-        Ok(begun.elapsed())
-    }
-
-    fn look_ready(&self, node: &str) -> Result<Look<()>> {
-        let done = self.kubectl(["get", "node", node, "-o", "json"]).done()?;
-        if !done.status.success() {
-            return Ok(Look::NotYet(done.err));
+        let object = format!("node/{node}");
+        let timeout = format!("--timeout={}s", READY_DEADLINE.as_secs());
+        // kubectl watches, which costs two cores less than asking again and again.
+        for what in ["--for=create", "--for=condition=Ready"] {
+            let waited = self.kubectl(["wait", what, &object, &timeout]).deadline(READY_DEADLINE * 2).done()?;
+            if !waited.status.success() {
+                let node = self.kubectl(["get", "node", node, "-o", "json"]).done()?;
+                let ready = serde_json::from_str(&node.out).map(|node: Value| condition(&node, "Ready").to_string());
+                let last = format!("{}{}", waited.err, ready.unwrap_or(node.err));
+                return Err(Error::Deadline { what: format!("{object} to be Ready"), after: begun.elapsed(), last });
+            }
         }
-        let object: Value = serde_json::from_str(&done.out).unwrap_or_default();
-        let ready = condition(&object, "Ready");
-        Ok(if ready["status"] == "True" { Look::Seen(()) } else { Look::NotYet(ready.to_string()) })
+        Ok(begun.elapsed())
     }
 
     /// Runs a web server in a pod on the node and asks it for a page from the control plane; how long until it answered.

@@ -123,7 +123,10 @@ impl Lab {
     pub fn running(&self) -> Result<Record> {
         match self.recorded() {
             Some(record) if !record.machines.is_empty() => Ok(record),
-            Some(_) => said(format!("the lab \"{}\" is not up: its start was not finished; `cargo xtask lab up` starts anew", self.name)),
+            Some(_) => said(format!(
+                "the lab \"{}\" is not up: its start was not finished; `cargo xtask lab up` starts anew",
+                self.name
+            )),
             None => said(format!("the lab \"{}\" is not up; `cargo xtask lab up` starts it", self.name)),
         }
     }
@@ -136,7 +139,8 @@ impl Lab {
     /// Takes away all of it, whoever made it and however far they got.
     pub fn clear(&self) -> Result<()> {
         let before = self.recorded().map(|record| record.disk).filter(|disk| *disk != self.disk);
-        let folders: Vec<PathBuf> = [Some(self.run.clone()), Some(self.disk.clone()), before].into_iter().flatten().collect();
+        let folders: Vec<PathBuf> =
+            [Some(self.run.clone()), Some(self.disk.clone()), before].into_iter().flatten().collect();
         cgroup::remove(&self.group())?;
         disk::unmount_below(&folders)?;
         for folder in folders.iter().skip(1) {
@@ -168,16 +172,25 @@ fn others_are_gone() -> Result<bool> {
     Ok(!entries.any(|entry| entry.path().is_dir()))
 }
 
-/// What must hold before anything is tried, each with one line that says what to do.
-pub fn preflight(cache: &Cache) -> Result<()> {
-    /// Roots, images and stores take 4 GB, a test run with several machines another two.
-    const NEEDED_GB: u64 = 8;
+/// What must hold before anything is looked at or taken away.
+pub fn preflight() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return said("the lab needs root: it mounts file systems and starts machines");
     }
-    for (program, package) in
-        [("systemd-nspawn", "systemd-container"), ("debootstrap", "debootstrap"), ("ip", "iproute2"), ("ssh", "openssh-client"), ("unshare", "util-linux")]
-    {
+    Ok(())
+}
+
+/// What must hold before anything is made, each with one line that says what to do.
+pub fn preflight_to_build(cache: &Cache) -> Result<()> {
+    /// Roots, images and stores take 5 GB, a test run with several machines another two.
+    const NEEDED_GB: u64 = 8;
+    for (program, package) in [
+        ("systemd-nspawn", "systemd-container"),
+        ("debootstrap", "debootstrap"),
+        ("ip", "iproute2"),
+        ("ssh", "openssh-client"),
+        ("unshare", "util-linux"),
+    ] {
         if crate::run::which(program).is_none() {
             return said(format!("the lab needs {program} (Debian's package {package})"));
         }

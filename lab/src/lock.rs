@@ -78,7 +78,10 @@ mod tests {
         let path = dir.path().join("lock");
         let first = take(&path, "the lab").expect("nobody has it");
         let refused = take(&path, "the lab").err().expect("it is taken").to_string();
-        assert!(refused.starts_with("the lab is in use: `lab ") && refused.contains(&std::process::id().to_string()), "{refused}");
+        assert!(
+            refused.starts_with("the lab is in use: `lab ") && refused.contains(&std::process::id().to_string()),
+            "{refused}"
+        );
         drop(first);
         take(&path, "the lab").expect("it is free again");
     }

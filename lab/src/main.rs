@@ -107,7 +107,7 @@ fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let cache = Cache::open()?;
     let lab = arguments.lab.as_deref();
     let persons = lab.unwrap_or(PERSONS);
-    lab::preflight(&cache)?;
+    lab::preflight()?;
     machine::net::remember_outer()?;
     match arguments.verb {
         Verb::Build => build::build(&cache).map(drop)?,

@@ -121,7 +121,11 @@ impl Done {
         if self.status.success() {
             return Ok(self);
         }
-        Err(Error::Command { ending: format!("ended with {}", self.status), said: self.out + &self.err, command: self.line })
+        Err(Error::Command {
+            ending: format!("ended with {}", self.status),
+            said: self.out + &self.err,
+            command: self.line,
+        })
     }
 
     pub fn code(&self) -> i32 {
@@ -145,7 +149,12 @@ fn gather(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<Stri
     })
 }
 
-fn wait(child: &mut Child, begun: Instant, deadline: Duration, narrated: Option<&str>) -> std::io::Result<Option<ExitStatus>> {
+fn wait(
+    child: &mut Child,
+    begun: Instant,
+    deadline: Duration,
+    narrated: Option<&str>,
+) -> std::io::Result<Option<ExitStatus>> {
     const NARRATE: Duration = Duration::from_secs(30);
     let mut next_word = NARRATE;
     loop {
@@ -167,7 +176,7 @@ fn wait(child: &mut Child, begun: Instant, deadline: Duration, narrated: Option<
 
 /// Looks again and again until `look` gives something, or the deadline passes; `what` is what is waited for.
 pub fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Result<Look<T>>) -> Result<T> {
-    const PAUSE: Duration = Duration::from_millis(100);
+    const PAUSE: Duration = Duration::from_millis(200);
     let begun = Instant::now();
     loop {
         let last = match look()? {

@@ -51,8 +51,16 @@ enum Work {
 
 impl Item {
     fn all() -> impl Iterator<Item = Self> {
-        let cases = CASES.iter().map(|one| Self { name: one.name.to_owned(), about: one.case.about, work: Work::Case(one.case) });
-        let faults = FAULTS.iter().map(|one| Self { name: format!("fault-{}", one.name), about: one.fault.about, work: Work::Fault(one.fault) });
+        let cases = CASES.iter().map(|one| Self {
+            name: one.name.to_owned(),
+            about: one.case.about,
+            work: Work::Case(one.case),
+        });
+        let faults = FAULTS.iter().map(|one| Self {
+            name: format!("fault-{}", one.name),
+            about: one.fault.about,
+            work: Work::Fault(one.fault),
+        });
         cases.chain(faults)
     }
 
@@ -73,7 +81,10 @@ pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitC
     let wanted = |item: &Item| options.filter.as_ref().is_none_or(|filter| item.name.contains(filter.as_str()));
     let cases: Vec<Item> = Item::all().filter(wanted).collect();
     if cases.is_empty() {
-        return said(format!("no case is called like \"{}\"; `test --list` says which there are", options.filter.as_deref().unwrap_or("")));
+        return said(format!(
+            "no case is called like \"{}\"; `test --list` says which there are",
+            options.filter.as_deref().unwrap_or("")
+        ));
     }
     if options.list {
         for item in cases {
@@ -141,13 +152,15 @@ fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item:
 }
 
 fn report(name: &str, passed: bool, took: Duration, times: &[(String, Duration)]) {
-    let times = times.iter().map(|(what, took)| format!("{what} {}", say::seconds(*took))).collect::<Vec<_>>().join(", ");
+    let times =
+        times.iter().map(|(what, took)| format!("{what} {}", say::seconds(*took))).collect::<Vec<_>>().join(", ");
     let verdict = if passed { "ok    " } else { "FAILED" };
     say::line(&format!("{verdict} {name:<30} {:>7}  {times}", say::seconds(took)));
 }
 
 fn sum_up(endings: &[Ending], took: Duration, logs: &Path) -> ExitCode {
-    let failed: Vec<(&str, &Error)> = endings.iter().filter_map(|ending| Some((ending.name.as_str(), ending.error.as_ref()?))).collect();
+    let failed: Vec<(&str, &Error)> =
+        endings.iter().filter_map(|ending| Some((ending.name.as_str(), ending.error.as_ref()?))).collect();
     for (name, error) in &failed {
         say::plain(&format!("\n{name}: {error}\n    log: {}", logs.join(name).display()));
     }

@@ -8,7 +8,8 @@ use crate::error::{During, Result, said};
 use crate::machine::{cgroup, net};
 
 /// Settings that change by themselves.
-const RESTLESS: &[&str] = &["random", "nr", "state", "pid", "cache", "max_newidle_lb_cost", "stat", "tainted", "pty", "syncs"];
+const RESTLESS: &[&str] =
+    &["random", "nr", "state", "pid", "cache", "max_newidle_lb_cost", "stat", "tainted", "pty", "syncs"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traces(BTreeSet<String>);
@@ -96,7 +97,8 @@ fn processes(name: &str) -> impl Iterator<Item = String> {
         let groups = fs::read_to_string(process.join("cgroup")).ok()?;
         let ended = fs::read_to_string(process.join("stat")).ok()?.contains(") Z ");
         let line = String::from_utf8_lossy(&fs::read(process.join("cmdline")).ok()?).replace('\0', " ");
-        (!ended && (groups.contains(&group) || line.contains(&folder))).then(|| format!("process {} {line}", process.display()))
+        (!ended && (groups.contains(&group) || line.contains(&folder)))
+            .then(|| format!("process {} {line}", process.display()))
     })
 }
 
@@ -113,7 +115,10 @@ mod tests {
             ("group /sys/fs/cgroup/cpu/somebody", false),
             ("mount nsfs /run/carrick-lab/test/net nsfs rw 0 0", true),
             ("mount nsfs /run/carrick-lab/mine/net nsfs rw 0 0", false),
-            ("mount carrick-lab /root/.cache/carrick-lab/labs/mine/machines/w1/root overlay lowerdir=/x/carrick-lab/node-1", false),
+            (
+                "mount carrick-lab /root/.cache/carrick-lab/labs/mine/machines/w1/root overlay lowerdir=/x/carrick-lab/node-1",
+                false,
+            ),
             ("mount carrick-lab /root/.cache/carrick-lab/labs/test/machines/w1/root overlay rw", true),
         ] {
             assert_eq!(is_of_another(trace, "mine"), another, "{trace}");

@@ -23,7 +23,12 @@ pub fn up(cache: &Cache, name: &str, workers: u8, kind: Option<Kind>, join: bool
         for worker in &workers {
             let joined = cluster.join(worker)?;
             let ready = cluster.wait_ready(&worker.identity.name)?;
-            say::line(&format!("{} joined in {}, Ready {} later", worker.identity.name, say::seconds(joined), say::seconds(ready)));
+            say::line(&format!(
+                "{} joined in {}, Ready {} later",
+                worker.identity.name,
+                say::seconds(joined),
+                say::seconds(ready)
+            ));
         }
     }
     let machines = std::iter::once(&cluster.control).chain(&workers).map(|machine| machine.identity.clone());
@@ -50,7 +55,8 @@ fn start_workers(lab: &Lab, parts: &Parts, kinds: Vec<Kind>) -> Result<Vec<Arc<M
     thread::scope(|scope| {
         let numbered = kinds.into_iter().map(|kind| (lab.next_worker(), kind));
         let starting: Vec<_> = numbered.map(|(n, kind)| scope.spawn(move || nth_worker(lab, parts, n, kind))).collect();
-        let started = starting.into_iter().map(|thread| thread.join().unwrap_or_else(|_| said("starting a worker panicked")));
+        let started =
+            starting.into_iter().map(|thread| thread.join().unwrap_or_else(|_| said("starting a worker panicked")));
         started.collect()
     })
 }
@@ -61,7 +67,8 @@ pub fn worker(lab: &Lab, parts: &Parts, kind: Kind) -> Result<Arc<Machine>> {
 }
 
 fn nth_worker(lab: &Lab, parts: &Parts, n: u8, kind: Kind) -> Result<Arc<Machine>> {
-    let address = net::worker(n).ok_or_else(|| Error::Said("the lab has no address left for another worker".to_owned()))?;
+    let address =
+        net::worker(n).ok_or_else(|| Error::Said("the lab has no address left for another worker".to_owned()))?;
     let machine = Machine::start(lab, parts, &format!("w{n}"), address, kind, Images::Worker)?;
     Ok(Arc::new(machine))
 }
@@ -70,7 +77,12 @@ fn tell(cluster: &Cluster, workers: &[Arc<Machine>], joined: bool) {
     for machine in std::iter::once(&cluster.control).chain(workers) {
         let identity = &machine.identity;
         let boot = say::seconds(machine.boot);
-        say::plain(&format!("  {:<6} {:<14} {:<18} booted in {boot}", identity.name, identity.address, identity.kind.name()));
+        say::plain(&format!(
+            "  {:<6} {:<14} {:<18} booted in {boot}",
+            identity.name,
+            identity.address,
+            identity.kind.name()
+        ));
     }
     if !joined && !workers.is_empty() {
         say::plain(&format!("join one with:  cargo xtask lab shell w1 {}", cluster.join.join(" ")));

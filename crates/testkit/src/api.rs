@@ -48,10 +48,12 @@ impl Api {
     pub fn start() -> Result<Self, Error> {
         let [etcd, server, kubectl] = ["etcd", "kube-apiserver", "kubectl"].map(find);
         let (etcd, server, kubectl) = (etcd?, server?, kubectl?);
-        let folder = tempfile::Builder::new().prefix("carrick-api-").tempdir().map_err(during("cannot make a folder"))?;
+        let folder =
+            tempfile::Builder::new().prefix("carrick-api-").tempdir().map_err(during("cannot make a folder"))?;
         let credentials = Credentials::write(folder.path()).map_err(during("cannot make certificates"))?;
         let [client, peer, secure] = free_ports().map_err(during("no port is free"))?;
-        let commands = [etcd_command(&etcd, folder.path(), client, peer), server_command(&server, folder.path(), client, secure)];
+        let commands =
+            [etcd_command(&etcd, folder.path(), client, peer), server_command(&server, folder.path(), client, secure)];
         let keeper = Keeper::start(commands).map_err(during("cannot start etcd and kube-apiserver"))?;
         let mut api = Self {
             url: format!("https://127.0.0.1:{secure}"),
@@ -112,7 +114,8 @@ impl Api {
 
     /// kubectl as the admin; what it printed.
     pub fn kubectl(&self, words: &[&str]) -> Result<String, Error> {
-        let done = Command::new(&self.kubectl).env("KUBECONFIG", self.kubeconfig()).args(words).stdin(Stdio::null()).output();
+        let done =
+            Command::new(&self.kubectl).env("KUBECONFIG", self.kubeconfig()).args(words).stdin(Stdio::null()).output();
         let done = done.map_err(during("cannot run kubectl"))?;
         if done.status.success() {
             return Ok(String::from_utf8_lossy(&done.stdout).into_owned());

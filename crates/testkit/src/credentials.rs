@@ -36,7 +36,8 @@ impl Credentials {
 }
 
 /// Who did what to which object: enough to count writes, without their bodies.
-const AUDIT_POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
+const AUDIT_POLICY: &str =
+    "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: Metadata}]\n";
 
 fn certificates() -> Result<(String, String, String), rcgen::Error> {
     let mut authority = CertificateParams::new(Vec::new())?;

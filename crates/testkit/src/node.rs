@@ -101,7 +101,14 @@ fn mac(n: u32) -> String {
 
 fn uuid(n: u32, which: u32) -> String {
     let (high, low) = (scatter(n, which * 2), scatter(n, which * 2 + 1));
-    format!("{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}", high >> 32, (high >> 16) & 0xffff, high & 0xfff, low >> 52, low & 0xffff_ffff_ffff)
+    format!(
+        "{:08x}-{:04x}-4{:03x}-8{:03x}-{:012x}",
+        high >> 32,
+        (high >> 16) & 0xffff,
+        high & 0xfff,
+        low >> 52,
+        low & 0xffff_ffff_ffff
+    )
 }
 
 /// Numbers that look random and are the same every time (the finaliser of splitmix64).
@@ -121,7 +128,13 @@ mod tests {
     #[test]
     fn no_two_nodes_share_what_tells_machines_apart() {
         let count = 2000;
-        for path in ["/metadata/name", "/metadata/uid", "/status/nodeInfo/machineID", "/status/nodeInfo/systemUUID", "/status/addresses/0/address"] {
+        for path in [
+            "/metadata/name",
+            "/metadata/uid",
+            "/status/nodeInfo/machineID",
+            "/status/nodeInfo/systemUUID",
+            "/status/addresses/0/address",
+        ] {
             let seen: BTreeSet<String> = nodes(count).map(|node| node.pointer(path).expect(path).to_string()).collect();
             assert_eq!(seen.len(), count as usize, "{path}");
         }

@@ -35,7 +35,10 @@ struct Module {
 #[derive(Clone, Copy)]
 enum Stamp {
     Plain,
-    Kubernetes { version: &'static str, minor: &'static str },
+    Kubernetes {
+        version: &'static str,
+        minor: &'static str,
+    },
     /// flannel's udp backend is C, and has to be linked statically to run in an image of its own.
     FlannelInC,
 }
@@ -56,10 +59,7 @@ static MODULES: &[Module] = &[
     },
     Module {
         name: "kube-1.29",
-        programs: &[
-            ("kubeadm", "k8s.io/kubernetes/cmd/kubeadm"),
-            ("kubelet", "k8s.io/kubernetes/cmd/kubelet"),
-        ],
+        programs: &[("kubeadm", "k8s.io/kubernetes/cmd/kubeadm"), ("kubelet", "k8s.io/kubernetes/cmd/kubelet")],
         stamp: Stamp::Kubernetes { version: OLD_KUBERNETES, minor: "29" },
     },
     Module {
@@ -147,7 +147,10 @@ impl Module {
                 done.success()?;
                 return Ok(took);
             }
-            say::line(&format!("the Go module proxy says \"too many requests\"; {what} goes on in {} s", PROXY_PAUSE.as_secs()));
+            say::line(&format!(
+                "the Go module proxy says \"too many requests\"; {what} goes on in {} s",
+                PROXY_PAUSE.as_secs()
+            ));
             thread::sleep(PROXY_PAUSE);
         }
         said(format!("{what}: the Go module proxy kept saying \"too many requests\""))
@@ -166,11 +169,12 @@ impl Stamp {
                 format!("-s -w -extldflags -static -X github.com/flannel-io/flannel/pkg/version.Version={FLANNEL}")
             }
             Self::Kubernetes { version, minor } => {
-                let values = [("gitVersion", version), ("gitMajor", "1"), ("gitMinor", minor), ("gitTreeState", "clean")];
+                let values =
+                    [("gitVersion", version), ("gitMajor", "1"), ("gitMinor", minor), ("gitTreeState", "clean")];
                 let packages = ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"];
-                let set = packages.iter().flat_map(|package| {
-                    values.map(|(variable, value)| format!("-X {package}.{variable}={value}"))
-                });
+                let set = packages
+                    .iter()
+                    .flat_map(|package| values.map(|(variable, value)| format!("-X {package}.{variable}={value}")));
                 ["-s".to_owned(), "-w".to_owned()].into_iter().chain(set).collect::<Vec<_>>().join(" ")
             }
         }
@@ -229,7 +233,9 @@ mod tests {
 
     #[test]
     fn go_says_its_version_in_several_ways() {
-        for (text, version) in [("go1.26.8", Some((1, 26))), ("go1.24rc2", Some((1, 24))), ("go1.24", Some((1, 24))), ("devel", None)] {
+        for (text, version) in
+            [("go1.26.8", Some((1, 26))), ("go1.24rc2", Some((1, 24))), ("go1.24", Some((1, 24))), ("devel", None)]
+        {
             assert_eq!(parse(text), version, "{text}");
         }
     }

@@ -114,7 +114,8 @@ impl Layout {
 
     fn put(&mut self, value: &Value) -> Result<Blob> {
         let text = value.to_string();
-        let blob = Blob { digest: hex(ring::digest::digest(&SHA256, text.as_bytes()).as_ref()), size: text.len() as u64 };
+        let blob =
+            Blob { digest: hex(ring::digest::digest(&SHA256, text.as_bytes()).as_ref()), size: text.len() as u64 };
         fs::write(self.blobs.join(&blob.digest), text).at("write", &self.blobs)?;
         Ok(blob)
     }
@@ -235,14 +236,21 @@ fn network_tools(tar: &mut Tar, debian: &Path) -> Result<()> {
         directory(tar, folder, 0o755)?;
     }
     let mut programs: Vec<String> =
-        ["usr/sbin/xtables-nft-multi", "usr/sbin/xtables-legacy-multi", "usr/sbin/conntrack", "usr/bin/ip"].map(str::to_owned).to_vec();
+        ["usr/sbin/xtables-nft-multi", "usr/sbin/xtables-legacy-multi", "usr/sbin/conntrack", "usr/bin/ip"]
+            .map(str::to_owned)
+            .to_vec();
     programs.extend(names(&debian.join(&modules))?.into_iter().map(|name| format!("{modules}/{name}")));
     let mut libraries = BTreeSet::new();
     for program in &programs {
         file(tar, program, &resolved(debian, program)?)?;
         // A library that needs no other makes ldd fail; it says so on the other stream.
         let said = Run::new("chroot").arg(debian).args(["ldd", &format!("/{program}")]).done()?;
-        libraries.extend(said.out.split_whitespace().filter(|word| word.starts_with('/')).map(|word| word.trim_end_matches(':').to_owned()));
+        libraries.extend(
+            said.out
+                .split_whitespace()
+                .filter(|word| word.starts_with('/'))
+                .map(|word| word.trim_end_matches(':').to_owned()),
+        );
     }
     for library in libraries.iter().filter(|library| !programs.contains(&library.trim_start_matches('/').to_owned())) {
         let inside = library.trim_start_matches('/');
@@ -288,8 +296,11 @@ fn shell_tools(tar: &mut Tar, busybox: &Path) -> Result<()> {
 }
 
 fn names(folder: &Path) -> Result<Vec<String>> {
-    let mut names: Vec<String> =
-        fs::read_dir(folder).at("list", folder)?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    let mut names: Vec<String> = fs::read_dir(folder)
+        .at("list", folder)?
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
     names.sort();
     Ok(names)
 }

@@ -15,7 +15,7 @@ use self::image::Archives;
 use self::root::Suite;
 use crate::cache::{Cache, Key, discard};
 use crate::error::{During, Result, said};
-use crate::{lock, say};
+use crate::{lab, lock, say};
 
 /// What machines are made from.
 pub struct Parts {
@@ -40,6 +40,7 @@ pub struct Templates {
 
 pub fn build(cache: &Cache) -> Result<Parts> {
     let begun = Instant::now();
+    lab::preflight_to_build(cache)?;
     let _lock = lock::waiting(&cache.root().join("lock"), "the lab's cache")?;
     let (programs, bookworm, trixie) = thread::scope(|scope| {
         // debootstrap waits for the network and for one core, Go takes what is left.

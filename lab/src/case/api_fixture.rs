@@ -38,7 +38,9 @@ fn talk(bench: &mut Bench, api: &Api) -> Result<()> {
     let stranger = api.kubectl(&["get", "nodes", "--token", api.nobody_token()]).err().map(|error| error.to_string());
     demand!(stranger.as_ref().is_some_and(|said| said.contains("Forbidden")), "a stranger was told {stranger:?}");
     let audit = api.audit().map_err(told)?;
-    let created = audit.iter().any(|event| event["verb"] == "create" && event["objectRef"]["resource"] == "nodes" && event["user"]["username"] == "admin");
+    let created = audit.iter().any(|event| {
+        event["verb"] == "create" && event["objectRef"]["resource"] == "nodes" && event["user"]["username"] == "admin"
+    });
     demand!(created, "the audit log does not tell who made the node ({} events)", audit.len());
     Ok(())
 }

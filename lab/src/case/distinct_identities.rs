@@ -28,7 +28,11 @@ fn run(bench: &mut Bench) -> Result<()> {
         let info = &node["status"]["nodeInfo"];
         let uuid = info["systemUUID"].as_str().unwrap_or_default();
         demand!(info["machineID"] == identity.machine_id.as_str(), "the Node's machineID is {}", info["machineID"]);
-        demand!(uuid.eq_ignore_ascii_case(&identity.system_uuid), "the Node's systemUUID is {uuid}, not {}", identity.system_uuid);
+        demand!(
+            uuid.eq_ignore_ascii_case(&identity.system_uuid),
+            "the Node's systemUUID is {uuid}, not {}",
+            identity.system_uuid
+        );
         for (field, values) in &mut seen {
             values.insert(info[*field].to_string());
         }

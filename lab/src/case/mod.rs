@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::build::Parts;
 use crate::cache::Cache;
@@ -60,7 +60,13 @@ pub struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    pub fn new(cache: &'a Cache, parts: &'a Parts, lab: &'a Lab, cluster: Option<&'a Cluster>, logs: &Path) -> Result<Self> {
+    pub fn new(
+        cache: &'a Cache,
+        parts: &'a Parts,
+        lab: &'a Lab,
+        cluster: Option<&'a Cluster>,
+        logs: &Path,
+    ) -> Result<Self> {
         let log = open_log(&logs.join("log"))?;
         Ok(Self { cache, parts, lab, cluster, logs: logs.to_owned(), times: Vec::new(), machines: Vec::new(), log })
     }
@@ -80,9 +86,11 @@ impl<'a> Bench<'a> {
     /// A fresh worker of a kind joins, is Ready, and runs a pod that answers; its Node says what it runs.
     pub fn joins(&mut self, kind: Kind, kubelet: &str, runtime: &str) -> Result<()> {
         let cluster = self.cluster()?;
+        let begun = Instant::now();
         let worker = self.worker(kind)?;
+        self.time("fresh machine", begun.elapsed());
         let name = &worker.identity.name;
-        self.time("boot", worker.boot);
+        self.time("of that boot", worker.boot);
         let joined = cluster.join(&worker)?;
         self.time("join", joined);
         let ready = cluster.wait_ready(name)?;
@@ -119,7 +127,8 @@ impl<'a> Bench<'a> {
         let mut command = Run::new(OWN).args(["--lab", lab]).args(words).into_command();
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.during(|| "cannot run this program".to_owned())?;
-        let lines = child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(io::Result::ok);
+        let lines =
+            child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(io::Result::ok);
         let said_it = lines.inspect(|line| self.say(line)).any(|line| line.contains(word));
         thread::sleep(after);
         child.kill().and_then(|()| child.wait()).during(|| "cannot end this program".to_owned())?;
@@ -144,7 +153,9 @@ impl<'a> Bench<'a> {
             self.keep(&format!("{name}.journal"), journal.map(|done| done.text()));
         }
         if let Some(cluster) = self.cluster {
-            for (file, words) in [("nodes", "get nodes -o yaml"), ("pods", "get pods -A -o wide"), ("events", "get events -A")] {
+            for (file, words) in
+                [("nodes", "get nodes -o yaml"), ("pods", "get pods -A -o wide"), ("events", "get events -A")]
+            {
                 let said = cluster.kubectl(words.split(' ')).done();
                 self.keep(file, said.map(|done| done.text()));
             }

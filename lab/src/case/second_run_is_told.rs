@@ -18,7 +18,9 @@ fn run(bench: &mut Bench) -> Result<()> {
     for verb in ["up", "down", "test"] {
         let told = bench.own_lab(LAB, &[verb])?;
         demand!(told.code() == 1, "{verb} ended with {}", told.status);
-        for word in [&format!("the lab \"{LAB}\" is in use"), &format!("(process {}) holds it since ", std::process::id())] {
+        for word in
+            [&format!("the lab \"{LAB}\" is in use"), &format!("(process {}) holds it since ", std::process::id())]
+        {
             demand!(told.err.contains(word.as_str()), "{verb} does not say {word:?}: {}", told.err);
         }
     }

@@ -9,7 +9,21 @@ pub const FAULT: Fault = Fault {
     on: Kind::Debian12,
     put_in: |scene| {
         let control = net::CONTROL.to_string();
-        let rule = ["iptables", "-I", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443", "-j", "REJECT", "--reject-with", "tcp-reset"];
+        let rule = [
+            "iptables",
+            "-I",
+            "OUTPUT",
+            "-d",
+            &control,
+            "-p",
+            "tcp",
+            "--dport",
+            "6443",
+            "-j",
+            "REJECT",
+            "--reject-with",
+            "tcp-reset",
+        ];
         scene.on(&rule).map(drop)
     },
     shows: |scene| {

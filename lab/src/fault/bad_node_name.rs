@@ -8,7 +8,7 @@ pub const FAULT: Fault = Fault {
     cause: "machine.bad-hostname",
     on: Kind::Debian12,
     put_in: |scene| {
-        scene.plan.more.push("--node-name=Bad_Host".to_owned());
+        scene.plan.node_name = Some("Bad_Host");
         Ok(())
     },
     shows: |scene| {

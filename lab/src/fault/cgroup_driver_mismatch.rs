@@ -13,7 +13,10 @@ pub const FAULT: Fault = Fault {
     shows: |scene| {
         scene.join_seems_to_work()?;
         scene.stays_not_ready("cni plugin not initialized")?;
-        scene.journal_says("kubelet", "expected cgroupsPath to be of format \\\"slice:prefix:name\\\" for systemd cgroups")
+        scene.journal_says(
+            "kubelet",
+            "expected cgroupsPath to be of format \\\"slice:prefix:name\\\" for systemd cgroups",
+        )
     },
     mends: None,
 };

@@ -11,7 +11,10 @@ pub const FAULT: Fault = Fault {
     shows: |scene| {
         scene.join_seems_to_work()?;
         scene.stays_not_ready("cni plugin not initialized")?;
-        scene.journal_says("containerd", "failed to load CNI config list file /etc/cni/net.d/00-bad.conflist: error parsing configuration list")?;
+        scene.journal_says(
+            "containerd",
+            "failed to load CNI config list file /etc/cni/net.d/00-bad.conflist: error parsing configuration list",
+        )?;
         scene.has_files(&["/etc/cni/net.d/10-flannel.conflist"], true)
     },
     mends: None,

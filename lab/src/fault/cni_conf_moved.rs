@@ -20,7 +20,9 @@ pub const FAULT: Fault = Fault {
     },
     // Written in place, it is noticed.
     mends: Some(|scene| {
-        scene.script("cp /etc/cni/net.d/10-flannel.conflist /tmp/conf; cat /tmp/conf > /etc/cni/net.d/10-flannel.conflist")?;
+        scene.script(
+            "cp /etc/cni/net.d/10-flannel.conflist /tmp/conf; cat /tmp/conf > /etc/cni/net.d/10-flannel.conflist",
+        )?;
         scene.becomes_ready()
     }),
 };

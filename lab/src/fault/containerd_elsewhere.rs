@@ -9,7 +9,8 @@ pub const FAULT: Fault = Fault {
     cause: "containerd.other-socket",
     on: Kind::Debian12,
     put_in: |scene| {
-        let script = "printf '\\n[grpc]\\n  address = \"/run/elsewhere/containerd.sock\"\\n' >> /etc/containerd/config.toml
+        let script =
+            "printf '\\n[grpc]\\n  address = \"/run/elsewhere/containerd.sock\"\\n' >> /etc/containerd/config.toml
             mkdir -p /run/elsewhere; systemctl restart containerd; rm -f /run/containerd/containerd.sock";
         scene.script(script).map(drop)
     },

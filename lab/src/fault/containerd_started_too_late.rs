@@ -18,7 +18,10 @@ pub const FAULT: Fault = Fault {
     shows: |scene| {
         // kubeadm took the kubelet's first credential away with it.
         scene.has_files(&["/etc/kubernetes/bootstrap-kubelet.conf"], false)?;
-        scene.journal_says("kubelet", "unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file")?;
+        scene.journal_says(
+            "kubelet",
+            "unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file",
+        )?;
         thread::sleep(Duration::from_secs(15));
         scene.no_node()?;
         scene.join_fails()?.says("[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]")?;

@@ -13,9 +13,7 @@ pub const FAULT: Fault = Fault {
         scene.join_and_be_ready()?;
         scene.on(&["systemctl", "stop", "containerd"]).map(drop)
     },
-    shows: |scene| {
-        scene.condition_is("Ready", "False", "container runtime is down", Duration::from_secs(90)).map(drop)
-    },
+    shows: |scene| scene.condition_is("Ready", "False", "container runtime is down", Duration::from_secs(90)).map(drop),
     mends: Some(|scene| {
         scene.on(&["systemctl", "start", "containerd"])?;
         scene.becomes_ready()

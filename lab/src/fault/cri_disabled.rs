@@ -8,7 +8,9 @@ pub const FAULT: Fault = Fault {
     cause: "containerd.cri-disabled",
     on: Kind::Debian12,
     put_in: |scene| {
-        scene.script("echo 'disabled_plugins = [\"cri\"]' > /etc/containerd/config.toml; systemctl restart containerd").map(drop)
+        scene
+            .script("echo 'disabled_plugins = [\"cri\"]' > /etc/containerd/config.toml; systemctl restart containerd")
+            .map(drop)
     },
     shows: |scene| {
         let joined = scene.join_fails()?;

@@ -1,6 +1,6 @@
 //! Nobody approves the kubelet's certificate: the token's group is not one that is approved by itself.
 
-use super::Fault;
+use super::{Fault, csr_by};
 use crate::demand;
 use crate::machine::Kind;
 
@@ -11,7 +11,7 @@ pub const FAULT: Fault = Fault {
     put_in: |scene| scene.use_token_without_approval(),
     shows: |scene| {
         scene.join_fails()?.says("failed while waiting for TLS bootstrap")?.took(10, 60)?;
-        let request = scene.own_csr()?;
+        let request = csr_by(scene.cluster, &scene.plan.token)?;
         demand!(request["status"]["conditions"].is_null(), "the request is not pending: {}", request["status"]);
         scene.no_node()
     },

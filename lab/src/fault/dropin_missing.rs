@@ -12,7 +12,10 @@ pub const FAULT: Fault = Fault {
     },
     shows: |scene| {
         let joined = scene.join_fails()?;
-        joined.says("[kubelet-check] The kubelet is healthy after")?.says("failed while waiting for TLS bootstrap")?.took(10, 60)?;
+        joined
+            .says("[kubelet-check] The kubelet is healthy after")?
+            .says("failed while waiting for TLS bootstrap")?
+            .took(10, 60)?;
         scene.journal_says("kubelet", "Kubelet is running in standalone mode, will skip API server sync")?;
         scene.has_files(&["/etc/kubernetes/kubelet.conf"], false)?;
         scene.no_node()

@@ -18,11 +18,14 @@ pub const FAULT: Fault = Fault {
     shows: |scene| {
         let id: String = scene.plan.token.chars().take_while(|letter| *letter != '.').collect();
         wait_for("the token to be cleaned away", Duration::from_secs(30), || {
-            let secret = scene.kubectl(&["-n", "kube-system", "get", "secret", &format!("bootstrap-token-{id}")]).done()?;
+            let secret =
+                scene.kubectl(&["-n", "kube-system", "get", "secret", &format!("bootstrap-token-{id}")]).done()?;
             Ok(if secret.err.contains("NotFound") { Look::Seen(()) } else { Look::NotYet(secret.text()) })
         })?;
         let joined = scene.join_fails()?;
-        joined.says(&format!("could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\""))?.took(10, 40)?;
+        joined
+            .says(&format!("could not find a JWS signature in the cluster-info ConfigMap for token ID \"{id}\""))?
+            .took(10, 40)?;
         Ok(())
     },
     mends: None,

@@ -10,7 +10,9 @@ pub const FAULT: Fault = Fault {
     put_in: |scene| scene.script("systemctl stop kubelet; rm /usr/bin/kubelet").map(drop),
     shows: |scene| {
         let joined = scene.join_fails()?;
-        joined.says("[ERROR KubeletVersion]: couldn't get kubelet version: cannot execute 'kubelet --version'")?.took(0, 15)?;
+        joined
+            .says("[ERROR KubeletVersion]: couldn't get kubelet version: cannot execute 'kubelet --version'")?
+            .took(0, 15)?;
         Ok(())
     },
     mends: None,

@@ -41,7 +41,10 @@ include!(concat!(env!("OUT_DIR"), "/faults.rs"));
 
 pub fn find(name: &str) -> Result<&'static Registered> {
     let known = || FAULTS.iter().map(|registered| registered.name).collect::<Vec<_>>().join(", ");
-    FAULTS.iter().find(|registered| registered.name == name).ok_or_else(|| Error::Said(format!("no fault \"{name}\"; there are: {}", known())))
+    FAULTS
+        .iter()
+        .find(|registered| registered.name == name)
+        .ok_or_else(|| Error::Said(format!("no fault \"{name}\"; there are: {}", known())))
 }
 
 /// kubeadm's own waits are minutes; what it says at their end is the same after seconds.
@@ -71,8 +74,8 @@ pub struct Scene<'a> {
 pub struct Plan {
     pub token: String,
     pub ca_hash: String,
-    /// More words for kubeadm.
-    pub more: Vec<String>,
+    /// Where the node is not to have the machine's name.
+    pub node_name: Option<&'static str>,
     /// Who runs it: root, or a user that is not.
     pub as_root: bool,
     /// kubeadm is killed after so many seconds.
@@ -83,14 +86,32 @@ pub struct Plan {
 pub struct Joined(pub Done);
 
 impl<'a> Scene<'a> {
-    pub fn new(lab: &'a Lab, parts: &'a Parts, cluster: &'a Cluster, machine: Arc<Machine>, patience: Patience) -> Result<Self> {
+    pub fn new(
+        lab: &'a Lab,
+        parts: &'a Parts,
+        cluster: &'a Cluster,
+        machine: Arc<Machine>,
+        patience: Patience,
+    ) -> Result<Self> {
         let word_after = |flag: &str| {
             let at = cluster.join.iter().position(|word| word == flag);
-            at.and_then(|at| cluster.join.get(at + 1)).cloned().ok_or_else(|| Error::Said(format!("kubeadm printed no {flag}")))
+            at.and_then(|at| cluster.join.get(at + 1))
+                .cloned()
+                .ok_or_else(|| Error::Said(format!("kubeadm printed no {flag}")))
         };
         let (token, ca_hash) = (word_after("--token")?, word_after("--discovery-token-ca-cert-hash")?);
-        let plan = Plan { token, ca_hash, more: Vec::new(), as_root: true, killed_after: None };
-        Ok(Self { lab, parts, cluster, machine, plan, others: Vec::new(), noted: String::new(), patience, attempts: RefCell::default() })
+        let plan = Plan { token, ca_hash, node_name: None, as_root: true, killed_after: None };
+        Ok(Self {
+            lab,
+            parts,
+            cluster,
+            machine,
+            plan,
+            others: Vec::new(),
+            noted: String::new(),
+            patience,
+            attempts: RefCell::default(),
+        })
     }
 
     pub fn node_name(&self) -> &str {
@@ -136,17 +157,19 @@ impl<'a> Scene<'a> {
         }
         let config = include_str!("../../files/kubeadm-join.yaml");
         let config = config.replace("@ADDRESS@", &net::CONTROL.to_string()).replace("@TOKEN@", &self.plan.token);
-        self.machine.write("/root/join.yaml", &config.replace("@HASH@", &self.plan.ca_hash))?;
+        let name = self.plan.node_name.map(|name| format!("nodeRegistration:\n  name: {name}\n")).unwrap_or_default();
+        self.machine.write("/root/join.yaml", &(config.replace("@HASH@", &self.plan.ca_hash) + &name))?;
         let words = ["kubeadm", "join", "--config", "/root/join.yaml"].map(str::to_owned);
-        Ok(self.runner().chain(words).chain(self.plan.more.clone()).collect())
+        Ok(self.runner().chain(words).collect())
     }
 
     /// The join as a person would type it.
     fn join_words(&self) -> Vec<String> {
-        let Plan { token, ca_hash, more, .. } = &self.plan;
+        let Plan { token, ca_hash, node_name, .. } = &self.plan;
         let endpoint = format!("{}:6443", net::CONTROL);
-        let words = ["kubeadm", "join", &endpoint, "--token", token, "--discovery-token-ca-cert-hash", ca_hash].map(str::to_owned);
-        self.runner().chain(words).chain(more.clone()).collect()
+        let words = ["kubeadm", "join", &endpoint, "--token", token, "--discovery-token-ca-cert-hash", ca_hash];
+        let name = node_name.map(|name| format!("--node-name={name}"));
+        self.runner().chain(words.map(str::to_owned)).chain(name).collect()
     }
 
     pub fn join_line(&self) -> String {
@@ -154,7 +177,10 @@ impl<'a> Scene<'a> {
     }
 
     fn runner(&self) -> impl Iterator<Item = String> + use<> {
-        let killed = self.plan.killed_after.map(|seconds| ["timeout".to_owned(), "--signal=KILL".to_owned(), seconds.to_string()]);
+        let killed = self
+            .plan
+            .killed_after
+            .map(|seconds| ["timeout".to_owned(), "--signal=KILL".to_owned(), seconds.to_string()]);
         let words: &[&str] = if self.plan.as_root { &[] } else { &["runuser", "-u", "nobody", "--"] };
         killed.into_iter().flatten().chain(words.iter().map(|&word| word.to_owned()))
     }
@@ -212,7 +238,8 @@ impl<'a> Scene<'a> {
         wait_for(&format!("{kind}={status} saying {message:?}"), within, || {
             let node = self.node()?.unwrap_or_default();
             let condition = condition(&node, kind);
-            let matches = condition["status"] == status && condition["message"].as_str().is_some_and(|said| said.contains(message));
+            let matches = condition["status"] == status
+                && condition["message"].as_str().is_some_and(|said| said.contains(message));
             Ok(if matches { Look::Seen(()) } else { Look::NotYet(condition.to_string()) })
         })?;
         Ok(begun.elapsed())
@@ -255,6 +282,24 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
+    /// Puts a relay between the machine and the API server: to everything on the machine it *is* the API server. What the
+    /// relay itself sends carries a mark (`setsockopt-int=1:36:77`, that is SO_MARK) and goes straight through.
+    pub fn relay(&self, upstream: &str, tls: &[&str]) -> Result<()> {
+        let kind = if tls.is_empty() { "TCP-LISTEN" } else { "OPENSSL-LISTEN" };
+        let listen: Vec<&str> = ["16443", "fork", "reuseaddr"].into_iter().chain(tls.iter().copied()).collect();
+        let listen = format!("{kind}:{}", listen.join(","));
+        self.on(&["systemd-run", "--quiet", "--unit=relay", "socat", &listen, upstream])?;
+        let control = net::CONTROL.to_string();
+        let rule = ["-t", "nat", "-A", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443"];
+        let marked = ["-m", "mark", "--mark", "77", "-j", "RETURN"];
+        let others = ["-j", "REDIRECT", "--to-ports", "16443"];
+        for target in [&marked[..], &others[..]] {
+            let argv: Vec<&str> = ["iptables"].into_iter().chain(rule).chain(target.iter().copied()).collect();
+            self.on(&argv)?;
+        }
+        Ok(())
+    }
+
     /// Joins with a token that may ask for a certificate, and whose requests nobody approves.
     pub fn use_token_without_approval(&mut self) -> Result<()> {
         const GROUP: &str = "system:bootstrappers:unapproved";
@@ -262,15 +307,6 @@ impl<'a> Scene<'a> {
         let created = self.cluster.control.ok(["kubeadm", "token", "create", "--groups", GROUP])?;
         created.trim().clone_into(&mut self.plan.token);
         Ok(())
-    }
-
-    /// The signing request of this machine's kubelet: the one its token made.
-    pub fn own_csr(&self) -> Result<Value> {
-        let id: String = self.plan.token.chars().take_while(|letter| *letter != '.').collect();
-        let user = format!("system:bootstrap:{id}");
-        let all = self.cluster.get(["certificatesigningrequests"])?;
-        let own = all["items"].as_array().and_then(|all| all.iter().find(|request| request["spec"]["username"] == user.as_str()));
-        own.cloned().ok_or_else(|| Error::Said(format!("no signing request by {user}")))
     }
 
     /// Which of kubeadm's files are on the machine.
@@ -289,7 +325,9 @@ impl<'a> Scene<'a> {
     /// Says to the API server that a node is no longer heard of, as its controllers would after 50 s.
     pub fn declare_lost(&self, node: &str) -> Result<()> {
         let patch = json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status." }] } });
-        self.kubectl(&["patch", "node", node, "--subresource=status", "--type=strategic", "-p", &patch.to_string()]).ok().map(drop)
+        self.kubectl(&["patch", "node", node, "--subresource=status", "--type=strategic", "-p", &patch.to_string()])
+            .ok()
+            .map(drop)
     }
 
     /// Takes away what the fault made beside the machine.
@@ -316,6 +354,18 @@ impl Joined {
         demand!((from..=to).contains(&took), "kubeadm took {took} s, not {from} to {to}");
         Ok(self)
     }
+}
+
+/// The signing request a kubelet made with a token.
+pub fn csr_by(cluster: &Cluster, token: &str) -> Result<Value> {
+    let id: String = token.chars().take_while(|letter| *letter != '.').collect();
+    let user = format!("system:bootstrap:{id}");
+    wait_for(&format!("a signing request by {user}"), Duration::from_secs(30), || {
+        let all = cluster.get(["certificatesigningrequests"])?;
+        let own =
+            all["items"].as_array().and_then(|all| all.iter().find(|one| one["spec"]["username"] == user.as_str()));
+        Ok(own.cloned().map_or(Look::NotYet(String::new()), Look::Seen))
+    })
 }
 
 /// Runs a fault from its beginning to what it shows, and on to its mending.

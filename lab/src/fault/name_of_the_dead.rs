@@ -14,7 +14,8 @@ pub const FAULT: Fault = Fault {
     put_in: |scene| {
         let other = scene.other()?;
         let name = other.identity.name.clone();
-        scene.noted = scene.cluster.get(["node", &name])?["metadata"]["uid"].to_string();
+        let node = scene.cluster.get(["node", &name])?;
+        node["metadata"]["uid"].as_str().unwrap_or_default().clone_into(&mut scene.noted);
         other.remove()?;
         scene.declare_lost(&name)?;
         scene.on(&["hostname", &name]).map(drop)
@@ -28,7 +29,7 @@ pub const FAULT: Fault = Fault {
             let moved = node["status"]["addresses"][0]["address"] == address.as_str();
             Ok(if moved { Look::Seen(node) } else { Look::NotYet(node["status"]["addresses"].to_string()) })
         })?;
-        demand!(node["metadata"]["uid"].to_string() == scene.noted, "it is another Node: {}", node["metadata"]["uid"]);
+        demand!(node["metadata"]["uid"] == scene.noted.as_str(), "it is another Node: {}", node["metadata"]["uid"]);
         Ok(())
     },
     mends: None,

@@ -10,12 +10,14 @@ pub const FAULT: Fault = Fault {
     on: Kind::Debian12,
     put_in: |scene| {
         let other = scene.other()?;
-        scene.noted = other.identity.name.clone();
+        scene.noted.clone_from(&other.identity.name);
         scene.on(&["hostname", &other.identity.name]).map(drop)
     },
     shows: |scene| {
         let joined = scene.join_fails()?;
-        joined.says(&format!("a Node with name \"{}\" and status \"Ready\" already exists in the cluster", scene.noted))?.took(0, 20)?;
+        joined
+            .says(&format!("a Node with name \"{}\" and status \"Ready\" already exists in the cluster", scene.noted))?
+            .took(0, 20)?;
         scene.has_files(&["/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt"], true)?;
         let node = scene.cluster.get(["node", &scene.noted])?;
         let address = &scene.others[0].identity.address;

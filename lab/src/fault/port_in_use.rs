@@ -8,7 +8,14 @@ pub const FAULT: Fault = Fault {
     cause: "machine.port-in-use",
     on: Kind::Debian12,
     put_in: |scene| {
-        scene.on(&["systemd-run", "--quiet", "--unit=squatter", "socat", "TCP-LISTEN:10250,fork,reuseaddr", "EXEC:/bin/true"])?;
+        scene.on(&[
+            "systemd-run",
+            "--quiet",
+            "--unit=squatter",
+            "socat",
+            "TCP-LISTEN:10250,fork,reuseaddr",
+            "EXEC:/bin/true",
+        ])?;
         scene.script("for i in $(seq 50); do ss -ltn | grep -q ':10250 ' && exit 0; sleep 0.1; done; exit 1").map(drop)
     },
     shows: |scene| {

@@ -13,7 +13,10 @@ pub const FAULT: Fault = Fault {
     },
     shows: |scene| {
         let refused = scene.join_fails()?;
-        refused.says(&format!("a Node with name \"{}\" and status \"Ready\" already exists in the cluster", scene.node_name()))?;
+        refused.says(&format!(
+            "a Node with name \"{}\" and status \"Ready\" already exists in the cluster",
+            scene.node_name()
+        ))?;
         // What that attempt left makes the next one fail for another reason.
         scene.join_fails()?.says("[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]")?;
         Ok(())

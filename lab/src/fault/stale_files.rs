@@ -12,7 +12,8 @@ pub const FAULT: Fault = Fault {
     },
     shows: |scene| {
         let joined = scene.join_fails()?;
-        joined.says("[ERROR FileAvailable--etc-kubernetes-kubelet.conf]: /etc/kubernetes/kubelet.conf already exists")?;
+        joined
+            .says("[ERROR FileAvailable--etc-kubernetes-kubelet.conf]: /etc/kubernetes/kubelet.conf already exists")?;
         joined.says("[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]")?.took(0, 10)?;
         scene.no_node()
     },

@@ -24,7 +24,10 @@ pub const FAULT: Fault = Fault {
         let address = wait_for("the pod to run", Duration::from_mins(1), || {
             let status = scene.cluster.get(["pod", &pod])?["status"].clone();
             let running = status["phase"] == "Running";
-            Ok(status["podIP"].as_str().filter(|_| running).map_or(Look::NotYet(status.to_string()), |ip| Look::Seen(ip.to_owned())))
+            Ok(status["podIP"]
+                .as_str()
+                .filter(|_| running)
+                .map_or(Look::NotYet(status.to_string()), |ip| Look::Seen(ip.to_owned())))
         })?;
         let url = format!("http://{address}/");
         let near = scene.machine.run(["curl", "-sS", "-m", "3", "--retry", "3", "--retry-connrefused", &url]).done()?;

@@ -14,7 +14,9 @@ pub const FAULT: Fault = Fault {
     },
     shows: |scene| {
         let joined = scene.join_fails()?;
-        joined.says("failed to verify JWS signature of received cluster info object, can't trust this API Server")?.took(0, 20)?;
+        joined
+            .says("failed to verify JWS signature of received cluster info object, can't trust this API Server")?
+            .took(0, 20)?;
         scene.has_files(&["/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/bootstrap-kubelet.conf"], false)
     },
     mends: None,

@@ -116,7 +116,8 @@ pub fn exists(group: &str) -> bool {
 /// The groups nspawn makes for a machine's own processes, at any depth of ours.
 fn payloads(place: &Path) -> Vec<PathBuf> {
     let below = folders(place);
-    let (named, other): (Vec<PathBuf>, Vec<PathBuf>) = below.into_iter().partition(|folder| folder.ends_with("payload"));
+    let (named, other): (Vec<PathBuf>, Vec<PathBuf>) =
+        below.into_iter().partition(|folder| folder.ends_with("payload"));
     named.into_iter().chain(other.iter().flat_map(|folder| payloads(folder))).collect()
 }
 

@@ -96,8 +96,13 @@ pub struct Machine {
 impl Machine {
     /// A fresh machine, booted until it can be logged in to.
     pub fn start(lab: &Lab, parts: &Parts, name: &str, address: Ipv4Addr, kind: Kind, images: Images) -> Result<Self> {
-        let identity =
-            Identity { name: name.to_owned(), address, kind, machine_id: uuid()?.replace('-', ""), system_uuid: uuid()? };
+        let identity = Identity {
+            name: name.to_owned(),
+            address,
+            kind,
+            machine_id: uuid()?.replace('-', ""),
+            system_uuid: uuid()?,
+        };
         let machine = Self::attach(lab, parts, &identity);
         let template = match (images, kind) {
             (Images::Nothing, _) => None,

@@ -63,7 +63,8 @@ impl Start<'_> {
 /// in the groups, for from then on it can be found there.
 pub fn launch(group: &str, argv: &[String]) -> Result<()> {
     let parent = rustix::process::getppid();
-    set_parent_process_death_signal(Some(Signal::KILL)).during(|| "cannot tie the machine to its starter".to_owned())?;
+    set_parent_process_death_signal(Some(Signal::KILL))
+        .during(|| "cannot tie the machine to its starter".to_owned())?;
     if rustix::process::getppid() != parent {
         return said("whoever started this machine is gone");
     }
