@@ -122,7 +122,11 @@ impl Lab {
     /// What a lab that is up says of itself.
     pub fn running(&self) -> Result<Record> {
         match self.recorded() {
-            Some(record) if !record.machines.is_empty() => Ok(record),
+            Some(record) if !record.machines.is_empty() => {
+                // One of them is the control plane: the next worker's number is free.
+                self.workers.store(u8::try_from(record.machines.len()).unwrap_or(u8::MAX), Ordering::Relaxed);
+                Ok(record)
+            }
             Some(_) => said(format!(
                 "the lab \"{}\" is not up: its start was not finished; `cargo xtask lab up` starts anew",
                 self.name

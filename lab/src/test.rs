@@ -22,8 +22,9 @@ const LAB: &str = "test";
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Run only the cases whose names contain this
-    filter: Option<String>,
+    /// Run only the cases whose names contain one of these
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
     /// How many at a time
     #[arg(long, default_value_t = 3)]
     jobs: usize,
@@ -78,13 +79,12 @@ struct Ending {
 }
 
 pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitCode> {
-    let wanted = |item: &Item| options.filter.as_ref().is_none_or(|filter| item.name.contains(filter.as_str()));
+    let filters = &options.filters;
+    let wanted = |item: &Item| filters.is_empty() || filters.iter().any(|filter| item.name.contains(filter.as_str()));
     let cases: Vec<Item> = Item::all().filter(wanted).collect();
     if cases.is_empty() {
-        return said(format!(
-            "no case is called like \"{}\"; `test --list` says which there are",
-            options.filter.as_deref().unwrap_or("")
-        ));
+        let filters = filters.join("\", \"");
+        return said(format!("no case is called like \"{filters}\"; `test --list` says which there are"));
     }
     if options.list {
         for item in cases {

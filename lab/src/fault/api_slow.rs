@@ -10,9 +10,7 @@ pub const FAULT: Fault = Fault {
     about: "every connection to the API server takes 20 s to be answered",
     cause: "api.slow",
     on: Kind::Debian12,
-    put_in: |scene| {
-        scene.relay(&format!("SYSTEM:\"sleep 20; socat - TCP:{}:6443,setsockopt-int=1:36:77\"", net::CONTROL), &[])
-    },
+    put_in: |scene| scene.relay(&format!("SYSTEM:\"sleep 20; socat - TCP:{}:6443\"", net::CONTROL), &[]),
     shows: |scene| {
         let joined = scene.join_fails()?;
         joined.says("couldn't validate the identity of the API Server")?.took(10, 60)?;

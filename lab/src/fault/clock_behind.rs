@@ -15,9 +15,9 @@ pub const FAULT: Fault = Fault {
             .control
             .run(["sh", "-ec", script, "lab", scene.node_name(), &net::CONTROL.to_string()])
             .ok()?;
-        scene.machine.write("/root/future.pem", &certificate)?;
-        let upstream = format!("OPENSSL:{}:6443,verify=0,setsockopt-int=1:36:77", net::CONTROL);
-        scene.relay(&upstream, &["cert=/root/future.pem", "verify=0"])
+        scene.machine.write("/etc/future.pem", &certificate)?;
+        let upstream = format!("OPENSSL:{}:6443,verify=0", net::CONTROL);
+        scene.relay(&upstream, &["cert=/etc/future.pem", "verify=0"])
     },
     shows: |scene| {
         let joined = scene.join_fails()?;

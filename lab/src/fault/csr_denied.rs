@@ -26,7 +26,7 @@ pub const FAULT: Fault = Fault {
         let name = denied?;
         let request = cluster.get(["certificatesigningrequest", &name])?;
         demand!(request["status"]["conditions"][0]["type"] == "Denied", "the request is {}", request["status"]);
-        scene.journal_says("kubelet", &format!("certificate signing request {name} is denied"))?;
+        scene.journal_says("kubelet", "certificate signing request is denied, reason: KubectlDeny")?;
         scene.no_node()
     },
     mends: None,

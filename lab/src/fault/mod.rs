@@ -282,18 +282,18 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
-    /// Puts a relay between the machine and the API server: to everything on the machine it *is* the API server. What the
-    /// relay itself sends carries a mark (`setsockopt-int=1:36:77`, that is SO_MARK) and goes straight through.
+    /// Puts a relay between the machine and the API server: to everything on the machine it *is* the API server. The relay
+    /// runs as a user of its own, whose packets go straight through.
     pub fn relay(&self, upstream: &str, tls: &[&str]) -> Result<()> {
         let kind = if tls.is_empty() { "TCP-LISTEN" } else { "OPENSSL-LISTEN" };
         let listen: Vec<&str> = ["16443", "fork", "reuseaddr"].into_iter().chain(tls.iter().copied()).collect();
         let listen = format!("{kind}:{}", listen.join(","));
-        self.on(&["systemd-run", "--quiet", "--unit=relay", "socat", &listen, upstream])?;
+        self.on(&["systemd-run", "--quiet", "--unit=relay", "--uid=nobody", "socat", &listen, upstream])?;
         let control = net::CONTROL.to_string();
         let rule = ["-t", "nat", "-A", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443"];
-        let marked = ["-m", "mark", "--mark", "77", "-j", "RETURN"];
+        let own = ["-m", "owner", "--uid-owner", "nobody", "-j", "RETURN"];
         let others = ["-j", "REDIRECT", "--to-ports", "16443"];
-        for target in [&marked[..], &others[..]] {
+        for target in [&own[..], &others[..]] {
             let argv: Vec<&str> = ["iptables"].into_iter().chain(rule).chain(target.iter().copied()).collect();
             self.on(&argv)?;
         }
