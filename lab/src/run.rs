@@ -5,6 +5,8 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -93,7 +95,7 @@ impl Run {
         let out = gather(child.stdout.take());
         let err = gather(child.stderr.take());
         let ended = wait(&mut child, begun, self.deadline, self.narrated.as_deref());
-        let (out, err) = (out.join().unwrap_or_default(), err.join().unwrap_or_default());
+        let (out, err) = (out.text(), err.text());
         match ended.during(|| format!("cannot wait for `{line}`"))? {
             Some(status) => Ok(Done { status, out, err, took: begun.elapsed(), line }),
             None => Err(Error::Deadline { what: format!("`{line}`"), after: self.deadline, last: err + &out }),
@@ -138,15 +140,37 @@ impl Done {
     }
 }
 
-fn gather(stream: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String> {
-    thread::spawn(move || {
-        let mut bytes = Vec::new();
-        if let Some(mut stream) = stream {
-            // What was read before a broken pipe still counts.
-            let _ = stream.read_to_end(&mut bytes);
-        }
+/// What a stream has said so far. Something a command left running may hold the stream open for ever: when the command
+/// has ended, the rest is waited for a moment only.
+struct Gathered {
+    bytes: Arc<Mutex<Vec<u8>>>,
+    whole: Receiver<()>,
+}
+
+impl Gathered {
+    fn text(self) -> String {
+        const REST: Duration = Duration::from_secs(2);
+        let _ = self.whole.recv_timeout(REST);
+        let bytes = self.bytes.lock().map(|bytes| bytes.clone()).unwrap_or_default();
         String::from_utf8_lossy(&bytes).into_owned()
-    })
+    }
+}
+
+fn gather(stream: Option<impl Read + Send + 'static>) -> Gathered {
+    let bytes = Arc::new(Mutex::new(Vec::new()));
+    let (done, whole) = mpsc::channel();
+    let kept = Arc::clone(&bytes);
+    thread::spawn(move || {
+        let mut piece = [0; 8192];
+        let mut stream = stream;
+        while let Some(Ok(size @ 1..)) = stream.as_mut().map(|stream| stream.read(&mut piece)) {
+            if let Ok(mut kept) = kept.lock() {
+                kept.extend_from_slice(piece.get(..size).unwrap_or_default());
+            }
+        }
+        let _ = done.send(());
+    });
+    Gathered { bytes, whole }
 }
 
 fn wait(
@@ -219,6 +243,14 @@ mod tests {
     fn a_command_that_takes_too_long_is_ended_and_said() {
         let error = Run::new("sleep").arg("30").deadline(Duration::from_millis(50)).done().err().expect("too long");
         assert!(error.to_string().starts_with("waited 0 s for `sleep 30`"), "{error}");
+    }
+
+    #[test]
+    fn a_command_that_leaves_something_running_is_not_waited_for() {
+        let begun = Instant::now();
+        let said = Run::new("sh").args(["-c", "echo done; sleep 20 &"]).ok().expect("it ended");
+        assert_eq!(said, "done\n");
+        assert!(begun.elapsed() < Duration::from_secs(10));
     }
 
     #[test]

@@ -136,6 +136,9 @@ impl Module {
 
     fn build_one(&self, go: &Go, out: &Path, package: &str) -> Result<Duration> {
         let what = format!("building {package}");
+        if matches!((self.stamp, go), (Stamp::FlannelInC, Go::OnPath)) && which("gcc").is_none() {
+            return said("the lab needs gcc to build flannel (Debian's packages gcc and libc6-dev)");
+        }
         let mut took = Duration::ZERO;
         for _ in 0..PROXY_TRIES {
             let args = ["build", "-trimpath", "-ldflags", &self.stamp.linker_flags(), "-o"];

@@ -36,6 +36,9 @@ const PACKAGES: &[&str] = &[
     "jq",
     "iputils-ping",
     "busybox-static",
+    // Off until a fault turns one on.
+    "ufw",
+    "firewalld",
 ];
 
 /// Debian 13 is the first Debian with a Go new enough for Kubernetes 1.34.
@@ -59,6 +62,9 @@ const MASKED: &[&str] = &[
     "getty@.service",
     "console-getty.service",
 ];
+
+/// Units that Debian's packages turn on, and that a prepared node would not have running.
+const DISABLED: &[&str] = &["multi-user.target.wants/firewalld.service", "dbus-org.fedoraproject.FirewallD1.service"];
 
 /// Files of the layer: where, what, and whether it is run.
 const NODE_FILES: &[(&str, &str, bool)] = &[
@@ -90,7 +96,7 @@ impl Suite {
     }
 
     pub fn build(self, cache: &Cache) -> Result<PathBuf> {
-        let key = Key::new().part(self.name()).part(PACKAGES.join(",")).part(MASKED.join(",")).part("root 1");
+        let key = Key::new().part(self.name()).part(PACKAGES.join(",")).part(MASKED.join(",")).part(DISABLED.join(","));
         cache.entry(&format!("root-{}", self.name()), key, |place| {
             debootstrap(self, PACKAGES, place)?;
             finish(place)
@@ -125,6 +131,9 @@ fn finish(root: &Path) -> Result<()> {
         if archive.path().extension().is_some_and(|extension| extension == "deb") {
             remove(&archive.path())?;
         }
+    }
+    for link in DISABLED {
+        remove(&root.join("etc/systemd/system").join(link))?;
     }
     for unit in MASKED {
         let link = root.join("etc/systemd/system").join(unit);

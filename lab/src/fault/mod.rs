@@ -282,6 +282,15 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
+    /// What `kubectl logs` says of the node's kube-proxy: the API server has to reach the kubelet for it.
+    pub fn logs_of_kube_proxy(&self) -> Result<String> {
+        let field = format!("spec.nodeName={}", self.node_name());
+        let pods =
+            self.cluster.get(["pods", "-n", "kube-system", "-l", "k8s-app=kube-proxy", "--field-selector", &field])?;
+        let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Ok(self.kubectl(&["logs", "-n", "kube-system", &pod]).done()?.text())
+    }
+
     /// Puts a relay between the machine and the API server: to everything on the machine it *is* the API server. The relay
     /// runs as a user of its own, whose packets go straight through.
     pub fn relay(&self, upstream: &str, tls: &[&str]) -> Result<()> {
