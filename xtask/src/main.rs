@@ -1,11 +1,14 @@
-//! The project's own chores: `cargo xtask bench …`, `cargo xtask docs`, `cargo xtask example`.
+//! The project's own chores: `cargo xtask lab …`, `cargo xtask bench …`, `cargo xtask docs`, `cargo xtask example`.
 #![allow(clippy::print_stdout)] // Its output is its purpose.
+
+use std::ffi::OsString;
 
 use clap::{Parser, Subcommand};
 
 mod bench;
 mod docs;
 mod example;
+mod lab;
 
 #[derive(Parser)]
 struct Xtask {
@@ -15,6 +18,12 @@ struct Xtask {
 
 #[derive(Subcommand)]
 enum Chore {
+    /// Real Kubernetes on this machine: build, up, down, test, fault, capture, shell, kubectl
+    #[command(disable_help_flag = true)]
+    Lab {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Measure, and hold the figures against their bars
     Bench {
         #[command(subcommand)]
@@ -32,6 +41,7 @@ enum Chore {
 
 fn main() -> anyhow::Result<()> {
     match Xtask::parse().chore {
+        Chore::Lab { arguments } => Err(lab::run(&arguments).into()),
         Chore::Bench { what } => bench::run(&what),
         Chore::Docs { check } => docs::run(check),
         Chore::Example { bundle } => example::run(&bundle),

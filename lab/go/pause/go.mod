@@ -1,0 +1,3 @@
+module carrick.lab/pause
+
+go 1.24.0

@@ -1,0 +1,182 @@
+//! The lab's tests: one file each, found by build.rs. A case gets fresh machines and a cluster, and says what it expects
+//! of real programs. What it measures on the way is printed with its result.
+
+use std::fmt::Display;
+use std::fs::File;
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::build::Parts;
+use crate::cache::Cache;
+use crate::cluster::Cluster;
+use crate::error::{During, Error, Result};
+use crate::fault::{self, Fault, Patience, Scene};
+use crate::lab::Lab;
+use crate::machine::{Kind, Machine};
+use crate::run::{Done, OWN, Run, open_log};
+use crate::{demand, up};
+
+pub struct Case {
+    /// What holds when it passes.
+    pub about: &'static str,
+    /// Whether it joins machines to the cluster the cases share.
+    pub needs: Needs,
+    pub run: fn(&mut Bench) -> Result<()>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// The shared cluster; its machines are its own.
+    Cluster,
+    /// Labs of its own, or none.
+    Nothing,
+}
+
+pub struct Registered {
+    pub name: &'static str,
+    pub case: &'static Case,
+}
+
+include!(concat!(env!("OUT_DIR"), "/cases.rs"));
+
+/// A lab of its own: build looks around, a control plane comes up, perhaps while others do.
+const OWN_LAB_DEADLINE: Duration = Duration::from_mins(8);
+
+/// What a case works with.
+pub struct Bench<'a> {
+    pub cache: &'a Cache,
+    pub parts: &'a Parts,
+    pub lab: &'a Lab,
+    /// The folder for whatever it wants to keep; it stays where the case fails.
+    pub logs: PathBuf,
+    pub times: Vec<(String, Duration)>,
+    cluster: Option<&'a Cluster>,
+    machines: Vec<Arc<Machine>>,
+    log: File,
+}
+
+impl<'a> Bench<'a> {
+    pub fn new(
+        cache: &'a Cache,
+        parts: &'a Parts,
+        lab: &'a Lab,
+        cluster: Option<&'a Cluster>,
+        logs: &Path,
+    ) -> Result<Self> {
+        let log = open_log(&logs.join("log"))?;
+        Ok(Self { cache, parts, lab, cluster, logs: logs.to_owned(), times: Vec::new(), machines: Vec::new(), log })
+    }
+
+    pub fn cluster(&self) -> Result<&'a Cluster> {
+        self.cluster.ok_or_else(|| Error::Said("this case did not say that it needs the cluster".to_owned()))
+    }
+
+    /// A fresh worker, booted, not joined. It is taken away when the case ends.
+    pub fn worker(&mut self, kind: Kind) -> Result<Arc<Machine>> {
+        let machine = up::worker(self.lab, self.parts, kind)?;
+        self.say(format_args!("{} is up: {:?}", machine.identity.name, machine.identity));
+        self.machines.push(Arc::clone(&machine));
+        Ok(machine)
+    }
+
+    /// A fresh worker of a kind joins, is Ready, and runs a pod that answers; its Node says what it runs.
+    pub fn joins(&mut self, kind: Kind, kubelet: &str, runtime: &str) -> Result<()> {
+        let cluster = self.cluster()?;
+        let begun = Instant::now();
+        let worker = self.worker(kind)?;
+        self.time("fresh machine", begun.elapsed());
+        let name = &worker.identity.name;
+        self.time("of that boot", worker.boot);
+        let joined = cluster.join(&worker)?;
+        self.time("join", joined);
+        let ready = cluster.wait_ready(name)?;
+        self.time("Ready", ready);
+        let answered = cluster.pod_answers(name)?;
+        self.time("pod answers", answered);
+        let node = cluster.get(["node", name])?;
+        let info = &node["status"]["nodeInfo"];
+        demand!(info["kubeletVersion"] == kubelet, "the kubelet is {}, not {kubelet}", info["kubeletVersion"]);
+        let running = info["containerRuntimeVersion"].as_str().unwrap_or_default();
+        demand!(running.starts_with(runtime), "the runtime is {running}, not {runtime}");
+        let bridged = &cluster.get(["daemonset", "-n", "kube-flannel", "kube-flannel-ds"])?["status"]["numberReady"];
+        demand!(bridged.as_u64() >= Some(2), "flannel runs on {bridged} nodes only");
+        Ok(())
+    }
+
+    /// A fresh worker is broken, and shows what it must.
+    pub fn plays(&mut self, fault: &Fault) -> Result<()> {
+        let cluster = self.cluster()?;
+        let worker = self.worker(fault.on)?;
+        let mut scene = Scene::new(self.lab, self.parts, cluster, worker, Patience::Short)?;
+        fault::play(&mut scene, fault)
+    }
+
+    /// This program itself, on a lab of its own, to its end.
+    pub fn own_lab(&mut self, lab: &str, words: &[&str]) -> Result<Done> {
+        let done = Run::new(OWN).args(["--lab", lab]).args(words).deadline(OWN_LAB_DEADLINE).done()?;
+        self.say(format_args!("lab {} ended with {}\n{}", words.join(" "), done.status, done.text()));
+        Ok(done)
+    }
+
+    /// This program itself, killed without warning some time after it said a word.
+    pub fn kill_after(&mut self, word: &str, after: Duration, lab: &str, words: &[&str]) -> Result<()> {
+        let mut command = Run::new(OWN).args(["--lab", lab]).args(words).into_command();
+        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = child.during(|| "cannot run this program".to_owned())?;
+        let lines =
+            child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(io::Result::ok);
+        let said_it = lines.inspect(|line| self.say(line)).any(|line| line.contains(word));
+        thread::sleep(after);
+        child.kill().and_then(|()| child.wait()).during(|| "cannot end this program".to_owned())?;
+        demand!(said_it, "`lab {}` ended before it said \"{word}\"", words.join(" "));
+        Ok(())
+    }
+
+    /// Writes to the case's log.
+    pub fn say(&mut self, words: impl Display) {
+        let _ = writeln!(self.log, "{words}");
+    }
+
+    pub fn time(&mut self, what: impl Into<String>, took: Duration) {
+        self.times.push((what.into(), took));
+    }
+
+    /// Keeps what the machines and the API server have to say, for whoever looks into a failure.
+    pub fn keep_evidence(&mut self) {
+        for machine in self.machines.clone() {
+            let name = &machine.identity.name;
+            let journal = machine.run(["journalctl", "-b", "--no-pager", "-o", "short-iso"]).done();
+            self.keep(&format!("{name}.journal"), journal.map(|done| done.text()));
+        }
+        if let Some(cluster) = self.cluster {
+            for (file, words) in
+                [("nodes", "get nodes -o yaml"), ("pods", "get pods -A -o wide"), ("events", "get events -A")]
+            {
+                let said = cluster.kubectl(words.split(' ')).done();
+                self.keep(file, said.map(|done| done.text()));
+            }
+        }
+    }
+
+    fn keep(&mut self, file: &str, text: Result<String>) {
+        let written = text.map(|text| std::fs::write(self.logs.join(file), text));
+        if let Err(error) = written {
+            self.say(format_args!("cannot keep {file}: {error}"));
+        }
+    }
+
+    /// Takes the case's machines, and their nodes, away.
+    pub fn clear(&mut self) -> Result<()> {
+        for machine in std::mem::take(&mut self.machines) {
+            machine.remove()?;
+            if let Some(cluster) = self.cluster {
+                cluster.delete_node(&machine.identity.name)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,154 @@
+//! A cluster: `kubeadm init` on one machine, flannel, and what is asked of it with kubectl.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use crate::build::Parts;
+use crate::build::go::{FLANNEL, KUBERNETES};
+use crate::build::image::BUSYBOX;
+use crate::error::{During, Error, Result, said};
+use crate::lab::{Lab, Record};
+use crate::machine::{Images, Kind, Machine, net};
+use crate::run::{Done, Look, Run, wait_for};
+
+/// Eight seconds on an idle machine; kubeadm itself gives up after four minutes.
+const INIT_DEADLINE: Duration = Duration::from_mins(5);
+/// kubeadm's own longest wait is five minutes; it must be the one that gives up.
+const JOIN_DEADLINE: Duration = Duration::from_secs(330);
+const READY_DEADLINE: Duration = Duration::from_mins(2);
+/// crictl is neither in Debian nor in the Go module proxy, and kubeadm 1.29 asks for it.
+const NO_CRICTL: &str = "--ignore-preflight-errors=FileExisting-crictl";
+
+pub struct Cluster {
+    pub control: Arc<Machine>,
+    pub kubeconfig: PathBuf,
+    /// Words of the command that joins a worker, as kubeadm prints it.
+    pub join: Vec<String>,
+    pub times: Vec<(&'static str, Duration)>,
+    kubectl: PathBuf,
+}
+
+impl Cluster {
+    /// A control plane on a machine of its own, Ready, with flannel.
+    pub fn start(lab: &Lab, parts: &Parts) -> Result<Self> {
+        let control = Machine::start(lab, parts, "cp1", net::CONTROL, Kind::Debian12, Images::ControlPlane)?;
+        let boot = control.boot;
+        let address = net::CONTROL.to_string();
+        let config =
+            include_str!("../files/kubeadm-init.yaml").replace("@ADDRESS@", &address).replace("@VERSION@", KUBERNETES);
+        control.write("/root/kubeadm-init.yaml", &config)?;
+        let init = control.run(["kubeadm", "init", "--config", "/root/kubeadm-init.yaml"]).deadline(INIT_DEADLINE);
+        let init = init.narrated("waiting for kubeadm init").done()?.success()?.took;
+        let kubeconfig = lab.disk().join("admin.conf");
+        fs::write(&kubeconfig, control.read("/etc/kubernetes/admin.conf")?).at("write", &kubeconfig)?;
+        let printed = control.ok(["kubeadm", "token", "create", "--print-join-command"])?;
+        let join = printed.split_whitespace().map(str::to_owned).collect();
+        let kubectl = parts.programs.of("kube")?.join("kubectl");
+        let mut cluster = Self { control: Arc::new(control), kubeconfig, join, times: Vec::new(), kubectl };
+        let flannel =
+            include_str!("../files/flannel.yaml").replace("@ADDRESS@", &address).replace("@VERSION@", FLANNEL);
+        cluster.apply(&flannel.replace("@BUSYBOX@", BUSYBOX))?;
+        let ready = cluster.wait_ready("cp1")?;
+        cluster.times =
+            vec![("boot of the control plane", boot), ("kubeadm init", init), ("control plane Ready", ready)];
+        Ok(cluster)
+    }
+
+    /// A cluster that another run started.
+    pub fn attach(lab: &Lab, parts: &Parts, record: &Record) -> Result<Self> {
+        let control = Machine::attach(lab, parts, record.machine("cp1")?);
+        let join = record.join.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
+        let kubeconfig = record.kubeconfig.clone().unwrap_or_default();
+        let kubectl = parts.programs.of("kube")?.join("kubectl");
+        Ok(Self { control: Arc::new(control), kubeconfig, join, times: Vec::new(), kubectl })
+    }
+
+    pub fn kubectl<A: AsRef<str>>(&self, args: impl IntoIterator<Item = A>) -> Run {
+        let args: Vec<String> = args.into_iter().map(|arg| arg.as_ref().to_owned()).collect();
+        kubectl(&self.kubectl, &self.kubeconfig).args(args)
+    }
+
+    pub fn apply(&self, manifests: &str) -> Result<()> {
+        self.kubectl(["apply", "-f", "-"]).input(manifests).ok().map(drop)
+    }
+
+    /// An object as the API server has it.
+    pub fn get<A: AsRef<str>>(&self, args: impl IntoIterator<Item = A>) -> Result<Value> {
+        let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
+        let text = self.kubectl(["get", "-o", "json"].map(str::to_owned).into_iter().chain(args)).ok()?;
+        serde_json::from_str(&text).map_err(|error| Error::Said(format!("kubectl printed no JSON: {error}")))
+    }
+
+    /// Plain `kubeadm join`, whatever comes of it.
+    pub fn try_join(&self, worker: &Machine, more: &[&str]) -> Result<Done> {
+        let mut argv = self.join.clone();
+        argv.extend(more.iter().map(|&word| word.to_owned()));
+        if worker.identity.kind == Kind::Debian12Kube129 {
+            argv.push(NO_CRICTL.to_owned());
+        }
+        worker.run(argv).deadline(JOIN_DEADLINE).done()
+    }
+
+    /// Plain `kubeadm join` that must succeed; how long it took.
+    pub fn join(&self, worker: &Machine) -> Result<Duration> {
+        Ok(self.try_join(worker, &[])?.success()?.took)
+    }
+
+    /// Waits until the API server says Ready=True of a node; how long it took.
+    pub fn wait_ready(&self, node: &str) -> Result<Duration> {
+        let begun = Instant::now();
+        let object = format!("node/{node}");
+        let timeout = format!("--timeout={}s", READY_DEADLINE.as_secs());
+        // kubectl watches, which costs two cores less than asking again and again.
+        for what in ["--for=create", "--for=condition=Ready"] {
+            let waited = self.kubectl(["wait", what, &object, &timeout]).deadline(READY_DEADLINE * 2).done()?;
+            if !waited.status.success() {
+                let node = self.kubectl(["get", "node", node, "-o", "json"]).done()?;
+                let ready = serde_json::from_str(&node.out).map(|node: Value| condition(&node, "Ready").to_string());
+                let last = format!("{}{}", waited.err, ready.unwrap_or(node.err));
+                return Err(Error::Deadline { what: format!("{object} to be Ready"), after: begun.elapsed(), last });
+            }
+        }
+        Ok(begun.elapsed())
+    }
+
+    /// Runs a web server in a pod on the node and asks it for a page from the control plane; how long until it answered.
+    pub fn pod_answers(&self, node: &str) -> Result<Duration> {
+        let begun = Instant::now();
+        self.apply(&include_str!("../files/pod.yaml").replace("@NODE@", node).replace("@BUSYBOX@", BUSYBOX))?;
+        let what = format!("the pod on {node} to answer the control plane");
+        let answered = wait_for(&what, READY_DEADLINE, || {
+            let pod = self.get(["pod", &format!("web-{node}")])?;
+            let Some(address) = pod["status"]["podIP"].as_str() else {
+                return Ok(Look::NotYet(pod["status"].to_string()));
+            };
+            let page = self.control.run(["curl", "-sS", "-m", "2", &format!("http://{address}/")]).done()?;
+            Ok(if page.out.trim() == format!("web-{node}") { Look::Seen(()) } else { Look::NotYet(page.text()) })
+        });
+        if let Err(error) = answered {
+            let events = self.kubectl(["describe", "pod", &format!("web-{node}")]).done()?.text();
+            return said(format!("{error}\n{events}"));
+        }
+        self.kubectl(["delete", "pod", &format!("web-{node}"), "--grace-period=0", "--force"]).ok()?;
+        Ok(begun.elapsed())
+    }
+
+    pub fn delete_node(&self, node: &str) -> Result<()> {
+        self.kubectl(["delete", "node", node, "--ignore-not-found"]).ok().map(drop)
+    }
+}
+
+pub fn kubectl(program: &Path, kubeconfig: &Path) -> Run {
+    Run::new(program).env("KUBECONFIG", kubeconfig)
+}
+
+/// A Node's condition by its type; Null where it has none.
+pub fn condition<'a>(node: &'a Value, kind: &str) -> &'a Value {
+    static NONE: Value = Value::Null;
+    let conditions = node["status"]["conditions"].as_array();
+    conditions.and_then(|all| all.iter().find(|condition| condition["type"] == kind)).unwrap_or(&NONE)
+}

@@ -1,0 +1,35 @@
+//! Nothing listens where the API server should: a wrong address, or it is down.
+
+use super::Fault;
+use crate::machine::{Kind, net};
+
+pub const FAULT: Fault = Fault {
+    about: "connections to the API server are refused",
+    cause: "api.refused",
+    on: Kind::Debian12,
+    put_in: |scene| {
+        let control = net::CONTROL.to_string();
+        let rule = [
+            "iptables",
+            "-I",
+            "OUTPUT",
+            "-d",
+            &control,
+            "-p",
+            "tcp",
+            "--dport",
+            "6443",
+            "-j",
+            "REJECT",
+            "--reject-with",
+            "tcp-reset",
+        ];
+        scene.on(&rule).map(drop)
+    },
+    shows: |scene| {
+        let joined = scene.join_fails()?;
+        joined.says("connect: connection refused")?.took(10, 60)?;
+        scene.no_node()
+    },
+    mends: None,
+};

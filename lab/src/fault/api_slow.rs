@@ -1,0 +1,24 @@
+//! The API server answers, only too late: every connection to it waits in a relay (there is no netem everywhere).
+
+use std::time::Duration;
+
+use super::Fault;
+use crate::demand;
+use crate::machine::{Kind, net};
+
+pub const FAULT: Fault = Fault {
+    about: "every connection to the API server takes 20 s to be answered",
+    cause: "api.slow",
+    on: Kind::Debian12,
+    put_in: |scene| scene.relay(&format!("SYSTEM:\"sleep 20; socat - TCP:{}:6443\"", net::CONTROL), &[]),
+    shows: |scene| {
+        let joined = scene.join_fails()?;
+        joined.says("couldn't validate the identity of the API Server")?.took(10, 60)?;
+        let url = format!("https://{}:6443/version", net::CONTROL);
+        let asked = scene.machine.run(["curl", "-sSk", "-m", "50", &url]).done()?;
+        demand!(asked.status.success(), "it does not answer at all: {}", asked.text());
+        demand!(asked.took > Duration::from_secs(18), "it answers after {:?}", asked.took);
+        Ok(())
+    },
+    mends: None,
+};

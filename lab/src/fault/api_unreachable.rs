@@ -1,0 +1,21 @@
+//! A firewall between the machine and the API server swallows everything.
+
+use super::Fault;
+use crate::machine::{Kind, net};
+
+pub const FAULT: Fault = Fault {
+    about: "packets to the API server are dropped",
+    cause: "api.unreachable",
+    on: Kind::Debian12,
+    put_in: |scene| {
+        let control = net::CONTROL.to_string();
+        scene.on(&["iptables", "-I", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443", "-j", "DROP"]).map(drop)
+    },
+    shows: |scene| {
+        let joined = scene.join_fails()?;
+        joined.says("couldn't validate the identity of the API Server")?.took(10, 60)?;
+        scene.has_files(&["/etc/kubernetes/pki/ca.crt"], false)?;
+        scene.no_node()
+    },
+    mends: None,
+};

@@ -1,0 +1,22 @@
+//! The kubelet manages control groups itself, and containerd expects systemd to: no pod starts, not even flannel's.
+
+use super::Fault;
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "the kubelet's cgroup driver is cgroupfs and containerd's is systemd",
+    cause: "containerd.cgroup-driver",
+    on: Kind::Debian12,
+    put_in: |scene| {
+        scene.script("sed -i 's/SystemdCgroup = false/SystemdCgroup = true/' /etc/containerd/config.toml; systemctl restart containerd").map(drop)
+    },
+    shows: |scene| {
+        scene.join_seems_to_work()?;
+        scene.stays_not_ready("cni plugin not initialized")?;
+        scene.journal_says(
+            "kubelet",
+            "expected cgroupsPath to be of format \\\"slice:prefix:name\\\" for systemd cgroups",
+        )
+    },
+    mends: None,
+};

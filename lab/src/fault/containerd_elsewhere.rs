@@ -1,0 +1,26 @@
+//! containerd listens where nobody looks.
+
+use super::Fault;
+use crate::demand;
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "containerd's socket is not where the kubelet and kubeadm look for it",
+    cause: "containerd.other-socket",
+    on: Kind::Debian12,
+    put_in: |scene| {
+        let script =
+            "printf '\\n[grpc]\\n  address = \"/run/elsewhere/containerd.sock\"\\n' >> /etc/containerd/config.toml
+            mkdir -p /run/elsewhere; systemctl restart containerd; rm -f /run/containerd/containerd.sock";
+        scene.script(script).map(drop)
+    },
+    shows: |scene| {
+        let joined = scene.join_fails()?;
+        joined.says("containerd.sock: connect: no such file or directory")?.took(10, 60)?;
+        let active = scene.on(&["systemctl", "is-active", "containerd"])?;
+        demand!(active.trim() == "active", "containerd is {active}");
+        scene.on(&["test", "-S", "/run/elsewhere/containerd.sock"])?;
+        scene.no_node()
+    },
+    mends: None,
+};

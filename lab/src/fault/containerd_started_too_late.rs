@@ -1,0 +1,34 @@
+//! containerd comes up after kubeadm gave up: the node does not come by itself any more, and another join is refused.
+
+use std::thread;
+use std::time::Duration;
+
+use super::Fault;
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "containerd was started only after kubeadm had given up",
+    cause: "machine.half-joined",
+    on: Kind::Debian12,
+    put_in: |scene| {
+        scene.on(&["systemctl", "stop", "containerd"])?;
+        scene.join_fails()?.says("The kubelet is not healthy after")?;
+        scene.on(&["systemctl", "start", "containerd"]).map(drop)
+    },
+    shows: |scene| {
+        // kubeadm took the kubelet's first credential away with it.
+        scene.has_files(&["/etc/kubernetes/bootstrap-kubelet.conf"], false)?;
+        scene.journal_says(
+            "kubelet",
+            "unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file",
+        )?;
+        thread::sleep(Duration::from_secs(15));
+        scene.no_node()?;
+        scene.join_fails()?.says("[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]")?;
+        Ok(())
+    },
+    mends: Some(|scene| {
+        scene.on(&["kubeadm", "reset", "--force"])?;
+        scene.join_and_be_ready()
+    }),
+};

@@ -1,0 +1,33 @@
+//! Somebody denies the kubelet's certificate.
+
+use std::thread;
+
+use super::{Fault, csr_by};
+use crate::demand;
+use crate::error::{Result, said};
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "the kubelet's certificate signing request is denied",
+    cause: "csr.denied",
+    on: Kind::Debian12,
+    put_in: |scene| scene.use_token_without_approval(),
+    shows: |scene| {
+        let (cluster, token) = (scene.cluster, scene.plan.token.clone());
+        let (joined, denied) = thread::scope(|scope| {
+            let denying = scope.spawn(|| -> Result<String> {
+                let name = csr_by(cluster, &token)?["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+                cluster.kubectl(["certificate", "deny", &name]).ok()?;
+                Ok(name)
+            });
+            (scene.join_fails(), denying.join().unwrap_or_else(|_| said("denying panicked")))
+        });
+        joined?.says("failed while waiting for TLS bootstrap")?;
+        let name = denied?;
+        let request = cluster.get(["certificatesigningrequest", &name])?;
+        demand!(request["status"]["conditions"][0]["type"] == "Denied", "the request is {}", request["status"]);
+        scene.journal_says("kubelet", "certificate signing request is denied, reason: KubectlDeny")?;
+        scene.no_node()
+    },
+    mends: None,
+};

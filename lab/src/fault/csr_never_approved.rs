@@ -1,0 +1,19 @@
+//! Nobody approves the kubelet's certificate: the token's group is not one that is approved by itself.
+
+use super::{Fault, csr_by};
+use crate::demand;
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "the kubelet's certificate signing request is never approved",
+    cause: "csr.pending",
+    on: Kind::Debian12,
+    put_in: |scene| scene.use_token_without_approval(),
+    shows: |scene| {
+        scene.join_fails()?.says("failed while waiting for TLS bootstrap")?.took(10, 60)?;
+        let request = csr_by(scene.cluster, &scene.plan.token)?;
+        demand!(request["status"]["conditions"].is_null(), "the request is not pending: {}", request["status"]);
+        scene.no_node()
+    },
+    mends: None,
+};

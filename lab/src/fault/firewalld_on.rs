@@ -1,0 +1,24 @@
+//! firewalld with its defaults: what it does not know it refuses, and says so.
+
+use super::Fault;
+use crate::demand;
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "firewalld runs, and its zone allows only ssh",
+    cause: "network.firewalld",
+    on: Kind::Debian12,
+    put_in: |scene| scene.on(&["systemctl", "start", "firewalld"]).map(drop),
+    shows: |scene| {
+        let joined = scene.join_seems_to_work()?;
+        joined.says("[WARNING Firewalld]: firewalld is active, please ensure ports [6443 10250] are open")?;
+        scene.becomes_ready()?;
+        let logs = scene.logs_of_kube_proxy()?;
+        demand!(logs.contains(":10250: connect: no route to host"), "kubectl logs says {logs}");
+        Ok(())
+    },
+    mends: Some(|scene| {
+        scene.on(&["systemctl", "stop", "firewalld"])?;
+        scene.cluster.pod_answers(scene.node_name()).map(drop)
+    }),
+};

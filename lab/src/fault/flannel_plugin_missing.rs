@@ -1,0 +1,17 @@
+//! The node is Ready, and no pod can start on it.
+
+use super::Fault;
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "the flannel CNI plugin's program is missing from /opt/cni/bin",
+    cause: "cni.plugin-missing",
+    on: Kind::Debian12,
+    put_in: |scene| scene.on(&["rm", "/opt/cni/bin/flannel"]).map(drop),
+    shows: |scene| {
+        scene.join_seems_to_work()?;
+        scene.becomes_ready()?;
+        scene.pod_does_not_start("failed to find plugin \"flannel\" in path [/opt/cni/bin]")
+    },
+    mends: None,
+};

@@ -1,0 +1,19 @@
+//! There is no kubelet.
+
+use super::Fault;
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "the kubelet is not installed",
+    cause: "kubelet.missing",
+    on: Kind::Debian12,
+    put_in: |scene| scene.script("systemctl stop kubelet; rm /usr/bin/kubelet").map(drop),
+    shows: |scene| {
+        let joined = scene.join_fails()?;
+        joined
+            .says("[ERROR KubeletVersion]: couldn't get kubelet version: cannot execute 'kubelet --version'")?
+            .took(0, 15)?;
+        Ok(())
+    },
+    mends: None,
+};

@@ -1,0 +1,388 @@
+//! Faults: machines broken on purpose, one file each. A fault says what it does, and what kubeadm, the kubelet, containerd
+//! and the API server then show: seen on real ones, and checked again by a test per fault (`fault-NAME`).
+
+use std::cell::RefCell;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::build::Parts;
+use crate::cluster::{Cluster, condition};
+use crate::demand;
+use crate::error::{Error, Result, said};
+use crate::lab::Lab;
+use crate::machine::{Kind, Machine, net};
+use crate::run::{Done, Look, Run, wait_for};
+use crate::up;
+
+pub struct Fault {
+    /// What is wrong, as one would tell it.
+    pub about: &'static str,
+    /// The id of the cause, as `carrick diagnose` is to name it.
+    pub cause: &'static str,
+    /// What the machine is before.
+    pub on: Kind,
+    /// Breaks the machine, or the way it is going to join.
+    pub put_in: fn(&mut Scene) -> Result<()>,
+    /// What must be seen; ends with an error where it is not.
+    pub shows: fn(&mut Scene) -> Result<()>,
+    /// Where it can be mended in place: mends it, and ends with an error where that did not help.
+    pub mends: Option<fn(&mut Scene) -> Result<()>>,
+}
+
+pub struct Registered {
+    pub name: &'static str,
+    pub fault: &'static Fault,
+}
+
+include!(concat!(env!("OUT_DIR"), "/faults.rs"));
+
+pub fn find(name: &str) -> Result<&'static Registered> {
+    let known = || FAULTS.iter().map(|registered| registered.name).collect::<Vec<_>>().join(", ");
+    FAULTS
+        .iter()
+        .find(|registered| registered.name == name)
+        .ok_or_else(|| Error::Said(format!("no fault \"{name}\"; there are: {}", known())))
+}
+
+/// kubeadm's own waits are minutes; what it says at their end is the same after seconds.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Patience {
+    Short,
+    AsKubeadm,
+}
+
+/// A machine that is about to join, and everything around it.
+pub struct Scene<'a> {
+    pub lab: &'a Lab,
+    pub parts: &'a Parts,
+    pub cluster: &'a Cluster,
+    pub machine: Arc<Machine>,
+    pub plan: Plan,
+    /// Machines beside it that the fault needs; taken away with it.
+    pub others: Vec<Arc<Machine>>,
+    /// What a fault notes for later.
+    pub noted: String,
+    patience: Patience,
+    attempts: RefCell<Vec<Done>>,
+}
+
+/// How the machine is going to join.
+#[derive(Clone)]
+pub struct Plan {
+    pub token: String,
+    pub ca_hash: String,
+    /// Where the node is not to have the machine's name.
+    pub node_name: Option<&'static str>,
+    /// Who runs it: root, or a user that is not.
+    pub as_root: bool,
+    /// kubeadm is killed after so many seconds.
+    pub killed_after: Option<u32>,
+}
+
+/// What came of kubeadm.
+pub struct Joined(pub Done);
+
+impl<'a> Scene<'a> {
+    pub fn new(
+        lab: &'a Lab,
+        parts: &'a Parts,
+        cluster: &'a Cluster,
+        machine: Arc<Machine>,
+        patience: Patience,
+    ) -> Result<Self> {
+        let word_after = |flag: &str| {
+            let at = cluster.join.iter().position(|word| word == flag);
+            at.and_then(|at| cluster.join.get(at + 1))
+                .cloned()
+                .ok_or_else(|| Error::Said(format!("kubeadm printed no {flag}")))
+        };
+        let (token, ca_hash) = (word_after("--token")?, word_after("--discovery-token-ca-cert-hash")?);
+        let plan = Plan { token, ca_hash, node_name: None, as_root: true, killed_after: None };
+        Ok(Self {
+            lab,
+            parts,
+            cluster,
+            machine,
+            plan,
+            others: Vec::new(),
+            noted: String::new(),
+            patience,
+            attempts: RefCell::default(),
+        })
+    }
+
+    pub fn node_name(&self) -> &str {
+        &self.machine.identity.name
+    }
+
+    /// A command on the machine that has to work.
+    pub fn on(&self, argv: &[&str]) -> Result<String> {
+        self.machine.ok(argv)
+    }
+
+    /// A constant script on the machine that has to work.
+    pub fn script(&self, text: &str) -> Result<String> {
+        self.machine.run(["sh", "-ec", text]).ok()
+    }
+
+    /// A worker beside the machine, joined and Ready.
+    pub fn other(&mut self) -> Result<Arc<Machine>> {
+        let other = up::worker(self.lab, self.parts, Kind::Debian12)?;
+        self.others.push(Arc::clone(&other));
+        self.cluster.join(&other)?;
+        self.cluster.wait_ready(&other.identity.name)?;
+        Ok(other)
+    }
+
+    /// kubeadm joins the machine as planned, whatever comes of it.
+    pub fn join(&self) -> Result<Joined> {
+        let argv = self.join_argv()?;
+        let done = self.machine.run(argv).deadline(Duration::from_secs(330)).done()?;
+        self.attempts.borrow_mut().push(done.clone());
+        Ok(Joined(done))
+    }
+
+    /// What kubeadm did in this scene so far.
+    pub fn attempts(&self) -> Vec<Done> {
+        self.attempts.borrow().clone()
+    }
+
+    fn join_argv(&self) -> Result<Vec<String>> {
+        let with_config = self.patience == Patience::Short && self.machine.identity.kind != Kind::Debian12Kube129;
+        if !with_config {
+            return Ok(self.join_words());
+        }
+        let config = include_str!("../../files/kubeadm-join.yaml");
+        let config = config.replace("@ADDRESS@", &net::CONTROL.to_string()).replace("@TOKEN@", &self.plan.token);
+        let name = self.plan.node_name.map(|name| format!("nodeRegistration:\n  name: {name}\n")).unwrap_or_default();
+        self.machine.write("/root/join.yaml", &(config.replace("@HASH@", &self.plan.ca_hash) + &name))?;
+        let words = ["kubeadm", "join", "--config", "/root/join.yaml"].map(str::to_owned);
+        Ok(self.runner().chain(words).collect())
+    }
+
+    /// The join as a person would type it.
+    fn join_words(&self) -> Vec<String> {
+        let Plan { token, ca_hash, node_name, .. } = &self.plan;
+        let endpoint = format!("{}:6443", net::CONTROL);
+        let words = ["kubeadm", "join", &endpoint, "--token", token, "--discovery-token-ca-cert-hash", ca_hash];
+        let name = node_name.map(|name| format!("--node-name={name}"));
+        self.runner().chain(words.map(str::to_owned)).chain(name).collect()
+    }
+
+    pub fn join_line(&self) -> String {
+        self.join_words().join(" ")
+    }
+
+    fn runner(&self) -> impl Iterator<Item = String> + use<> {
+        let killed = self
+            .plan
+            .killed_after
+            .map(|seconds| ["timeout".to_owned(), "--signal=KILL".to_owned(), seconds.to_string()]);
+        let words: &[&str] = if self.plan.as_root { &[] } else { &["runuser", "-u", "nobody", "--"] };
+        killed.into_iter().flatten().chain(words.iter().map(|&word| word.to_owned()))
+    }
+
+    pub fn join_fails(&self) -> Result<Joined> {
+        let joined = self.join()?;
+        demand!(!joined.0.status.success(), "kubeadm says that it joined");
+        Ok(joined)
+    }
+
+    /// kubeadm ends with success, whatever the machine is like.
+    pub fn join_seems_to_work(&self) -> Result<Joined> {
+        let joined = self.join()?;
+        joined.says("This node has joined the cluster")?;
+        demand!(joined.0.status.success(), "kubeadm ended with {}: {}", joined.0.status, joined.0.err);
+        Ok(joined)
+    }
+
+    /// A sound machine, joined and Ready, for what goes wrong later.
+    pub fn join_and_be_ready(&self) -> Result<()> {
+        self.join_seems_to_work()?;
+        self.cluster.wait_ready(self.node_name()).map(drop)
+    }
+
+    pub fn journal(&self, unit: &str) -> Result<String> {
+        self.on(&["journalctl", "-b", "-u", unit, "-o", "cat", "--no-pager"])
+    }
+
+    /// The unit's journal says this, now or soon.
+    pub fn journal_says(&self, unit: &str, text: &str) -> Result<()> {
+        wait_for(&format!("{unit} to say {text:?}"), Duration::from_secs(40), || {
+            let journal = self.journal(unit)?;
+            let end = journal.lines().rev().take(5).collect::<Vec<_>>().join("\n");
+            Ok(if journal.contains(text) { Look::Seen(()) } else { Look::NotYet(end) })
+        })
+    }
+
+    /// The Node, if there is one.
+    pub fn node(&self) -> Result<Option<Value>> {
+        let done = self.cluster.kubectl(["get", "node", self.node_name(), "-o", "json"]).done()?;
+        if done.err.contains("NotFound") {
+            return Ok(None);
+        }
+        serde_json::from_str(&done.success()?.out).map(Some).map_err(|error| Error::Said(error.to_string()))
+    }
+
+    pub fn no_node(&self) -> Result<()> {
+        demand!(self.node()?.is_none(), "there is a Node {}", self.node_name());
+        Ok(())
+    }
+
+    /// The Node's condition has this status and says this, now or within a time.
+    pub fn condition_is(&self, kind: &str, status: &str, message: &str, within: Duration) -> Result<Duration> {
+        let begun = Instant::now();
+        wait_for(&format!("{kind}={status} saying {message:?}"), within, || {
+            let node = self.node()?.unwrap_or_default();
+            let condition = condition(&node, kind);
+            let matches = condition["status"] == status
+                && condition["message"].as_str().is_some_and(|said| said.contains(message));
+            Ok(if matches { Look::Seen(()) } else { Look::NotYet(condition.to_string()) })
+        })?;
+        Ok(begun.elapsed())
+    }
+
+    /// The Node is there, is not Ready for this reason, and stays so.
+    pub fn stays_not_ready(&self, message: &str) -> Result<()> {
+        const WATCHED: Duration = Duration::from_secs(8);
+        self.condition_is("Ready", "False", message, Duration::from_secs(30))?;
+        thread::sleep(WATCHED);
+        self.condition_is("Ready", "False", message, Duration::ZERO).map(drop)
+    }
+
+    pub fn becomes_ready(&self) -> Result<()> {
+        self.cluster.wait_ready(self.node_name()).map(drop)
+    }
+
+    /// Puts a web server on the node; the pod's name.
+    pub fn start_pod(&self) -> Result<String> {
+        let manifest = include_str!("../../files/pod.yaml").replace("@NODE@", self.node_name());
+        self.cluster.apply(&manifest.replace("@BUSYBOX@", crate::build::image::BUSYBOX))?;
+        Ok(format!("web-{}", self.node_name()))
+    }
+
+    pub fn delete_pod(&self, pod: &str) -> Result<()> {
+        self.kubectl(&["delete", "pod", pod, "--grace-period=0", "--force"]).ok().map(drop)
+    }
+
+    /// A pod put on the node does not start, and its events say this.
+    pub fn pod_does_not_start(&self, text: &str) -> Result<()> {
+        let pod = self.start_pod()?;
+        let seen = wait_for(&format!("the pod's events to say {text:?}"), Duration::from_secs(40), || {
+            let said = self.cluster.kubectl(["describe", "pod", &pod]).done()?.text();
+            Ok(if said.contains(text) { Look::Seen(()) } else { Look::NotYet(said) })
+        });
+        let phase = self.cluster.get(["pod", &pod])?["status"]["phase"].clone();
+        self.delete_pod(&pod)?;
+        seen?;
+        demand!(phase == "Pending", "the pod is {phase}");
+        Ok(())
+    }
+
+    /// What `kubectl logs` says of the node's kube-proxy: the API server has to reach the kubelet for it.
+    pub fn logs_of_kube_proxy(&self) -> Result<String> {
+        let field = format!("spec.nodeName={}", self.node_name());
+        let pods =
+            self.cluster.get(["pods", "-n", "kube-system", "-l", "k8s-app=kube-proxy", "--field-selector", &field])?;
+        let pod = pods["items"][0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        Ok(self.kubectl(&["logs", "-n", "kube-system", &pod]).done()?.text())
+    }
+
+    /// Puts a relay between the machine and the API server: to everything on the machine it *is* the API server. The relay
+    /// runs as a user of its own, whose packets go straight through.
+    pub fn relay(&self, upstream: &str, tls: &[&str]) -> Result<()> {
+        let kind = if tls.is_empty() { "TCP-LISTEN" } else { "OPENSSL-LISTEN" };
+        let listen: Vec<&str> = ["16443", "fork", "reuseaddr"].into_iter().chain(tls.iter().copied()).collect();
+        let listen = format!("{kind}:{}", listen.join(","));
+        self.on(&["systemd-run", "--quiet", "--unit=relay", "--uid=nobody", "socat", &listen, upstream])?;
+        let control = net::CONTROL.to_string();
+        let rule = ["-t", "nat", "-A", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443"];
+        let own = ["-m", "owner", "--uid-owner", "nobody", "-j", "RETURN"];
+        let others = ["-j", "REDIRECT", "--to-ports", "16443"];
+        for target in [&own[..], &others[..]] {
+            let argv: Vec<&str> = ["iptables"].into_iter().chain(rule).chain(target.iter().copied()).collect();
+            self.on(&argv)?;
+        }
+        Ok(())
+    }
+
+    /// Joins with a token that may ask for a certificate, and whose requests nobody approves.
+    pub fn use_token_without_approval(&mut self) -> Result<()> {
+        const GROUP: &str = "system:bootstrappers:unapproved";
+        self.cluster.apply(include_str!("../../files/unapproved.yaml"))?;
+        let created = self.cluster.control.ok(["kubeadm", "token", "create", "--groups", GROUP])?;
+        created.trim().clone_into(&mut self.plan.token);
+        Ok(())
+    }
+
+    /// Which of kubeadm's files are on the machine.
+    pub fn has_files(&self, files: &[&str], there: bool) -> Result<()> {
+        for file in files {
+            let found = self.machine.run(["test", "-e", file]).done()?.status.success();
+            demand!(found == there, "{file} is {} there", if found { "" } else { "not" });
+        }
+        Ok(())
+    }
+
+    pub fn kubectl(&self, words: &[&str]) -> Run {
+        self.cluster.kubectl(words)
+    }
+
+    /// Says to the API server that a node is no longer heard of, as its controllers would after 50 s.
+    pub fn declare_lost(&self, node: &str) -> Result<()> {
+        let patch = json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status." }] } });
+        self.kubectl(&["patch", "node", node, "--subresource=status", "--type=strategic", "-p", &patch.to_string()])
+            .ok()
+            .map(drop)
+    }
+
+    /// Takes away what the fault made beside the machine.
+    pub fn clear(&mut self) -> Result<()> {
+        for other in std::mem::take(&mut self.others) {
+            other.remove()?;
+            self.cluster.delete_node(&other.identity.name)?;
+        }
+        Ok(())
+    }
+}
+
+impl Joined {
+    pub fn says(&self, text: &str) -> Result<&Self> {
+        if self.0.text().contains(text) {
+            return Ok(self);
+        }
+        said(format!("kubeadm ({}) does not say {text:?} but:\n{}", self.0.status, self.0.text()))
+    }
+
+    /// How long kubeadm took to give up; it must lie between these.
+    pub fn took(&self, from: u64, to: u64) -> Result<&Self> {
+        let took = self.0.took.as_secs();
+        demand!((from..=to).contains(&took), "kubeadm took {took} s, not {from} to {to}");
+        Ok(self)
+    }
+}
+
+/// The signing request a kubelet made with a token.
+pub fn csr_by(cluster: &Cluster, token: &str) -> Result<Value> {
+    let id: String = token.chars().take_while(|letter| *letter != '.').collect();
+    let user = format!("system:bootstrap:{id}");
+    wait_for(&format!("a signing request by {user}"), Duration::from_secs(30), || {
+        let all = cluster.get(["certificatesigningrequests"])?;
+        let own =
+            all["items"].as_array().and_then(|all| all.iter().find(|one| one["spec"]["username"] == user.as_str()));
+        Ok(own.cloned().map_or(Look::NotYet(String::new()), Look::Seen))
+    })
+}
+
+/// Runs a fault from its beginning to what it shows, and on to its mending.
+pub fn play(scene: &mut Scene, fault: &Fault) -> Result<()> {
+    let played = (fault.put_in)(scene).and_then(|()| (fault.shows)(scene)).and_then(|()| match fault.mends {
+        Some(mends) => mends(scene),
+        None => Ok(()),
+    });
+    let cleared = scene.clear();
+    played.and(cleared)
+}

@@ -1,0 +1,36 @@
+//! Two machines with one name, the first of them gone: the second silently becomes the first.
+
+use std::time::Duration;
+
+use super::Fault;
+use crate::demand;
+use crate::machine::Kind;
+use crate::run::{Look, wait_for};
+
+pub const FAULT: Fault = Fault {
+    about: "the machine has the hostname of another node, which is no longer heard of",
+    cause: "node.taken-over",
+    on: Kind::Debian12,
+    put_in: |scene| {
+        let other = scene.other()?;
+        let name = other.identity.name.clone();
+        let node = scene.cluster.get(["node", &name])?;
+        node["metadata"]["uid"].as_str().unwrap_or_default().clone_into(&mut scene.noted);
+        other.remove()?;
+        scene.declare_lost(&name)?;
+        scene.on(&["hostname", &name]).map(drop)
+    },
+    shows: |scene| {
+        let name = scene.others[0].identity.name.clone();
+        scene.join_seems_to_work()?;
+        let address = scene.machine.identity.address.to_string();
+        let node = wait_for("the Node to have the new machine's address", Duration::from_secs(40), || {
+            let node = scene.cluster.get(["node", &name])?;
+            let moved = node["status"]["addresses"][0]["address"] == address.as_str();
+            Ok(if moved { Look::Seen(node) } else { Look::NotYet(node["status"]["addresses"].to_string()) })
+        })?;
+        demand!(node["metadata"]["uid"] == scene.noted.as_str(), "it is another Node: {}", node["metadata"]["uid"]);
+        Ok(())
+    },
+    mends: None,
+};

@@ -1,0 +1,24 @@
+//! Somebody deletes the Node under a running kubelet: it does not come back by itself.
+
+use super::Fault;
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "the Node is deleted while its kubelet runs",
+    cause: "node.deleted",
+    on: Kind::Debian12,
+    put_in: |scene| {
+        scene.join_and_be_ready()?;
+        scene.cluster.delete_node(scene.node_name())
+    },
+    shows: |scene| {
+        scene.journal_says("kubelet", &format!("node \\\"{}\\\" not found", scene.node_name()))?;
+        std::thread::sleep(std::time::Duration::from_secs(10));
+        scene.no_node()
+    },
+    // A restart of the kubelet registers it again.
+    mends: Some(|scene| {
+        scene.on(&["systemctl", "restart", "kubelet"])?;
+        scene.becomes_ready()
+    }),
+};

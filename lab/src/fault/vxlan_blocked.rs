@@ -1,0 +1,41 @@
+//! A firewall lets the API through and the pod network not: the node is Ready, its pods cannot be reached.
+
+use std::time::Duration;
+
+use super::Fault;
+use crate::demand;
+use crate::machine::Kind;
+use crate::run::{Look, wait_for};
+
+pub const FAULT: Fault = Fault {
+    about: "packets of the pod network (8472/udp) are dropped",
+    cause: "network.vxlan-blocked",
+    on: Kind::Debian12,
+    put_in: |scene| {
+        for chain in ["INPUT", "OUTPUT"] {
+            scene.on(&["iptables", "-I", chain, "-p", "udp", "--dport", "8472", "-j", "DROP"])?;
+        }
+        Ok(())
+    },
+    shows: |scene| {
+        scene.join_seems_to_work()?;
+        scene.becomes_ready()?;
+        let pod = scene.start_pod()?;
+        let address = wait_for("the pod to run", Duration::from_mins(1), || {
+            let status = scene.cluster.get(["pod", &pod])?["status"].clone();
+            let running = status["phase"] == "Running";
+            Ok(status["podIP"]
+                .as_str()
+                .filter(|_| running)
+                .map_or(Look::NotYet(status.to_string()), |ip| Look::Seen(ip.to_owned())))
+        })?;
+        let url = format!("http://{address}/");
+        let near = scene.machine.run(["curl", "-sS", "-m", "3", "--retry", "3", "--retry-connrefused", &url]).done()?;
+        demand!(near.status.success(), "the pod does not even answer its own node: {}", near.text());
+        let far = scene.cluster.control.run(["curl", "-sS", "-m", "3", &url]).done()?;
+        scene.delete_pod(&pod)?;
+        demand!(far.text().contains("timed out"), "the control plane was answered: {}", far.text());
+        Ok(())
+    },
+    mends: None,
+};

@@ -1,0 +1,20 @@
+//! The hash is of another cluster's certificate authority.
+
+use super::Fault;
+use crate::machine::Kind;
+
+pub const FAULT: Fault = Fault {
+    about: "the CA hash of the join command is another cluster's",
+    cause: "token.wrong-ca-hash",
+    on: Kind::Debian12,
+    put_in: |scene| {
+        scene.plan.ca_hash = format!("sha256:{}", "0".repeat(64));
+        Ok(())
+    },
+    shows: |scene| {
+        let joined = scene.join_fails()?;
+        joined.says("none of the public keys \"sha256:")?.says("are pinned")?.took(0, 40)?;
+        Ok(())
+    },
+    mends: None,
+};

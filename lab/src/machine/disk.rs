@@ -1,0 +1,85 @@
+//! A machine's disk: an overlay over the shared layers, and plain folders where an overlay cannot lie on an overlay.
+
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use rustix::mount::{MountFlags, UnmountFlags, mount, mount_bind, unmount};
+
+use crate::error::{During, Result, said};
+use crate::run::Run;
+
+/// containerd's snapshots are overlays themselves; etcd and the kubelet come along to keep all state in one place.
+const PLAIN: &[&str] = &["containerd", "kubelet", "etcd"];
+
+pub struct Disk {
+    dir: PathBuf,
+}
+
+impl Disk {
+    pub fn at(dir: &Path) -> Self {
+        Self { dir: dir.to_owned() }
+    }
+
+    /// What the machine sees as `/`.
+    pub fn root(&self) -> PathBuf {
+        self.dir.join("root")
+    }
+
+    /// What lies behind one of the plain folders, such as `containerd` for `/var/lib/containerd`.
+    pub fn plain(&self, name: &str) -> PathBuf {
+        self.dir.join("plain").join(name)
+    }
+
+    /// Mounts it: layers top first, and a copy of `containerd` as its image store.
+    pub fn mount(&self, layers: &[&Path], containerd: Option<&Path>) -> Result<()> {
+        for folder in ["upper", "work", "root", "plain"] {
+            let place = self.dir.join(folder);
+            fs::create_dir_all(&place).at("make", &place)?;
+        }
+        if let Some(template) = containerd {
+            Run::new("cp").args(["-a", "--reflink=auto"]).arg(template).arg(self.plain("containerd")).ok()?;
+        }
+        let layers = layers.iter().map(|layer| layer.display().to_string()).collect::<Vec<_>>().join(":");
+        let dir = self.dir.display();
+        let options = format!("lowerdir={layers},upperdir={dir}/upper,workdir={dir}/work\0");
+        let options = std::ffi::CStr::from_bytes_with_nul(options.as_bytes()).map_err(io::Error::other);
+        let options = options.during(|| format!("{dir} cannot be a mount option"))?;
+        mount("carrick-lab", self.root(), "overlay", MountFlags::empty(), options).at("mount", &self.root())?;
+        for name in PLAIN {
+            let (from, to) = (self.plain(name), self.root().join("var/lib").join(name));
+            for place in [&from, &to] {
+                fs::create_dir_all(place).at("make", place)?;
+            }
+            mount_bind(&from, &to).at("mount", &to)?;
+        }
+        Ok(())
+    }
+}
+
+/// Unmounts everything below some folders, the latest first. Says so if anything stays: a tree with mounts in it must
+/// never be removed, for what is mounted there is not ours.
+pub fn unmount_below(folders: &[PathBuf]) -> Result<()> {
+    for place in mounted_below(folders)?.iter().rev() {
+        match unmount(place, UnmountFlags::DETACH) {
+            Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::NOENT) => {}
+            Err(error) => return Err(error).at("unmount", place),
+        }
+    }
+    match mounted_below(folders)?.as_slice() {
+        [] => Ok(()),
+        [first, ..] => said(format!("{} stays mounted", first.display())),
+    }
+}
+
+pub fn mounted_below(folders: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    let table = fs::read_to_string("/proc/self/mountinfo").during(|| "cannot read the mounts".to_owned())?;
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4)).map(|place| PathBuf::from(unescaped(place)));
+    Ok(places.filter(|place| folders.iter().any(|folder| place.starts_with(folder))).collect())
+}
+
+/// The kernel writes blanks in paths as `\040`.
+fn unescaped(place: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(place.to_owned(), |place, (code, character)| place.replace(code, character))
+}

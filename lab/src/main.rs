@@ -1,0 +1,138 @@
+//! `cargo xtask lab …`: real kubeadm, kubelet, containerd and API server in systemd-nspawn machines. See docs/lab.md.
+
+mod build;
+mod cache;
+mod capture;
+mod case;
+mod cluster;
+mod error;
+mod fault;
+mod lab;
+mod lock;
+mod machine;
+mod run;
+mod say;
+mod sysctl;
+mod test;
+mod trace;
+mod up;
+
+use std::os::unix::process::CommandExt as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use self::cache::Cache;
+use self::lab::{Lab, PERSONS};
+use self::machine::{Kind, nspawn};
+
+#[derive(Parser)]
+#[command(name = "lab", bin_name = "cargo xtask lab", about = "Real Kubernetes machines to try things on")]
+struct Arguments {
+    /// Which lab: several can be up side by side (default: "lab", and "test" for tests)
+    #[arg(long, global = true)]
+    lab: Option<String>,
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// Build everything the lab needs (cold: about 25 minutes on two cores; once)
+    Build,
+    /// Start a control plane and workers
+    Up {
+        /// How many workers; their kinds take turns
+        #[arg(long, default_value_t = 1)]
+        workers: u8,
+        /// The kind of all workers
+        #[arg(long)]
+        kind: Option<Kind>,
+        /// Join them too, with plain kubeadm
+        #[arg(long)]
+        join: bool,
+    },
+    /// Take everything away again
+    Down,
+    /// Run the tests whose names contain FILTER, each on fresh machines
+    Test(test::Options),
+    /// Put a machine of the running lab into a named broken state, and leave it so
+    Fault {
+        name: String,
+        #[arg(long, default_value = "w1")]
+        machine: String,
+    },
+    /// Record what a person would see of a fault: fixtures for diagnosing
+    Capture(capture::Options),
+    /// Log in to a machine, or run a command on it
+    Shell {
+        machine: String,
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        command: Vec<String>,
+    },
+    /// kubectl as the cluster's admin
+    Kubectl {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    #[command(name = nspawn::LAUNCH, hide = true)]
+    LaunchMachine {
+        group: String,
+        #[arg(last = true)]
+        argv: Vec<String>,
+    },
+}
+
+fn main() -> ExitCode {
+    say::begin();
+    match go(Arguments::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            tell(&error);
+            ExitCode::FAILURE
+        }
+    }
+}
+
+#[allow(clippy::print_stderr)] // The last word of a run that failed.
+fn tell(error: &anyhow::Error) {
+    eprintln!("error: {error:#}");
+}
+
+fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
+    if let Verb::LaunchMachine { group, argv } = arguments.verb {
+        nspawn::launch(&group, &argv)?;
+        return Ok(ExitCode::FAILURE);
+    }
+    let cache = Cache::open()?;
+    let lab = arguments.lab.as_deref();
+    let persons = lab.unwrap_or(PERSONS);
+    lab::preflight()?;
+    machine::net::remember_outer()?;
+    match arguments.verb {
+        Verb::Build => build::build(&cache).map(drop)?,
+        Verb::Up { workers, kind, join } => up::up(&cache, persons, workers, kind, join)?,
+        Verb::Down => up::down(&cache, persons)?,
+        Verb::Test(options) => return Ok(test::test(&cache, lab, &options)?),
+        Verb::Fault { name, machine } => capture::put_in(&cache, persons, &name, &machine)?,
+        Verb::Capture(options) => capture::capture(&cache, lab, &options)?,
+        Verb::Shell { machine, command } => {
+            let lab = Lab::look_at(&cache, persons);
+            let record = lab.running()?;
+            let key = build::build_key(&cache)?;
+            lab.enter()?;
+            let mut ssh = machine::login(&key, record.machine(&machine)?, &command).into_command();
+            return Err(anyhow::Error::new(ssh.exec()).context("cannot run ssh"));
+        }
+        Verb::Kubectl { arguments: words } => {
+            let lab = Lab::look_at(&cache, persons);
+            let kubeconfig = lab.running()?.kubeconfig.unwrap_or_default();
+            lab.enter()?;
+            let program = cache.root().join("current/kubectl");
+            let mut kubectl = cluster::kubectl(&program, &kubeconfig).args(words).into_command();
+            return Err(anyhow::Error::new(kubectl.exec()).context("cannot run kubectl"));
+        }
+        Verb::LaunchMachine { .. } => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,170 @@
+//! `test`: runs the cases, several at a time, and sums up.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use crate::build::{self, Parts};
+use crate::cache::{Cache, discard};
+use crate::case::{Bench, CASES, Case, Needs};
+use crate::cluster::Cluster;
+use crate::error::{During, Error, Result, said};
+use crate::fault::{FAULTS, Fault};
+use crate::lab::Lab;
+use crate::{say, up};
+
+/// The lab the shared cluster is in; a person's own may be up beside it.
+const LAB: &str = "test";
+
+#[derive(clap::Args)]
+pub struct Options {
+    /// Run only the cases whose names contain one of these
+    #[arg(value_name = "FILTER")]
+    filters: Vec<String>,
+    /// How many at a time
+    #[arg(long, default_value_t = 3)]
+    jobs: usize,
+    /// Say which there are, and run none
+    #[arg(long)]
+    list: bool,
+    /// Where the logs of failed cases stay (default: in the lab's cache)
+    #[arg(long)]
+    logs: Option<PathBuf>,
+}
+
+/// Something to run: a case, or a fault that must show its symptoms.
+#[derive(Clone)]
+struct Item {
+    name: String,
+    about: &'static str,
+    work: Work,
+}
+
+#[derive(Clone, Copy)]
+enum Work {
+    Case(&'static Case),
+    Fault(&'static Fault),
+}
+
+impl Item {
+    fn all() -> impl Iterator<Item = Self> {
+        let cases = CASES.iter().map(|one| Self {
+            name: one.name.to_owned(),
+            about: one.case.about,
+            work: Work::Case(one.case),
+        });
+        let faults = FAULTS.iter().map(|one| Self {
+            name: format!("fault-{}", one.name),
+            about: one.fault.about,
+            work: Work::Fault(one.fault),
+        });
+        cases.chain(faults)
+    }
+
+    fn needs_cluster(&self) -> bool {
+        match self.work {
+            Work::Case(case) => case.needs == Needs::Cluster,
+            Work::Fault(_) => true,
+        }
+    }
+}
+
+struct Ending {
+    name: String,
+    error: Option<Error>,
+}
+
+pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitCode> {
+    let filters = &options.filters;
+    let wanted = |item: &Item| filters.is_empty() || filters.iter().any(|filter| item.name.contains(filter.as_str()));
+    let cases: Vec<Item> = Item::all().filter(wanted).collect();
+    if cases.is_empty() {
+        let filters = filters.join("\", \"");
+        return said(format!("no case is called like \"{filters}\"; `test --list` says which there are"));
+    }
+    if options.list {
+        for item in cases {
+            say::plain(&format!("{:<32} {}", item.name, item.about));
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let begun = Instant::now();
+    let parts = build::build(cache)?;
+    let lab = Lab::take(cache, lab.unwrap_or(LAB))?;
+    lab.clear_leftovers()?;
+    let logs = options.logs.clone().unwrap_or_else(|| cache.root().join("logs").join(lab.name()));
+    discard(&logs)?;
+    let endings = run(cache, &lab, &parts, &cases, options.jobs.max(1), &logs);
+    // Also where the cluster itself did not come up.
+    lab.clear()?;
+    Ok(sum_up(&endings?, begun.elapsed(), &logs))
+}
+
+fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, logs: &Path) -> Result<Vec<Ending>> {
+    lab.prepare()?;
+    let needed = cases.iter().any(Item::needs_cluster);
+    let cluster = needed.then(|| up::start_cluster(lab, parts)).transpose()?;
+    let queue = Mutex::new(cases.iter().collect::<VecDeque<_>>());
+    let endings = Mutex::new(Vec::new());
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            scope.spawn(|| {
+                while let Some(item) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
+                    let ending = one(cache, lab, parts, cluster.as_ref(), item, &logs.join(&item.name));
+                    if let Ok(mut endings) = endings.lock() {
+                        endings.push(ending);
+                    }
+                }
+            });
+        }
+    });
+    endings.into_inner().or_else(|_| said("a case took the runner down with it"))
+}
+
+fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item: &Item, logs: &Path) -> Ending {
+    let begun = Instant::now();
+    let mut times = Vec::new();
+    let ended = fs::create_dir_all(logs).at("make", logs).and_then(|()| {
+        let mut bench = Bench::new(cache, parts, lab, cluster, logs)?;
+        let ended = catch_unwind(AssertUnwindSafe(|| match item.work {
+            Work::Case(case) => (case.run)(&mut bench),
+            Work::Fault(fault) => bench.plays(fault),
+        }));
+        let ended = ended.unwrap_or_else(|_| said("it panicked"));
+        if let Err(error) = &ended {
+            bench.say(format_args!("FAILED: {error}"));
+            bench.keep_evidence();
+        }
+        times = std::mem::take(&mut bench.times);
+        // What it leaves behind would fail another case: that is a failure too.
+        let cleared = bench.clear();
+        ended.and(cleared)
+    });
+    report(&item.name, ended.is_ok(), begun.elapsed(), &times);
+    if ended.is_ok() {
+        let _ = discard(logs);
+    }
+    Ending { name: item.name.clone(), error: ended.err() }
+}
+
+fn report(name: &str, passed: bool, took: Duration, times: &[(String, Duration)]) {
+    let times =
+        times.iter().map(|(what, took)| format!("{what} {}", say::seconds(*took))).collect::<Vec<_>>().join(", ");
+    let verdict = if passed { "ok    " } else { "FAILED" };
+    say::line(&format!("{verdict} {name:<30} {:>7}  {times}", say::seconds(took)));
+}
+
+fn sum_up(endings: &[Ending], took: Duration, logs: &Path) -> ExitCode {
+    let failed: Vec<(&str, &Error)> =
+        endings.iter().filter_map(|ending| Some((ending.name.as_str(), ending.error.as_ref()?))).collect();
+    for (name, error) in &failed {
+        say::plain(&format!("\n{name}: {error}\n    log: {}", logs.join(name).display()));
+    }
+    let (passed, broken) = (endings.len() - failed.len(), failed.len());
+    say::plain(&format!("\n{passed} passed, {broken} failed in {}", say::seconds(took)));
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
