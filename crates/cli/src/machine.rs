@@ -101,7 +101,8 @@ impl Where {
     async fn connect(&self, destination: &str) -> Result<Ssh, Failure> {
         let batch = !std::io::stderr().is_terminal();
         let config = self.ssh_config.clone();
-        let options = ssh::Options { batch, sudo: self.sudo, time_box: self.time_box, config, ..ssh::Options::default() };
+        let options =
+            ssh::Options { batch, sudo: self.sudo, time_box: self.time_box, config, ..ssh::Options::default() };
         Ssh::connect(destination, options).await.map_err(|unreachable| Failure::unreachable(unreachable.to_string()))
     }
 }

@@ -83,7 +83,8 @@ fn left_of(dir: &Path) -> Vec<String> {
 #[test]
 fn what_is_typed_wrong_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
-    for args in [&["collect", "--nonsense"][..], &["check", "--api", "nowhere"], &["collect", "--out", "/proc/none/x"]] {
+    for args in [&["collect", "--nonsense"][..], &["check", "--api", "nowhere"], &["collect", "--out", "/proc/none/x"]]
+    {
         let mut command = Command::new(env!("CARGO_BIN_EXE_carrick"));
         let output = command.args(args).current_dir(dir.path()).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");

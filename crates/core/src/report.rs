@@ -127,7 +127,10 @@ pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
 fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
     let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
     let says = printable(&says);
-    let evidence = evidence.into_iter().map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen }).collect();
+    let evidence = evidence
+        .into_iter()
+        .map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen })
+        .collect();
     let remedy = remedy.iter().map(|command| printable(command)).collect();
     let ignored = outcome > Outcome::Pass && ignore.covers(check);
     Judged {
@@ -144,7 +147,17 @@ fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
 
 /// What was read on a machine, fit for a terminal: a bundle from elsewhere must not be able to move its cursor.
 fn printable(text: &str) -> String {
-    text.chars().map(|c| if c == '\t' { ' ' } else if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars()
+        .map(|c| {
+            if c == '\t' {
+                ' '
+            } else if c.is_control() {
+                '\u{fffd}'
+            } else {
+                c
+            }
+        })
+        .collect()
 }
 
 fn overall(findings: &[Judged]) -> Overall {

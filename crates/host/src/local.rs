@@ -16,9 +16,9 @@ use std::time::Duration;
 
 use carrick_core::fact::keep::{ERRORS, Keep, USUAL};
 use carrick_core::fact::{Source, Why, dir_key, file_key, shown};
+use jiff::Timestamp;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process_group};
-use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};

@@ -100,7 +100,13 @@ impl Ssh {
         let unreachable = |reason: String| Unreachable { destination: destination.to_owned(), reason };
         check_destination(destination).map_err(unreachable)?;
         let dir = private_dir().map_err(|error| unreachable(format!("no place for the control socket: {error}")))?;
-        let ssh = Ssh { destination: destination.to_owned(), options, dir, forwards: AtomicUsize::new(0), ahead: AtomicI64::new(0) };
+        let ssh = Ssh {
+            destination: destination.to_owned(),
+            options,
+            dir,
+            forwards: AtomicUsize::new(0),
+            ahead: AtomicI64::new(0),
+        };
         ssh.log_in().await.map_err(unreachable)?;
         if ssh.options.sudo {
             ssh.try_sudo().await.map_err(unreachable)?;

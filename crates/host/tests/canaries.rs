@@ -9,8 +9,8 @@ use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
-use carrick_core::fact::Source;
-use carrick_core::fact::keep::USUAL;
+use carrick_core::fact::keep::{ERRORS, Keeper, USUAL};
+use carrick_core::fact::{Capture, Source};
 use carrick_host::probe::gather;
 use carrick_host::{Local, Observation, Probe, Progress, bundle};
 use flate2::read::GzDecoder;
@@ -134,6 +134,28 @@ fn what_is_looked_for_would_be_found() {
     for secret in secrets {
         assert!(!pieces_found(text.as_bytes(), std::slice::from_ref(&secret)).is_empty(), "{secret} is planted");
     }
+}
+
+/// Every place Carrick looks at, with its own secrets on stdout and stderr, through what all of them go through.
+#[test]
+fn nothing_secret_is_kept_of_any_source() {
+    let (mut observations, mut secrets) = (Vec::new(), Vec::new());
+    for source in carrick_core::fact::sources() {
+        let keep = if let Source::Query(query) = source { query.keep } else { USUAL };
+        let (out, errors) = (plant(&format!("file {}", source.key())), plant(&format!("errors of {}", source.key())));
+        let kept = |keep, text: &str| {
+            let mut keeper = Keeper::new(keep);
+            keeper.push(text.as_bytes());
+            keeper.finish()
+        };
+        let ((capture, mut redactions), (said, more)) = (kept(keep, &out.text), kept(ERRORS, &errors.text));
+        redactions.extend(more);
+        let capture = Ok(Capture { errors: said.text, exit: Some(1), ..capture });
+        observations.push(Observation { key: source.key(), capture, redactions });
+        secrets.extend(out.secrets.into_iter().chain(errors.secrets));
+    }
+    assert!(observations.len() > 100);
+    holds_none(observations, &secrets);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,11 +47,14 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Carrick, ExitCo
     let command = Carrick::command().term_width(crate::terminal::width());
     let parsed = command.try_get_matches_from(args).and_then(|matches| Carrick::from_arg_matches(&matches));
     parsed.map_err(|error| match error.kind() {
-        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match crate::terminal::print(&error.render().to_string()) {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match crate::terminal::print(&error.render().to_string())
+        {
             Ok(()) => Exit::Ok.into(),
             Err(error) => Failure::internal(format!("stdout: {error}")).report(),
         },
-        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => Failure::usage("no verb was given; see carrick --help").report(),
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            Failure::usage("no verb was given; see carrick --help").report()
+        }
         _ => Failure::usage(in_one_line(&error)).report(),
     })
 }
@@ -61,7 +64,8 @@ fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let is_listed = |line: &&str| line.starts_with('<') || line.starts_with("--") || line.starts_with("[possible values");
+    let is_listed =
+        |line: &&str| line.starts_with('<') || line.starts_with("--") || line.starts_with("[possible values");
     let listed: Vec<&str> = lines.clone().take_while(is_listed).collect();
     let is_hint = |tip: &&str| !tip.starts_with("to pass");
     let tip = lines.find_map(|line| line.strip_prefix("tip: ")).filter(is_hint).map(|tip| format!("; {tip}"));

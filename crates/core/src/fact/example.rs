@@ -30,7 +30,8 @@ pub fn troubled_worker() -> Facts {
     let listening = read(&facts, &listen::LISTENERS);
     let kubelet = "tcp LISTEN 0      4096             *:10250      *:*    users:((\"kubelet\",pid=3350,fd=11))\n";
     put(&mut facts, &listen::LISTENERS, &(listening + kubelet));
-    let fstab = "UUID=6d4c05a1-4f5b-4e43-9c1b-8a5a0a2f7c11 / ext4 errors=remount-ro 0 1\n/dev/vg/swap none swap sw 0 0\n";
+    let fstab =
+        "UUID=6d4c05a1-4f5b-4e43-9c1b-8a5a0a2f7c11 / ext4 errors=remount-ro 0 1\n/dev/vg/swap none swap sw 0 0\n";
     facts.insert(file_key("/etc/fstab"), Ok(Capture::text(fstab)));
     facts.insert(Source::Query(&firewall::NFT).key(), Err(Why::Denied));
     facts
@@ -53,7 +54,11 @@ mod tests {
     fn the_troubled_worker_fails_for_what_was_put_in_and_nothing_else() {
         let findings = run(&troubled_worker(), &Policy::default());
         let ids = |outcome: Outcome| -> Vec<&str> {
-            findings.iter().filter(|finding| finding.verdict.outcome == outcome).map(|finding| finding.check.id).collect()
+            findings
+                .iter()
+                .filter(|finding| finding.verdict.outcome == outcome)
+                .map(|finding| finding.check.id)
+                .collect()
         };
         assert_eq!(ids(Outcome::Fail), ["kubelet.standalone", "network.ports"]);
         assert!(ids(Outcome::Warn).contains(&"machine.swap-after-boot"));
