@@ -2,13 +2,17 @@
 //! and changed inputs never meet an old result. An entry is made beside its place and renamed, so a half-made one is
 //! never seen.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, SystemTime};
 
 use ring::digest::{Context, SHA256};
 
 use crate::error::{During, Result, said};
+
+/// Sixty-four bits tell a few hundred entries apart.
+const KEY_LENGTH: usize = 16;
 
 pub struct Cache {
     root: PathBuf,
@@ -41,7 +45,7 @@ impl Key {
     }
 
     fn name(self) -> String {
-        hex(self.0.finish().as_ref()).chars().take(16).collect()
+        hex(self.0.finish().as_ref()).chars().take(KEY_LENGTH).collect()
     }
 }
 
@@ -84,7 +88,9 @@ impl Cache {
     /// The directory `kind-KEY`, made by `build` where it is not there yet.
     pub fn entry(&self, kind: &str, key: Key, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let place = self.root.join(format!("{kind}-{}", key.name()));
-        if place.is_dir() {
+        if let Ok(entry) = File::open(&place) {
+            // For `prune`; an entry that cannot be touched is still good.
+            let _ = entry.set_modified(SystemTime::now());
             return Ok(place);
         }
         let raw = self.root.join(format!("half-{kind}"));
@@ -98,10 +104,31 @@ impl Cache {
         Ok(place)
     }
 
+    /// Removes entries that no run has used for a long time: of older versions, or of a branch long merged.
+    pub fn prune(&self) -> Result<()> {
+        for entry in fs::read_dir(&self.root).at("list", &self.root)?.flatten() {
+            let used = entry.metadata().and_then(|entry| entry.modified());
+            let unused = used.is_ok_and(|used| used.elapsed().is_ok_and(|unused| unused > KEPT_UNUSED));
+            if unused && is_entry(&entry.file_name().to_string_lossy()) {
+                discard(&entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
     /// What this run had to build.
     pub fn built(&self) -> Vec<String> {
         self.built.lock().map(|built| built.clone()).unwrap_or_default()
     }
+}
+
+/// Long enough for a branch that is worked on now and then.
+const KEPT_UNUSED: Duration = Duration::from_hours(14 * 24);
+
+/// Whether a name is `KIND-KEY`; there are other things in the cache, which are not ours to judge by their age.
+fn is_entry(name: &str) -> bool {
+    name.rsplit_once('-')
+        .is_some_and(|(_, key)| key.len() == KEY_LENGTH && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 /// Removes a tree, which may not be there.
@@ -133,6 +160,28 @@ mod tests {
         assert!(path.join("whole").exists());
         assert_eq!(cache.entry("thing", Key::new().part("a"), |_| said("built twice")).expect("cached"), path);
         assert_eq!(cache.built(), ["thing"]);
+    }
+
+    #[test]
+    fn only_entries_that_nobody_used_for_long_are_removed() {
+        let dir = tempfile::tempdir().expect("a scratch folder");
+        let cache = Cache::at(dir.path()).expect("a cache");
+        let old = SystemTime::now() - KEPT_UNUSED - Duration::from_mins(1);
+        for name in ["thing-0123456789abcdef", "used-0123456789abcdef", "labs", "thing-short"] {
+            let place = dir.path().join(name);
+            fs::create_dir(&place).expect("made");
+            if !name.starts_with("used") {
+                File::open(&place).and_then(|place| place.set_modified(old)).expect("aged");
+            }
+        }
+        cache.prune().expect("pruned");
+        let mut left: Vec<String> = fs::read_dir(dir.path())
+            .expect("listed")
+            .flatten()
+            .map(|entry| entry.file_name().display().to_string())
+            .collect();
+        left.sort();
+        assert_eq!(left, ["labs", "thing-short", "used-0123456789abcdef"]);
     }
 
     #[test]

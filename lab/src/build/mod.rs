@@ -56,6 +56,7 @@ pub fn build(cache: &Cache) -> Result<Parts> {
     let mut parts = Parts { programs, bookworm, trixie, node, old_node, images, templates: Templates::default(), key };
     parts.templates = template::build(cache, &parts)?;
     link_current(cache.root(), &parts.programs)?;
+    cache.prune()?;
     let place = cache.root().display();
     match cache.built().as_slice() {
         [] => say::line(&format!("everything was built before; nothing to do (in {place})")),

@@ -39,6 +39,8 @@ const PACKAGES: &[&str] = &[
     // Off until a fault turns one on.
     "ufw",
     "firewalld",
+    // What polkitd, and with it firewalld, means by a logind; debootstrap does not look for who provides it.
+    "libpam-systemd",
 ];
 
 /// Debian 13 is the first Debian with a Go new enough for Kubernetes 1.34.
