@@ -1,7 +1,8 @@
 //! The project's own chores: `cargo xtask lab …`, `cargo xtask bench …`, `cargo xtask docs`, `cargo xtask example`.
-#![allow(clippy::print_stdout)] // Its output is its purpose.
+#![allow(clippy::print_stdout, clippy::print_stderr)] // Its output is its purpose.
 
 use std::ffi::OsString;
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -39,11 +40,18 @@ enum Chore {
     Example { bundle: std::path::PathBuf },
 }
 
-fn main() -> anyhow::Result<()> {
-    match Xtask::parse().chore {
+fn main() -> ExitCode {
+    let done = match Xtask::parse().chore {
         Chore::Lab { arguments } => Err(lab::run(&arguments).into()),
         Chore::Bench { what } => bench::run(&what),
         Chore::Docs { check } => docs::run(check),
         Chore::Example { bundle } => example::run(&bundle),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
