@@ -6,9 +6,14 @@
 
 use serde_json::Value;
 
-use super::{Facts, Known, Missing, Source};
+use super::keep::USUAL;
+use super::{Capture, Facts, Known, Missing, Query, Source, Why};
 
-pub const SOURCES: &[Source] = &[Source::Cri("status"), Source::Cri("runtime-config"), Source::Cri("images")];
+/// For who may not open the socket but may run crictl: over SSH, sudo gives the one and not the other.
+pub const CRICTL: Query = Query { name: "crictl info", argv: &["crictl", "--timeout", "3s", "info"], keep: USUAL };
+
+pub const SOURCES: &[Source] =
+    &[Source::Cri("status"), Source::Cri("runtime-config"), Source::Cri("images"), Source::Query(&CRICTL)];
 
 /// The runtime's view of itself and of its network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -116,7 +121,17 @@ pub fn is_unimplemented(detail: &str) -> bool {
 
 impl Facts {
     pub fn runtime_status(&self) -> Known<RuntimeStatus> {
-        parse_status(&self.cri("status")?.text).map_err(|detail| Missing::broken("cri status", detail))
+        let asked = self.cri("status");
+        let shut = matches!(asked, Err(Missing { why: Why::Denied | Why::NotCollected, .. }));
+        let status = match self.crictl_info().filter(|_| shut) {
+            Some(printed) => printed,
+            None => asked?,
+        };
+        parse_status(&status.text).map_err(|detail| Missing::broken("cri status", detail))
+    }
+
+    fn crictl_info(&self) -> Option<&Capture> {
+        self.query(&CRICTL).ok().filter(|capture| capture.exit == Some(0))
     }
 
     /// `systemd` or `cgroupfs`, from the runtime itself.
@@ -150,6 +165,16 @@ mod tests {
         "config":{"containerd":{"snapshotter":"overlayfs","defaultRuntimeName":"runc","runtimes":{"runc":{"options":{"SystemdCgroup":true}}}},
             "cni":{"binDir":"/ignored","confDir":"/ignored","maxConfNum":1},"sandboxImage":"registry.k8s.io/pause:3.8"},
         "golang":"go1.22","lastCNILoadStatus":"cni config load failed: no network config found in /etc/cni/net.d: cni plugin not initialized"}"#;
+
+    #[test]
+    fn crictls_word_counts_where_the_socket_is_shut() {
+        let denied = || facts().without(Source::Cri("status"), Why::Denied);
+        assert!(denied().runtime_status().is_err());
+        assert!(denied().with_query(&CRICTL, CONTAINERD).runtime_status().is_ok());
+        assert!(denied().with_exit(&CRICTL, 1, CONTAINERD, "").runtime_status().is_err());
+        let dead = facts().without(Source::Cri("status"), Why::Broken("connection refused".into()));
+        assert!(dead.with_query(&CRICTL, CONTAINERD).runtime_status().is_err());
+    }
 
     #[test]
     fn reads_containerds_answer() {
