@@ -19,7 +19,8 @@ pub const FAULT: Fault = Fault {
         scene.journal_says("kubelet", "Error updating node status, will retry")
     },
     mends: Some(|scene| {
-        scene.on(&["iptables", "-D", "OUTPUT", "1"])?;
+        let control = net::CONTROL.to_string();
+        scene.on(&["iptables", "-D", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443", "-j", "DROP"])?;
         scene.becomes_ready()
     }),
 };
