@@ -75,8 +75,7 @@ impl Facts {
         {
             return Ok(format!("system:node:{}", name.to_lowercase()));
         }
-        let name = self.file("/proc/sys/kernel/hostname")?.text.trim().to_lowercase();
-        Ok(format!("system:node:{name}"))
+        Ok(format!("system:node:{}", self.node_name()?))
     }
 }
 

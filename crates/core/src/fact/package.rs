@@ -113,21 +113,11 @@ fn parse_altered(number: u32, line: &str) -> Option<Altered> {
 impl Facts {
     /// The command that puts deleted files of packages back: a plain install does not, since the package is there.
     pub fn reinstall_command(&self, packages: &str) -> String {
-        if self.uses_rpm() {
+        if self.os_release().is_ok_and(|release| release.is_like("rhel") || release.is_like("fedora")) {
             format!("dnf reinstall -y {packages}")
         } else {
             format!("apt-get install --reinstall -o Dpkg::Options::=--force-confmiss {packages}")
         }
-    }
-
-    pub fn install_command(&self, packages: &str) -> String {
-        format!("{} install -y {packages}", if self.uses_rpm() { "dnf" } else { "apt-get" })
-    }
-
-    fn uses_rpm(&self) -> bool {
-        let Ok(release) = self.file("/etc/os-release") else { return false };
-        let mut ids = release.text.lines().filter(|line| line.starts_with("ID=") || line.starts_with("ID_LIKE="));
-        ids.any(|line| ["rhel", "fedora", "centos"].iter().any(|family| line.contains(family)))
     }
 
     pub fn packages(&self) -> Known<Vec<Package>> {
@@ -198,9 +188,6 @@ mod tests {
         let rocky = facts().with_file("/etc/os-release", "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n");
         assert!(debian.reinstall_command("kubelet").starts_with("apt-get install --reinstall"));
         assert_eq!(rocky.reinstall_command("kubelet"), "dnf reinstall -y kubelet");
-        assert_eq!(debian.install_command("runc"), "apt-get install -y runc");
-        assert_eq!(rocky.install_command("runc"), "dnf install -y runc");
-        assert_eq!(facts().install_command("runc"), "apt-get install -y runc");
     }
 
     #[test]

@@ -2,16 +2,14 @@
 
 use std::net::IpAddr;
 
-use super::{Facts, Known, Missing, OrAbsent, Source};
+use super::{Facts, Known, OrAbsent, Source};
 
 pub const RESOLV_CONF: &str = "/etc/resolv.conf";
 /// The servers behind systemd-resolved's stub; kubeadm gives this file to the kubelet where resolved runs.
 pub const RESOLVED_CONF: &str = "/run/systemd/resolve/resolv.conf";
 pub const HOSTS: &str = "/etc/hosts";
-pub const HOSTNAME: &str = "/proc/sys/kernel/hostname";
 
-pub const SOURCES: &[Source] =
-    &[Source::File(RESOLV_CONF), Source::File(RESOLVED_CONF), Source::File(HOSTS), Source::File(HOSTNAME)];
+pub const SOURCES: &[Source] = &[Source::File(RESOLV_CONF), Source::File(RESOLVED_CONF), Source::File(HOSTS)];
 
 /// A resolv.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -96,18 +94,11 @@ impl Facts {
     pub fn hosts(&self) -> Known<Option<Vec<HostsLine>>> {
         Ok(self.file(HOSTS).or_absent()?.map(|capture| parse_hosts(&capture.text)))
     }
-
-    /// The name the kernel has for this machine.
-    pub fn kernel_hostname(&self) -> Known<String> {
-        let name = self.file(HOSTNAME)?.text.trim();
-        if name.is_empty() { Err(Missing::broken(HOSTNAME, "is empty")) } else { Ok(name.to_owned()) }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::facts;
     use proptest::prelude::*;
 
     #[test]
@@ -139,10 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_has_a_name() {
-        assert_eq!(facts().with_file(HOSTNAME, "w1\n").kernel_hostname(), Ok("w1".to_owned()));
-        assert!(facts().with_file(HOSTNAME, "\n").kernel_hostname().is_err());
-    }
+    fn a_machine_has_a_name() {}
 
     proptest! {
         #[test]

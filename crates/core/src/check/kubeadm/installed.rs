@@ -5,9 +5,9 @@
 //! See it yourself: `kubeadm version -o short`
 //! Mend it: `apt-get install kubeadm` from the repository of your minor version (pkgs.k8s.io)
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown};
+use crate::check::{Check, Policy, Subsystem, Verdict, program};
+use crate::fact::Facts;
 use crate::fact::version::KUBEADM;
-use crate::fact::{Facts, Why};
 
 pub const CHECK: Check = Check {
     id: "kubeadm.installed",
@@ -18,29 +18,14 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    match facts.kubeadm_version() {
-        Ok(version) => pass(format!("kubeadm {version}")),
-        Err(missing) if missing.why == Why::NoTool => fail("kubeadm is not installed")
-            .seen(Evidence::of(KUBEADM.name, missing.why.to_string()))
-            .fix(facts.install_command("kubeadm"))
-            .fix(facts.reinstall_command("kubeadm")),
-        Err(missing) => match facts.query(&KUBEADM) {
-            Ok(said) if said.exit.is_some_and(|exit| exit != 0) => {
-                let error = said.errors.lines().next().unwrap_or("it fails without a word");
-                fail("kubeadm does not run")
-                    .seen(Evidence::of(KUBEADM.name, error))
-                    .fix(facts.reinstall_command("kubeadm"))
-            }
-            _ => unknown(&missing),
-        },
-    }
+    program::judge(facts, &KUBEADM, facts.kubeadm_version(), "kubeadm", "kubeadm")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::Source;
+    use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
     #[test]

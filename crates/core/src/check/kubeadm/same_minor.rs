@@ -37,7 +37,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     };
     verdict
         .seen([Evidence::of(KUBEADM.name, kubeadm.to_string()), Evidence::of(KUBELET.name, kubelet.to_string())])
-        .fix(format!("{}    # both from one repository", facts.install_command("kubelet kubeadm")))
+        .fix(format!("{}    # both from one repository", facts.install("kubelet kubeadm")))
 }
 
 #[cfg(test)]

@@ -50,7 +50,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             Evidence::of(KUBELET.name, kubelet.to_string()),
             Evidence::of(KUBEADM.name, kubeadm.to_string()),
         ])
-        .fix(format!("{}    # from the repository of v{wanted}", facts.install_command("kubelet kubeadm")))
+        .fix(format!("{}    # from the repository of v{wanted}", facts.install("kubelet kubeadm")))
 }
 
 fn server_version(facts: &Facts) -> Known<version::Version> {

@@ -6,9 +6,9 @@
 //! See it yourself: `kubelet --version`
 //! Mend it: `apt-get install kubelet` from the repository of your minor version (pkgs.k8s.io)
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown};
+use crate::check::{Check, Policy, Subsystem, Verdict, program};
+use crate::fact::Facts;
 use crate::fact::version::KUBELET;
-use crate::fact::{Facts, Why};
 
 pub const CHECK: Check = Check {
     id: "kubelet.installed",
@@ -19,29 +19,14 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    match facts.kubelet_version() {
-        Ok(version) => pass(format!("kubelet {version}")),
-        Err(missing) if missing.why == Why::NoTool => fail("the kubelet is not installed")
-            .seen(Evidence::of(KUBELET.name, missing.why.to_string()))
-            .fix(facts.install_command("kubelet"))
-            .fix(facts.reinstall_command("kubelet")),
-        Err(missing) => match facts.query(&KUBELET) {
-            Ok(said) if said.exit.is_some_and(|exit| exit != 0) => {
-                let error = said.errors.lines().next().unwrap_or("it fails without a word");
-                fail("the kubelet does not run")
-                    .seen(Evidence::of(KUBELET.name, error))
-                    .fix(facts.reinstall_command("kubelet"))
-            }
-            _ => unknown(&missing),
-        },
-    }
+    program::judge(facts, &KUBELET, facts.kubelet_version(), "the kubelet", "kubelet")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::Source;
+    use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
     #[test]

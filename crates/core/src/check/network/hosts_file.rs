@@ -10,7 +10,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
 use crate::fact::Facts;
 use crate::fact::resolver::{HOSTS, HostsLine};
 use crate::known;
@@ -25,7 +25,10 @@ pub const CHECK: Check = Check {
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let hosts = known!(facts.hosts()).unwrap_or_default();
-    let name = known!(facts.kernel_hostname());
+    let name = known!(facts.hostname());
+    if name.is_empty() {
+        return skip("the machine has no name: see machine.hostname");
+    }
     if !hosts.iter().any(|line| line.address.is_loopback() && line.names("localhost")) {
         return warn("/etc/hosts has no localhost")
             .seen(Evidence::of(HOSTS, "no line for localhost"))
@@ -56,9 +59,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Outcome::{Pass, Unknown, Warn};
+    use crate::check::Outcome::{Pass, Skip, Unknown, Warn};
+    use crate::fact::identity::HOSTNAME;
     use crate::fact::net::LINKS;
-    use crate::fact::resolver::HOSTNAME;
     use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
@@ -87,6 +90,7 @@ mod tests {
                 ("no file", hosts("").without_file(HOSTS), Warn),
                 ("not read", hosts("").without(Source::File(HOSTS), Why::TimedOut), Unknown),
                 ("no name", local("").without(Source::File(HOSTNAME), Why::Absent), Unknown),
+                ("an empty name", local("").with_file(HOSTNAME, "\n"), Skip),
                 ("no ip", local("").without(Source::Query(&LINKS), Why::NoTool), Unknown),
             ],
         );

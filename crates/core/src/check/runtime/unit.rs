@@ -30,7 +30,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         }
         return fail(format!("{name} is not installed"))
             .seen(state.cite())
-            .fix(facts.install_command("containerd"))
+            .fix(facts.install("containerd"))
             .explains(["kubelet.crash-loop"]);
     }
     if state.is_masked() {

@@ -59,7 +59,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 }
 
 fn mend(verdict: Verdict, facts: &Facts) -> Verdict {
-    verdict.fix(format!("{}    # 2.0 or later, from Docker's repository", facts.install_command("containerd.io")))
+    verdict.fix(format!("{}    # 2.0 or later, from Docker's repository", facts.install("containerd.io")))
 }
 
 #[cfg(test)]
