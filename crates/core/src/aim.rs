@@ -47,12 +47,15 @@ impl FromStr for Endpoint {
             return Err(format!("{text:?} has no port; an API server usually listens on {host}:6443"));
         }
         let (host, port) = bare.rsplit_once(':').unwrap_or((bare, ""));
-        let port = port.parse().map_err(|_| format!("{text:?}: {port:?} is not a port"))?;
+        let number = port.parse().ok().filter(|port| *port > 0);
+        let port = number.ok_or_else(|| format!("{text:?}: {port:?} is not a port"))?;
         let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-        if host.parse::<IpAddr>().is_ok() || is_dns_name(host) {
-            return Ok(Endpoint { host: host.to_owned(), port });
+        match host.parse::<IpAddr>() {
+            // An address in its usual form: `0::1` and `::1` are one.
+            Ok(address) => Ok(Endpoint { host: address.to_string(), port }),
+            Err(_) if is_dns_name(host) => Ok(Endpoint { host: host.to_owned(), port }),
+            Err(_) => Err(format!("{text:?}: {host:?} is neither an address nor a host name")),
         }
-        Err(format!("{text:?}: {host:?} is neither an address nor a host name"))
     }
 }
 
@@ -138,6 +141,7 @@ mod tests {
             ("https://10.0.0.11:6443", "10.0.0.11:6443"),
             ("https://cp.example.org:443/", "cp.example.org:443"),
             ("[fd00::1]:6443", "[fd00::1]:6443"),
+            ("[fd00:0::1]:6443", "[fd00::1]:6443"),
         ] {
             assert_eq!(text.parse::<Endpoint>().map(|endpoint| endpoint.to_string()), Ok(shown.to_owned()), "{text}");
         }
@@ -150,6 +154,7 @@ mod tests {
             ("fd00::1", "listens on [fd00::1]:6443"),
             ("cp:http", "\"http\" is not a port"),
             ("cp:70000", "\"70000\" is not a port"),
+            ("cp:0", "\"0\" is not a port"),
             ("-oProxyCommand=x:1", "neither an address nor a host name"),
             ("a b:1", "neither"),
             (":6443", "neither"),
