@@ -1,6 +1,7 @@
 //! Finds the facts and the checks, so that adding one is one new file, and a file that is there cannot be forgotten.
 //!
 //! * every `src/fact/NAME.rs` is a module; where it has a `pub const SOURCES`, those are read on a machine
+//! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`
 //! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout)]
 
@@ -9,16 +10,18 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 fn main() {
-    let source = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("src");
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let source = here.join("src");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     fs::write(out.join("facts.rs"), facts(&source.join("fact"))).expect("OUT_DIR is ours to write");
     fs::write(out.join("checks.rs"), checks(&source.join("check"))).expect("OUT_DIR is ours to write");
+    fs::write(out.join("signatures.rs"), signatures(&here.join("signatures"))).expect("OUT_DIR is ours to write");
 }
 
 fn facts(root: &Path) -> String {
     let mut modules = String::new();
     let mut table = String::from("static SOURCES: &[&[Source]] = &[\n");
-    for file in rust_files(root) {
+    for file in files(root, "rs") {
         let stem = stem(&file);
         if stem == "mod" {
             continue;
@@ -34,13 +37,10 @@ fn facts(root: &Path) -> String {
 fn checks(root: &Path) -> String {
     let mut modules = String::new();
     let mut table = String::from("pub static CHECKS: &[Registered] = &[\n");
-    println!("cargo:rerun-if-changed={}", root.display());
-    let mut families: Vec<PathBuf> = entries(root).into_iter().filter(|path| path.is_dir()).collect();
-    families.sort();
-    for family in families {
+    for family in families(root) {
         let name = stem(&family);
         writeln!(modules, "pub mod {name} {{").expect("a String takes it");
-        for file in rust_files(&family) {
+        for file in files(&family, "rs") {
             let (check, explain) = (stem(&file), head_comment(&file));
             let id = format!("{name}.{check}").replace('_', "-");
             assert!(!explain.is_empty(), "{}: the head comment is the text of `carrick explain {id}`", file.display());
@@ -57,10 +57,29 @@ fn module(file: &Path, indent: &str) -> String {
     format!("{indent}#[path = {:?}]\n{indent}pub mod {};\n", file.display().to_string(), stem(file))
 }
 
-fn rust_files(dir: &Path) -> Vec<PathBuf> {
+fn signatures(root: &Path) -> String {
+    let mut table = String::from("pub static BUILT_IN: &[(&str, &str)] = &[\n");
+    for family in families(root) {
+        for file in files(&family, "toml") {
+            let id = format!("{}.{}", stem(&family), stem(&file));
+            let path = file.display().to_string();
+            writeln!(table, "    ({id:?}, include_str!({path:?})),").expect("a String takes it");
+        }
+    }
+    table + "];\n"
+}
+
+fn families(root: &Path) -> Vec<PathBuf> {
+    println!("cargo:rerun-if-changed={}", root.display());
+    let mut families: Vec<PathBuf> = entries(root).into_iter().filter(|path| path.is_dir()).collect();
+    families.sort();
+    families
+}
+
+fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     println!("cargo:rerun-if-changed={}", dir.display());
-    let mut files: Vec<PathBuf> =
-        entries(dir).into_iter().filter(|path| path.extension().is_some_and(|extension| extension == "rs")).collect();
+    let is_one = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
+    let mut files: Vec<PathBuf> = entries(dir).into_iter().filter(is_one).collect();
     files.sort();
     files
 }

@@ -2,6 +2,7 @@
 //!
 //! * [`fact`]: what was seen of a machine, and why something was not seen
 //! * [`check`]: one file per prerequisite of a join; the registry finds them
+//! * [`signature`]: failures as they read in text, one TOML file each
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
 //! * [`aim`]: the cluster a machine is to join: endpoint, token, pins
@@ -13,5 +14,6 @@ pub mod discovery;
 pub mod fact;
 pub mod redact;
 pub mod report;
+pub mod signature;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -2,7 +2,7 @@
 //!
 //! The JSON form is an API (`carrick.report/v1`): fields are added, never renamed.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::check::{Check, Evidence, Finding, Outcome, Policy, Subsystem, Verdict};
 use crate::fact::Facts;
@@ -60,7 +60,7 @@ pub struct Cause {
     pub explains: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Confidence {

@@ -1,0 +1,162 @@
+//! What a signature must be like, so that it neither slows a scan down nor cries wolf.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+
+use super::{Complaint, Library, Severity, Signature};
+use crate::check::CHECKS;
+
+/// Shorter ones are found all over healthy logs.
+const SHORTEST_LITERAL: usize = 6;
+
+/// What fits on one line of a terminal beside its mark.
+const LONGEST_TITLE: usize = 72;
+
+/// A character that stands as itself in JSON, in Go's quoted strings and in logfmt, however often they are nested.
+fn stands_as_itself(letter: char) -> bool {
+    matches!(letter, ' '..='~') && !matches!(letter, '"' | '\\' | '<' | '>' | '&' | '\'')
+}
+
+/// Everything that is wrong with these signatures, alone and together; `known` are signatures they may refer to.
+pub fn complaints(signatures: &[Signature], known: &[&Signature]) -> Vec<Complaint> {
+    let ids: BTreeSet<&str> = signatures.iter().chain(known.iter().copied()).map(|one| one.id.as_str()).collect();
+    let mut complaints: Vec<Complaint> = Vec::new();
+    for signature in signatures {
+        let alone = text(signature).into_iter().chain(literals(signature)).chain(references(signature, &ids));
+        complaints.extend(alone.chain(lines(signature)).map(|what| Complaint::of(&signature.id, what)));
+    }
+    complaints.extend(overlaps(signatures));
+    complaints
+}
+
+fn text(signature: &Signature) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let Signature { id, title, severity, remedy, next, cause, .. } = signature;
+    let part = |part: &str| {
+        !part.is_empty() && part.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-')) && !part.ends_with('-')
+    };
+    if !id.split_once('.').is_some_and(|(family, name)| part(family) && part(name)) {
+        wrong.push("the id is not family.name in lower case".to_owned());
+    }
+    if title.chars().count() > LONGEST_TITLE || title.ends_with('.') || title.is_empty() {
+        wrong.push(format!("the title is empty, ends with a full stop, or is longer than {LONGEST_TITLE}"));
+    }
+    if cause.trim().is_empty() {
+        wrong.push("the cause is empty".to_owned());
+    }
+    if *severity >= Severity::Warning && remedy.is_empty() && next.is_empty() {
+        wrong.push("there is neither a remedy nor a next command".to_owned());
+    }
+    wrong
+}
+
+fn literals(signature: &Signature) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if signature.literals.is_empty() {
+        wrong.push("there is no literal".to_owned());
+    }
+    for literal in &signature.literals {
+        if literal.len() < SHORTEST_LITERAL {
+            wrong.push(format!("the literal {literal:?} is shorter than {SHORTEST_LITERAL}"));
+        }
+        if !literal.chars().all(stands_as_itself) {
+            wrong.push(format!("the literal {literal:?} has a character that is escaped in JSON, or is no ASCII"));
+        }
+    }
+    wrong
+}
+
+fn references(signature: &Signature, ids: &BTreeSet<&str>) -> Vec<String> {
+    let mut wrong = Vec::new();
+    let is_check = |id: &str| CHECKS.iter().any(|registered| registered.check.id == id);
+    if is_check(&signature.id) {
+        wrong.push("the id is a check's: say `shows` instead".to_owned());
+    }
+    if let Some(shows) = signature.shows.as_deref().filter(|shows| !is_check(shows)) {
+        wrong.push(format!("shows {shows}, which is no check"));
+    }
+    for id in &signature.explains {
+        if !is_check(id) && !ids.contains(id.as_str()) {
+            wrong.push(format!("explains {id}, which is neither a signature nor a check"));
+        }
+        if id == signature.cause_id() || id == &signature.id {
+            wrong.push(format!("explains {id}, itself"));
+        }
+    }
+    for id in signature.over.iter().chain(&signature.cleared_by).filter(|id| !ids.contains(id.as_str())) {
+        wrong.push(format!("names {id}, which is no signature"));
+    }
+    wrong
+}
+
+fn lines(signature: &Signature) -> Vec<String> {
+    let regex = match Regex::new(&signature.regex) {
+        Ok(regex) => regex,
+        Err(error) => return vec![format!("the regex does not compile: {error}")],
+    };
+    let mut wrong = Vec::new();
+    let has_literal = |line: &str| signature.literals.iter().any(|literal| line.contains(literal.as_str()));
+    if signature.hit.is_empty() {
+        wrong.push("there is no [[hit]] line".to_owned());
+    }
+    if signature.miss.is_empty() {
+        wrong.push("there is no [[miss]] line".to_owned());
+    }
+    for hit in &signature.hit {
+        match regex.captures(&hit.line) {
+            Some(captures) if has_literal(&hit.line) => {
+                let texts = signature.remedy.iter().chain(&signature.prevent).chain([&signature.cause]);
+                let open = texts.flat_map(|text| placeholders(text)).find(|name| captures.name(name).is_none());
+                wrong.extend(open.map(|name| format!("{{{name}}} is no capture of the hit {:?}", hit.line)));
+            }
+            Some(_) => wrong.push(format!("no literal is in the hit {:?}", hit.line)),
+            None => wrong.push(format!("does not match its hit {:?}", hit.line)),
+        }
+    }
+    for miss in &signature.miss {
+        if regex.is_match(&miss.line) {
+            wrong.push(format!("matches its miss {:?}", miss.line));
+        }
+        if !has_literal(&miss.line) {
+            wrong.push(format!("no literal is in the miss {:?}: it proves nothing", miss.line));
+        }
+    }
+    wrong
+}
+
+/// The names in braces: `{id}`; `{print $1}` is none.
+fn placeholders(text: &str) -> impl Iterator<Item = &str> {
+    let named = |part: &&str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    text.split('{').skip(1).filter_map(|part| part.split_once('}').map(|(name, _)| name)).filter(named)
+}
+
+/// Two signatures that both speak on a line, neither being over the other.
+fn overlaps(signatures: &[Signature]) -> Vec<Complaint> {
+    let regexes: Vec<Option<Regex>> = signatures.iter().map(|signature| Regex::new(&signature.regex).ok()).collect();
+    let mut complaints = Vec::new();
+    for signature in signatures {
+        for line in signature.hit.iter().map(|hit| hit.line.as_str()) {
+            for (other, regex) in signatures.iter().zip(&regexes) {
+                let stated = other.over.contains(&signature.id) || signature.over.contains(&other.id);
+                let hits = other.literals.iter().any(|literal| line.contains(literal.as_str()))
+                    && regex.as_ref().is_some_and(|regex| regex.is_match(line));
+                if other.id != signature.id && hits && !stated {
+                    let what = format!("{} hits its line {line:?} too, and neither is over the other", other.id);
+                    complaints.push(Complaint::of(&signature.id, what));
+                }
+            }
+        }
+    }
+    complaints
+}
+
+/// What is wrong with an operator's own signatures, beside those built in.
+pub fn own(signatures: &[Signature], library: &Library) -> Vec<Complaint> {
+    let known: Vec<&Signature> = library.iter().collect();
+    let mut complaints = complaints(signatures, &known);
+    for signature in signatures.iter().filter(|own| library.find(&own.id).is_some()) {
+        complaints.push(Complaint::of(&signature.id, "the id is one of Carrick's own"));
+    }
+    complaints
+}

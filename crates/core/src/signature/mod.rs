@@ -1,0 +1,291 @@
+//! Failures as they read in text: one TOML file each, `signatures/FAMILY/NAME.toml` for the id `FAMILY.NAME`.
+//!
+//! A [`Signature`] recognises one line: a literal leads to it, a regular expression decides. It says from which phase on
+//! the line matters, what it proves and what it brings about. The [`Library`] holds all of them, those built in and those
+//! of the operator; [`lint`] says what is wrong with one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::OnceLock;
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use regex::{Captures, Regex};
+use serde::{Deserialize, Serialize};
+
+use crate::check::Subsystem;
+use crate::report::Confidence;
+
+pub mod lint;
+
+include!(concat!(env!("OUT_DIR"), "/signatures.rs"));
+
+/// One failure, or one good or harmless sign, as it reads in a line of text.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Signature {
+    pub id: String,
+    /// What is wrong (or, of a good sign, what went well), in a few words.
+    pub title: String,
+    pub subsystem: Subsystem,
+    pub phase: Phase,
+    pub severity: Severity,
+    /// What a hit proves about the cause.
+    #[serde(default = "likely")]
+    pub certainty: Confidence,
+    /// One of these stands in every line that can hit. Free of characters that JSON escapes.
+    pub literals: Vec<String>,
+    pub regex: String,
+    /// What it means, in a sentence; `{name}` is a named capture.
+    pub cause: String,
+    /// The check that judges the very same thing: one id for one cause.
+    #[serde(default)]
+    pub shows: Option<String>,
+    /// Ids of what it brings about.
+    #[serde(default)]
+    pub explains: Vec<String>,
+    /// Where both hit a line, this one speaks and these do not.
+    #[serde(default)]
+    pub over: Vec<String>,
+    /// Good signs after which it is past.
+    #[serde(default)]
+    pub cleared_by: Vec<String>,
+    /// For how many seconds it must go on before it counts.
+    #[serde(default)]
+    pub lasts: Option<u32>,
+    #[serde(default)]
+    pub remedy: Vec<String>,
+    /// So that it does not come again.
+    #[serde(default)]
+    pub prevent: Vec<String>,
+    /// Where to look when nothing else explains it.
+    #[serde(default)]
+    pub next: Vec<String>,
+    #[serde(default)]
+    pub references: Vec<String>,
+    #[serde(default)]
+    pub hit: Vec<Hit>,
+    #[serde(default)]
+    pub miss: Vec<Miss>,
+}
+
+/// A line it must recognise.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hit {
+    pub line: String,
+}
+
+/// A line it must not be fooled by.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Miss {
+    pub line: String,
+    pub why: String,
+}
+
+/// How far the machine is; a signature names the one from which on it counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Phase {
+    /// No join was tried yet.
+    #[default]
+    Before,
+    /// A join runs, or ended without a Node.
+    Joining,
+    /// The Node is registered.
+    Joined,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Severity {
+    /// A sign of progress or of health.
+    Good,
+    /// Noise: never a cause.
+    Benign,
+    /// It may break later.
+    Warning,
+    /// Something does not work.
+    Error,
+    /// Alone it stops a join, or makes it only look joined.
+    Fatal,
+}
+
+fn likely() -> Confidence {
+    Confidence::Likely
+}
+
+impl Signature {
+    /// The id under which its cause is told.
+    pub fn cause_id(&self) -> &str {
+        self.shows.as_deref().unwrap_or(&self.id)
+    }
+
+    /// A text of this signature with the captures of a hit put in.
+    pub fn filled(text: &str, captures: &Captures) -> String {
+        let mut filled = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some((before, after)) = rest.split_once('{') {
+            filled.push_str(before);
+            let named = after.split_once('}').and_then(|(name, after)| Some((captures.name(name)?, after)));
+            if let Some((value, after)) = named {
+                filled.push_str(value.as_str());
+                rest = after;
+            } else {
+                filled.push('{');
+                rest = after;
+            }
+        }
+        filled + rest
+    }
+}
+
+/// Every signature there is, ready to be looked for.
+pub struct Library {
+    entries: Vec<Entry>,
+    by_id: BTreeMap<String, usize>,
+    finder: AhoCorasick,
+    /// Which signatures a literal may lead to.
+    led_to: Vec<Vec<usize>>,
+}
+
+struct Entry {
+    signature: Signature,
+    /// Compiled on the first line that needs it: a capture meets few of them, and all together take longer than reading it.
+    regex: OnceLock<Regex>,
+}
+
+/// What is wrong with a signature, in one line that names it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{signature}: {what}")]
+pub struct Complaint {
+    pub signature: String,
+    pub what: String,
+}
+
+impl Complaint {
+    fn of(signature: &str, what: impl Into<String>) -> Self {
+        Complaint { signature: signature.to_owned(), what: what.into() }
+    }
+}
+
+/// One signature out of its file; `name` is how messages call it.
+pub fn parse(name: &str, text: &str) -> Result<Signature, Complaint> {
+    toml::from_str(text).map_err(|error| Complaint::of(name, error.to_string().trim_end()))
+}
+
+impl Library {
+    /// Those of this program.
+    pub fn built_in() -> Result<Self, Complaint> {
+        Library::new(BUILT_IN.iter().map(|(id, text)| parse(id, text)).collect::<Result<_, _>>()?)
+    }
+
+    /// Those of this program, and an operator's own, which [`lint::complaints`] found nothing wrong with.
+    pub fn with(own: Vec<Signature>) -> Result<Self, Complaint> {
+        let built_in: Result<Vec<_>, _> = BUILT_IN.iter().map(|(id, text)| parse(id, text)).collect();
+        let mut all = built_in?;
+        all.extend(own);
+        Library::new(all)
+    }
+
+    fn new(signatures: Vec<Signature>) -> Result<Self, Complaint> {
+        let mut literals: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+        let mut by_id = BTreeMap::new();
+        for (n, signature) in signatures.iter().enumerate() {
+            if by_id.insert(signature.id.clone(), n).is_some() {
+                return Err(Complaint::of(&signature.id, "the id is there twice"));
+            }
+            for literal in &signature.literals {
+                literals.entry(literal).or_default().push(n);
+            }
+        }
+        // A table of all states: a log is read at one look-up a byte.
+        let finder = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::DFA))
+            .match_kind(MatchKind::Standard)
+            .build(literals.keys())
+            .map_err(|error| Complaint::of("the literals", error.to_string()))?;
+        let led_to = literals.into_values().collect();
+        let entries = signatures.into_iter().map(|signature| Entry { signature, regex: OnceLock::new() }).collect();
+        Ok(Library { entries, by_id, finder, led_to })
+    }
+
+    pub fn find(&self, id: &str) -> Option<&Signature> {
+        self.by_id.get(id).map(|&n| self.get(n))
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &Signature> {
+        self.entries.iter().map(|entry| &entry.signature)
+    }
+
+    pub fn get(&self, n: usize) -> &Signature {
+        &self.entries[n].signature
+    }
+
+    /// What finds the lines that may hit.
+    pub fn finder(&self) -> &AhoCorasick {
+        &self.finder
+    }
+
+    /// The signatures that recognise a (decoded) line, and what they took from it. Of two of which one is `over` the
+    /// other, only the first.
+    pub fn recognise<'line>(&self, line: &'line str) -> Vec<(usize, Captures<'line>)> {
+        let led_to: BTreeSet<usize> = self
+            .finder
+            .find_overlapping_iter(line)
+            .flat_map(|found| self.led_to[found.pattern().as_usize()].iter().copied())
+            .collect();
+        let mut hits: Vec<(usize, Captures)> =
+            led_to.into_iter().filter_map(|n| Some((n, self.regex(n)?.captures(line)?))).collect();
+        if hits.len() > 1 {
+            let under: BTreeSet<&str> =
+                hits.iter().flat_map(|(n, _)| self.get(*n).over.iter().map(String::as_str)).collect();
+            hits.retain(|(n, _)| !under.contains(self.get(*n).id.as_str()));
+        }
+        hits
+    }
+
+    /// None where it does not compile: `lint` keeps such a one out.
+    fn regex(&self, n: usize) -> Option<&Regex> {
+        let entry = &self.entries[n];
+        if let Some(regex) = entry.regex.get() {
+            return Some(regex);
+        }
+        let regex = Regex::new(&entry.signature.regex).ok()?;
+        Some(entry.regex.get_or_init(|| regex))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_signature_keeps_the_rules() {
+        let signatures: Vec<Signature> = BUILT_IN
+            .iter()
+            .map(|(id, text)| {
+                let signature = parse(id, text).unwrap_or_else(|complaint| panic!("{complaint}"));
+                assert_eq!(signature.id, *id, "the id is not the file's place");
+                signature
+            })
+            .collect();
+        let complaints = lint::complaints(&signatures, &[]);
+        let all: Vec<String> = complaints.iter().map(ToString::to_string).collect();
+        assert!(all.is_empty(), "{} complaints:\n{}", all.len(), all.join("\n"));
+    }
+
+    #[test]
+    fn captures_are_put_into_a_text_and_other_braces_stay() {
+        let captures = Regex::new("(?P<id>[a-z]+) (?P<n>[0-9]+)").unwrap();
+        let captures = captures.captures("abc 12").unwrap();
+        for (text, filled) in [
+            ("token {id}", "token abc"),
+            ("{id} and {n}", "abc and 12"),
+            ("{no such} {", "{no such} {"),
+            ("awk '{print $1}' {n}", "awk '{print $1}' 12"),
+        ] {
+            assert_eq!(Signature::filled(text, &captures), filled);
+        }
+    }
+}
