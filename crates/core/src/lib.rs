@@ -3,6 +3,7 @@
 //! * [`fact`]: what was seen of a machine, and why something was not seen
 //! * [`check`]: one file per prerequisite of a join; the registry finds them
 //! * [`signature`]: failures as they read in text, one TOML file each
+//! * [`diagnose`]: the true cause out of any text
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
 //! * [`aim`]: the cluster a machine is to join: endpoint, token, pins
@@ -10,6 +11,7 @@
 
 pub mod aim;
 pub mod check;
+pub mod diagnose;
 pub mod discovery;
 pub mod fact;
 pub mod redact;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Check, Evidence, Finding, Outcome, Policy, Subsystem, Verdict};
 use crate::fact::Facts;
+use crate::signature::{Phase, Severity};
 
 pub const SCHEMA: &str = "carrick.report/v1";
 
@@ -23,6 +24,72 @@ pub struct Report {
     pub causes: Vec<Cause>,
     pub findings: Vec<Judged>,
     pub subsystems: Vec<SubsystemReport>,
+    /// What `diagnose` read out of text.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub reading: Option<Reading>,
+}
+
+/// What was read out of text, beside the causes.
+#[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Reading {
+    /// How far the machine had come by the end of the capture.
+    pub phase: Phase,
+    /// What is wrong because of a cause: the consequences, not the reason.
+    pub symptoms: Vec<Noted>,
+    /// What looks bad and is normal at this stage, or is over.
+    pub normal: Vec<Noted>,
+    /// What was said of other nodes than this one.
+    pub elsewhere: Vec<Elsewhere>,
+    pub timeline: Vec<Event>,
+    /// What to run where the evidence is not enough.
+    pub next: Vec<String>,
+    pub bytes: u64,
+    pub lines: u64,
+}
+
+/// Something that was seen and is not the root.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Noted {
+    pub id: String,
+    pub subsystem: Subsystem,
+    pub title: String,
+    /// Why it is a consequence, or why it does not count.
+    pub why: String,
+    pub count: u64,
+    pub evidence: Vec<Evidence>,
+    /// Ids of the causes it follows from.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub because: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Elsewhere {
+    pub node: String,
+    pub seen: Vec<Noted>,
+}
+
+/// Something that happened at a known time.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Event {
+    /// RFC 3339, UTC.
+    pub at: String,
+    /// Who says so: kubeadm, kubelet, containerd, systemd, …
+    pub program: String,
+    pub id: String,
+    pub severity: Severity,
+    pub title: String,
+    /// How often it was seen, from `at` on, and until when.
+    pub count: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<String>,
+    pub evidence: Evidence,
+    /// Seconds without any event before this one, where that is long enough to be noticed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silence: Option<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -56,7 +123,12 @@ pub struct Cause {
     pub title: String,
     pub why: String,
     pub evidence: Vec<Evidence>,
+    /// Commands that mend it now.
     pub remedy: Vec<String>,
+    /// What keeps it from coming again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub prevent: Vec<String>,
+    /// Ids of what was seen because of it.
     pub explains: Vec<String>,
 }
 
@@ -121,6 +193,7 @@ pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
         causes: Vec::new(),
         findings,
         subsystems,
+        reading: None,
     }
 }
 
