@@ -21,7 +21,7 @@ pub struct Line<'a> {
 }
 
 /// Reads the line at `place` of a text. One line of text may hold several of a log, escaped into one JSON string.
-pub fn read<'a>(text: &'a [u8], place: Range<usize>, now: Timestamp) -> Vec<Line<'a>> {
+pub fn read(text: &[u8], place: Range<usize>, now: Timestamp) -> Vec<Line<'_>> {
     let _ = now;
     let raw = text.get(place).unwrap_or_default();
     vec![Line { text: String::from_utf8_lossy(raw), at: None, host: None, program: None, narrated: false }]
