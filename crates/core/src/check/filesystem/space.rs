@@ -149,6 +149,7 @@ mod tests {
                 ("little room for certificates", df(roomy(), &KUBERNETES, "/etc", GIB, 64 * MIB - 1), Warn),
                 ("room for certificates", df(roomy(), &KUBERNETES, "/etc", GIB, 64 * MIB), Pass),
                 ("root is full", df(roomy(), &ROOT, "/", 20 * GIB, 0), Fail),
+                ("root has a few megabytes", df(roomy(), &ROOT, "/", 20 * GIB, 16 * MIB - 1), Fail),
                 ("root is nearly full", df(roomy(), &ROOT, "/", 20 * GIB, GIB - 1), Warn),
                 ("root has a gigabyte", df(roomy(), &ROOT, "/", 20 * GIB, GIB), Pass),
                 ("one place hangs", roomy().without(Source::Query(&KUBELET), Why::TimedOut), Unknown),

@@ -84,9 +84,16 @@ mod tests {
     }
 
     #[test]
-    fn says_which_kubelet() {
-        let facts = facts().with_file(MOUNTINFO, V1).with_query(&KUBELET, "Kubernetes v1.36.1\n");
-        let says = judge(&facts, &Policy::default()).says;
-        assert_eq!(says, "control groups are version 1: kubelet 1.36 would refuse to start");
+    fn says_which_kubelet_and_what_it_is_told() {
+        let with = |kubelet: &str| {
+            facts().with_file(MOUNTINFO, V1).with_query(&KUBELET, &format!("Kubernetes {kubelet}\n"))
+        };
+        for (facts, says) in [
+            (with("v1.36.1"), "kubelet 1.36 would refuse to start"),
+            (with("v1.34.4"), "kubelets from 1.35 on refuse to start"),
+            (told("false", with("v1.35.0")), "the kubelet is told to live with it (failCgroupV1: false)"),
+        ] {
+            assert_eq!(judge(&facts, &Policy::default()).says, format!("control groups are version 1: {says}"));
+        }
     }
 }
