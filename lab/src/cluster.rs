@@ -12,7 +12,7 @@ use crate::build::go::{FLANNEL, KUBERNETES};
 use crate::build::image::BUSYBOX;
 use crate::error::{During, Error, Result, said};
 use crate::lab::{Lab, Record};
-use crate::machine::{Images, Kind, Machine, net};
+use crate::machine::{Images, Kind, Machine};
 use crate::run::{Done, Look, Run, wait_for};
 
 /// Eight seconds on an idle machine; kubeadm itself gives up after four minutes.
@@ -21,7 +21,7 @@ const INIT_DEADLINE: Duration = Duration::from_mins(5);
 const JOIN_DEADLINE: Duration = Duration::from_secs(330);
 const READY_DEADLINE: Duration = Duration::from_mins(2);
 /// crictl is neither in Debian nor in the Go module proxy, and kubeadm 1.29 asks for it.
-const NO_CRICTL: &str = "--ignore-preflight-errors=FileExisting-crictl";
+pub const NO_CRICTL: &str = "--ignore-preflight-errors=FileExisting-crictl";
 
 pub struct Cluster {
     pub control: Arc<Machine>,
@@ -35,11 +35,16 @@ pub struct Cluster {
 impl Cluster {
     /// A control plane on a machine of its own, Ready, with flannel.
     pub fn start(lab: &Lab, parts: &Parts) -> Result<Self> {
-        let control = Machine::start(lab, parts, "cp1", net::CONTROL, Kind::Debian12, Images::ControlPlane)?;
+        let site = lab.site();
+        let name = site.control_name;
+        let control = Machine::start(lab, parts, name, site.control(), Kind::Debian12, Images::ControlPlane)?;
         let boot = control.boot;
-        let address = net::CONTROL.to_string();
-        let config =
-            include_str!("../files/kubeadm-init.yaml").replace("@ADDRESS@", &address).replace("@VERSION@", KUBERNETES);
+        let address = site.control().to_string();
+        let fill = |text: &str, version: &str| {
+            let text = text.replace("@ADDRESS@", &address).replace("@NAME@", name);
+            text.replace("@VERSION@", version).replace("@PODS@", &site.pods())
+        };
+        let config = fill(include_str!("../files/kubeadm-init.yaml"), KUBERNETES);
         control.write("/root/kubeadm-init.yaml", &config)?;
         let init = control.run(["kubeadm", "init", "--config", "/root/kubeadm-init.yaml"]).deadline(INIT_DEADLINE);
         let init = init.narrated("waiting for kubeadm init").done()?.success()?.took;
@@ -49,10 +54,9 @@ impl Cluster {
         let join = printed.split_whitespace().map(str::to_owned).collect();
         let kubectl = parts.programs.of("kube")?.join("kubectl");
         let mut cluster = Self { control: Arc::new(control), kubeconfig, join, times: Vec::new(), kubectl };
-        let flannel =
-            include_str!("../files/flannel.yaml").replace("@ADDRESS@", &address).replace("@VERSION@", FLANNEL);
+        let flannel = fill(include_str!("../files/flannel.yaml"), FLANNEL);
         cluster.apply(&flannel.replace("@BUSYBOX@", BUSYBOX))?;
-        let ready = cluster.wait_ready("cp1")?;
+        let ready = cluster.wait_ready(name)?;
         cluster.times =
             vec![("boot of the control plane", boot), ("kubeadm init", init), ("control plane Ready", ready)];
         Ok(cluster)
@@ -60,7 +64,7 @@ impl Cluster {
 
     /// A cluster that another run started.
     pub fn attach(lab: &Lab, parts: &Parts, record: &Record) -> Result<Self> {
-        let control = Machine::attach(lab, parts, record.machine("cp1")?);
+        let control = Machine::attach(lab, parts, record.machine(lab.site().control_name)?);
         let join = record.join.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
         let kubeconfig = record.kubeconfig.clone().unwrap_or_default();
         let kubectl = parts.programs.of("kube")?.join("kubectl");

@@ -14,6 +14,8 @@ pub enum Error {
     Io { what: String, source: io::Error },
     #[error("`{command}` {ending}{}", indented(.said))]
     Command { command: String, ending: String, said: String },
+    #[error("stopped, as it was asked to")]
+    Stopped,
     #[error("waited {:.0} s for {what}{}", .after.as_secs_f64(), indented(.last))]
     Deadline { what: String, after: Duration, last: String },
 }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{Cache, discard};
 use crate::error::{During, Error, Result, said};
 use crate::lock::{self, Lock};
-use crate::machine::net::Net;
+use crate::machine::net::{self, Net, Site};
 use crate::machine::{Identity, cgroup, disk, forget_name};
 use crate::{say, sysctl};
 
@@ -28,6 +28,8 @@ pub struct Lab {
     run: PathBuf,
     disk: PathBuf,
     workers: AtomicU8,
+    site: Site,
+    own_disk: bool,
     _lock: Option<Lock>,
 }
 
@@ -52,7 +54,34 @@ impl Lab {
     pub fn look_at(cache: &Cache, name: &str) -> Self {
         let run = Path::new(RUN).join(name);
         let disk = cache.root().join("labs").join(name);
-        Self { name: name.to_owned(), run, disk, workers: AtomicU8::new(1), _lock: None }
+        Self {
+            name: name.to_owned(),
+            run,
+            disk,
+            workers: AtomicU8::new(1),
+            site: net::USUAL,
+            own_disk: false,
+            _lock: None,
+        }
+    }
+
+    /// The same lab with other names and addresses.
+    pub fn with_site(self, site: Site) -> Self {
+        Self { site, ..self }
+    }
+
+    /// The same lab with a file system of its own: how full the real one is then shows on none of its machines.
+    pub fn with_own_disk(self) -> Self {
+        Self { own_disk: true, ..self }
+    }
+
+    /// The file that file system is in.
+    fn image(&self) -> PathBuf {
+        self.disk.with_extension("disk")
+    }
+
+    pub fn site(&self) -> &Site {
+        &self.site
     }
 
     pub fn name(&self) -> &str {
@@ -90,12 +119,15 @@ impl Lab {
             fs::create_dir_all(folder).at("make", folder)?;
         }
         self.record(&Record { disk: self.disk.clone(), ..Record::default() })?;
+        if self.own_disk {
+            disk::mount_image(&self.image(), &self.disk)?;
+        }
         // What this run starts on the way (ssh, kubectl) is found there should the run be killed.
         let tools = format!("{}/tools", self.group());
         cgroup::make(&tools)?;
         cgroup::join(&tools)?;
         sysctl::raise(Path::new(RUN))?;
-        self.net().make()?;
+        self.net().make(&self.site)?;
         self.enter()
     }
 
@@ -137,7 +169,7 @@ impl Lab {
 
     /// Whether there is anything of this lab to be cleared.
     pub fn is_there(&self) -> bool {
-        self.run.exists() || self.disk.exists() || cgroup::exists(&self.group())
+        self.run.exists() || self.disk.exists() || self.image().exists() || cgroup::exists(&self.group())
     }
 
     /// Takes away all of it, whoever made it and however far they got.
@@ -153,6 +185,10 @@ impl Lab {
             }
             discard(folder)?;
         }
+        match fs::remove_file(self.image()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.at("remove", &self.image())?,
+        }
         // Last, for it says where the rest is.
         discard(&self.run)?;
         if others_are_gone()? {
@@ -167,6 +203,20 @@ impl Lab {
             say::line("taking away what an earlier run left behind");
         }
         self.clear()
+    }
+}
+
+impl Lab {
+    /// Clears every lab whose name begins so, and which nobody has.
+    pub fn clear_all(cache: &Cache, beginning: &str) -> Result<()> {
+        let entries = fs::read_dir(RUN).at("list", Path::new(RUN))?.flatten().filter(|entry| entry.path().is_dir());
+        let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+        for name in names.filter(|name| name.starts_with(beginning)) {
+            if let Ok(lab) = Self::take(cache, &name) {
+                lab.clear()?;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -1,5 +1,6 @@
 //! `cargo xtask lab …`: real kubeadm, kubelet, containerd and API server in systemd-nspawn machines. See docs/lab.md.
 
+mod browser;
 mod build;
 mod cache;
 mod capture;
@@ -12,6 +13,7 @@ mod lock;
 mod machine;
 mod run;
 mod say;
+mod stop;
 mod sysctl;
 mod test;
 mod trace;
@@ -52,6 +54,11 @@ enum Verb {
         #[arg(long)]
         join: bool,
     },
+    /// Cut the power of machines, all at once, and boot them again
+    PowerCut {
+        #[arg(required = true)]
+        machines: Vec<String>,
+    },
     /// Take everything away again
     Down,
     /// Run the tests whose names contain FILTER, each on fresh machines
@@ -75,6 +82,8 @@ enum Verb {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    #[command(name = case::HOLD, hide = true)]
+    HoldApi,
     #[command(name = nspawn::LAUNCH, hide = true)]
     LaunchMachine {
         group: String,
@@ -89,7 +98,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             tell(&error);
-            ExitCode::FAILURE
+            if stop::asked() { ExitCode::from(stop::EXIT) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -109,13 +118,17 @@ fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let persons = lab.unwrap_or(PERSONS);
     lab::preflight()?;
     machine::net::remember_outer()?;
+    if matches!(arguments.verb, Verb::Build | Verb::Up { .. } | Verb::Test(_) | Verb::Capture(_)) {
+        stop::listen()?;
+    }
     match arguments.verb {
         Verb::Build => build::build(&cache).map(drop)?,
         Verb::Up { workers, kind, join } => up::up(&cache, persons, workers, kind, join)?,
+        Verb::PowerCut { machines } => up::power_cut(&cache, persons, &machines)?,
         Verb::Down => up::down(&cache, persons)?,
         Verb::Test(options) => return Ok(test::test(&cache, lab, &options)?),
         Verb::Fault { name, machine } => capture::put_in(&cache, persons, &name, &machine)?,
-        Verb::Capture(options) => capture::capture(&cache, lab, &options)?,
+        Verb::Capture(options) => return Ok(capture::capture(&cache, lab, &options)?),
         Verb::Shell { machine, command } => {
             let lab = Lab::look_at(&cache, persons);
             let record = lab.running()?;
@@ -132,6 +145,7 @@ fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
             let mut kubectl = cluster::kubectl(&program, &kubeconfig).args(words).into_command();
             return Err(anyhow::Error::new(kubectl.exec()).context("cannot run kubectl"));
         }
+        Verb::HoldApi => case::hold_api()?,
         Verb::LaunchMachine { .. } => {}
     }
     Ok(ExitCode::SUCCESS)

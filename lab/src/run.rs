@@ -10,12 +10,17 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process};
+
 use crate::error::{During, Error, Result};
+use crate::stop;
 
 /// Long enough for anything that only talks to this machine.
 const USUAL_DEADLINE: Duration = Duration::from_mins(1);
 /// This very program, also where a newer one was built in its place meanwhile.
 pub const OWN: &str = "/proc/self/exe";
+/// A command that is asked to end gets this long: a lab among them has machines to take away.
+const END: Duration = Duration::from_secs(30);
 /// How often a command is looked at; short against anything the lab measures.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -83,6 +88,7 @@ impl Run {
 
     /// Runs it to its end, whatever its status.
     pub fn done(mut self) -> Result<Done> {
+        stop::check()?;
         let line = self.line();
         let begun = Instant::now();
         self.command.stdin(if self.input.is_some() { Stdio::piped() } else { Stdio::null() });
@@ -97,8 +103,11 @@ impl Run {
         let ended = wait(&mut child, begun, self.deadline, self.narrated.as_deref());
         let (out, err) = (out.text(), err.text());
         match ended.during(|| format!("cannot wait for `{line}`"))? {
-            Some(status) => Ok(Done { status, out, err, took: begun.elapsed(), line }),
-            None => Err(Error::Deadline { what: format!("`{line}`"), after: self.deadline, last: err + &out }),
+            Ended::Itself(status) => Ok(Done { status, out, err, took: begun.elapsed(), line }),
+            Ended::Stopped => Err(Error::Stopped),
+            Ended::TooLate => {
+                Err(Error::Deadline { what: format!("`{line}`"), after: self.deadline, last: err + &out })
+            }
         }
     }
 
@@ -173,22 +182,21 @@ fn gather(stream: Option<impl Read + Send + 'static>) -> Gathered {
     Gathered { bytes, whole }
 }
 
-fn wait(
-    child: &mut Child,
-    begun: Instant,
-    deadline: Duration,
-    narrated: Option<&str>,
-) -> std::io::Result<Option<ExitStatus>> {
+fn wait(child: &mut Child, begun: Instant, deadline: Duration, narrated: Option<&str>) -> std::io::Result<Ended> {
     const NARRATE: Duration = Duration::from_secs(30);
     let mut next_word = NARRATE;
     loop {
         if let Some(status) = child.try_wait()? {
-            return Ok(Some(status));
+            return Ok(Ended::Itself(status));
+        }
+        if stop::asked() {
+            end(child)?;
+            return Ok(Ended::Stopped);
         }
         if begun.elapsed() > deadline {
             child.kill()?;
             child.wait()?;
-            return Ok(None);
+            return Ok(Ended::TooLate);
         }
         if let Some(what) = narrated.filter(|_| begun.elapsed() > next_word) {
             crate::say::line(&format!("still {what}, {} s", begun.elapsed().as_secs()));
@@ -196,6 +204,38 @@ fn wait(
         }
         thread::sleep(LOOK);
     }
+}
+
+/// How a command's time ended.
+enum Ended {
+    Itself(ExitStatus),
+    Stopped,
+    TooLate,
+}
+
+/// Asks a command to end, and ends it where it does not.
+fn end(child: &mut Child) -> std::io::Result<()> {
+    if let Some(pid) = i32::try_from(child.id()).ok().and_then(Pid::from_raw) {
+        kill_process(pid, Signal::TERM)?;
+    }
+    let begun = Instant::now();
+    while child.try_wait()?.is_none() {
+        if begun.elapsed() > END {
+            child.kill()?;
+        }
+        thread::sleep(LOOK);
+    }
+    Ok(())
+}
+
+/// Waits, unless the run is asked to stop.
+pub fn pause(time: Duration) -> Result<()> {
+    let begun = Instant::now();
+    while begun.elapsed() < time {
+        stop::check()?;
+        thread::sleep(LOOK.min(time));
+    }
+    Ok(())
 }
 
 /// Looks again and again until `look` gives something, or the deadline passes; `what` is what is waited for.
@@ -210,7 +250,7 @@ pub fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Res
         if begun.elapsed() > deadline {
             return Err(Error::Deadline { what: what.to_owned(), after: begun.elapsed(), last });
         }
-        thread::sleep(PAUSE);
+        pause(PAUSE)?;
     }
 }
 

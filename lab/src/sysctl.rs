@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{During, Result};
 
-const SETTING: &str = "/proc/sys/fs/inotify/max_user_instances";
+pub const SETTING: &str = "/proc/sys/fs/inotify/max_user_instances";
 /// About forty a machine, and room for twenty machines beside what the rest of the machine uses.
 const ENOUGH: u32 = 1024;
 

@@ -1,6 +1,6 @@
 //! `test`: runs the cases, several at a time, and sums up.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -15,10 +15,13 @@ use crate::cluster::Cluster;
 use crate::error::{During, Error, Result, said};
 use crate::fault::{FAULTS, Fault};
 use crate::lab::Lab;
-use crate::{say, up};
+use crate::{say, stop, up};
 
 /// The lab the shared cluster is in; a person's own may be up beside it.
 const LAB: &str = "test";
+
+/// What the names of the labs begin with that cases make for themselves.
+const CASES_LABS: &str = "case-";
 
 #[derive(clap::Args)]
 pub struct Options {
@@ -76,6 +79,8 @@ impl Item {
 struct Ending {
     name: String,
     error: Option<Error>,
+    /// What a fault asked to hold.
+    demanded: BTreeSet<String>,
 }
 
 pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitCode> {
@@ -101,6 +106,9 @@ pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitC
     let endings = run(cache, &lab, &parts, &cases, options.jobs.max(1), &logs);
     // Also where the cluster itself did not come up.
     lab.clear()?;
+    if stop::asked() {
+        return Lab::clear_all(cache, CASES_LABS).and(Err(Error::Stopped));
+    }
     Ok(sum_up(&endings?, begun.elapsed(), &logs))
 }
 
@@ -113,7 +121,9 @@ fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, log
     thread::scope(|scope| {
         for _ in 0..jobs {
             scope.spawn(|| {
-                while let Some(item) = queue.lock().ok().and_then(|mut queue| queue.pop_front()) {
+                while !stop::asked()
+                    && let Some(item) = queue.lock().ok().and_then(|mut queue| queue.pop_front())
+                {
                     let ending = one(cache, lab, parts, cluster.as_ref(), item, &logs.join(&item.name));
                     if let Ok(mut endings) = endings.lock() {
                         endings.push(ending);
@@ -127,12 +137,12 @@ fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, log
 
 fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item: &Item, logs: &Path) -> Ending {
     let begun = Instant::now();
-    let mut times = Vec::new();
+    let (mut times, mut demanded) = (Vec::new(), BTreeSet::new());
     let ended = fs::create_dir_all(logs).at("make", logs).and_then(|()| {
         let mut bench = Bench::new(cache, parts, lab, cluster, logs)?;
         let ended = catch_unwind(AssertUnwindSafe(|| match item.work {
             Work::Case(case) => (case.run)(&mut bench),
-            Work::Fault(fault) => bench.plays(fault),
+            Work::Fault(fault) => bench.plays(fault).map(|asked| demanded = asked),
         }));
         let ended = ended.unwrap_or_else(|_| said("it panicked"));
         if let Err(error) = &ended {
@@ -144,11 +154,13 @@ fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item:
         let cleared = bench.clear();
         ended.and(cleared)
     });
-    report(&item.name, ended.is_ok(), begun.elapsed(), &times);
+    if !stop::asked() {
+        report(&item.name, ended.is_ok(), begun.elapsed(), &times);
+    }
     if ended.is_ok() {
         let _ = discard(logs);
     }
-    Ending { name: item.name.clone(), error: ended.err() }
+    Ending { name: item.name.clone(), error: ended.err(), demanded }
 }
 
 fn report(name: &str, passed: bool, took: Duration, times: &[(String, Duration)]) {
@@ -164,7 +176,44 @@ fn sum_up(endings: &[Ending], took: Duration, logs: &Path) -> ExitCode {
     for (name, error) in &failed {
         say::plain(&format!("\n{name}: {error}\n    log: {}", logs.join(name).display()));
     }
+    let alike = alike(endings);
+    for (one, other) in &alike {
+        say::plain(&format!("\n{one} and {other} ask for the same: nothing tells one from the other"));
+    }
     let (passed, broken) = (endings.len() - failed.len(), failed.len());
     say::plain(&format!("\n{passed} passed, {broken} failed in {}", say::seconds(took)));
-    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if broken == 0 && alike.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Faults of which one asked for the very same as another: one of them would pass in the other's place.
+fn alike(endings: &[Ending]) -> Vec<(&str, &str)> {
+    let faults: Vec<&Ending> =
+        endings.iter().filter(|ending| ending.error.is_none() && !ending.demanded.is_empty()).collect();
+    let pairs = faults.iter().enumerate().flat_map(|(n, one)| faults.iter().skip(n + 1).map(move |other| (one, other)));
+    pairs
+        .filter(|(one, other)| one.demanded == other.demanded)
+        .map(|(one, other)| (one.name.as_str(), other.name.as_str()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_faults_that_ask_for_the_same_are_found() {
+        let ending = |name: &str, demanded: &[&str]| Ending {
+            name: name.to_owned(),
+            error: None,
+            demanded: demanded.iter().map(|&what| what.to_owned()).collect(),
+        };
+        let endings = [
+            ending("a", &["kubeadm fails", "no Node"]),
+            ending("b", &["kubeadm fails"]),
+            ending("c", &["no Node", "kubeadm fails"]),
+            ending("a case", &[]),
+            ending("another case", &[]),
+        ];
+        assert_eq!(alike(&endings), [("a", "c")]);
+    }
 }

@@ -8,17 +8,25 @@ use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result, said};
 use crate::lab::{Lab, Record};
-use crate::machine::{Images, Kind, Machine, net};
-use crate::say;
+use crate::machine::{Images, Kind, Machine};
+use crate::{say, stop};
 
 pub fn up(cache: &Cache, name: &str, workers: u8, kind: Option<Kind>, join: bool) -> Result<()> {
     let parts = build::build(cache)?;
     let lab = Lab::take(cache, name)?;
     lab.clear_leftovers()?;
+    let made = make(&lab, &parts, workers, kind, join);
+    if stop::asked() {
+        lab.clear()?;
+    }
+    made
+}
+
+fn make(lab: &Lab, parts: &Parts, workers: u8, kind: Option<Kind>, join: bool) -> Result<()> {
     lab.prepare()?;
-    let cluster = start_cluster(&lab, &parts)?;
+    let cluster = start_cluster(lab, parts)?;
     let kinds = (0..usize::from(workers)).map(|n| kind.unwrap_or(Kind::ALL[n % Kind::ALL.len()]));
-    let workers = start_workers(&lab, &parts, kinds.collect())?;
+    let workers = start_workers(lab, parts, kinds.collect())?;
     if join {
         for worker in &workers {
             let joined = cluster.join(worker)?;
@@ -68,8 +76,8 @@ pub fn worker(lab: &Lab, parts: &Parts, kind: Kind) -> Result<Arc<Machine>> {
 
 fn nth_worker(lab: &Lab, parts: &Parts, n: u8, kind: Kind) -> Result<Arc<Machine>> {
     let address =
-        net::worker(n).ok_or_else(|| Error::Said("the lab has no address left for another worker".to_owned()))?;
-    let machine = Machine::start(lab, parts, &format!("w{n}"), address, kind, Images::Worker)?;
+        lab.site().worker(n).ok_or_else(|| Error::Said("the lab has no address left for another worker".to_owned()))?;
+    let machine = Machine::start(lab, parts, &lab.site().worker_name(n), address, kind, Images::Worker)?;
     Ok(Arc::new(machine))
 }
 
@@ -88,6 +96,24 @@ fn tell(cluster: &Cluster, workers: &[Arc<Machine>], joined: bool) {
         say::plain(&format!("join one with:  cargo xtask lab shell w1 {}", cluster.join.join(" ")));
     }
     say::plain("look around:    cargo xtask lab shell cp1 · cargo xtask lab kubectl get nodes · cargo xtask lab down");
+}
+
+/// Cuts the power of machines, all at once, and boots them again with their disks as they are.
+pub fn power_cut(cache: &Cache, name: &str, machines: &[String]) -> Result<()> {
+    let parts = build::build(cache)?;
+    let lab = Lab::take(cache, name)?;
+    let record = lab.running()?;
+    lab.enter()?;
+    let named = machines.iter().map(|name| Ok(Machine::attach(&lab, &parts, record.machine(name)?)));
+    let machines: Vec<Machine> = named.collect::<Result<_>>()?;
+    for machine in &machines {
+        machine.cut_power()?;
+    }
+    for machine in &machines {
+        let took = machine.boot()?;
+        say::line(&format!("{} booted again in {}", machine.identity.name, say::seconds(took)));
+    }
+    Ok(())
 }
 
 pub fn down(cache: &Cache, name: &str) -> Result<()> {

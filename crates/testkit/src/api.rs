@@ -92,13 +92,23 @@ impl Api {
         self.place().join("kubeconfig")
     }
 
+    /// A kubeconfig for the holder of a token.
     pub fn kubeconfig_text(&self, token: &str) -> String {
+        self.kubeconfig_of(&json!({ "token": token }))
+    }
+
+    /// The admin's, with a client certificate: the files are named as kubectl takes them, beside [`Self::kubeconfig`].
+    pub fn kubeconfig_with_certificate(&self) -> String {
+        self.kubeconfig_of(&json!({ "client-certificate": "admin.crt", "client-key": "admin.key" }))
+    }
+
+    fn kubeconfig_of(&self, user: &Value) -> String {
         let authority = self.place().join("ca.crt");
         json!({
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{ "name": "testkit", "cluster": { "server": self.url, "certificate-authority": authority } }],
-            "users": [{ "name": "user", "user": { "token": token } }],
+            "users": [{ "name": "user", "user": user }],
             "contexts": [{ "name": "testkit", "context": { "cluster": "testkit", "user": "user" } }],
             "current-context": "testkit",
         })

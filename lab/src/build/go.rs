@@ -1,13 +1,13 @@
 //! The Go programs: each wrapper module under `lab/go/` pins one release by its `go.sum`; here is what is built from it.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fs, thread};
 
 use super::root;
 use crate::cache::{Cache, Key};
 use crate::error::{During, Result, said};
-use crate::run::{Done, Run, which};
+use crate::run::{Done, Run, pause, which};
 use crate::say;
 
 pub const KUBERNETES: &str = "v1.34.4";
@@ -154,7 +154,7 @@ impl Module {
                 "the Go module proxy says \"too many requests\"; {what} goes on in {} s",
                 PROXY_PAUSE.as_secs()
             ));
-            thread::sleep(PROXY_PAUSE);
+            pause(PROXY_PAUSE)?;
         }
         said(format!("{what}: the Go module proxy kept saying \"too many requests\""))
     }

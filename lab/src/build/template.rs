@@ -8,7 +8,7 @@ use super::{Parts, Templates};
 use crate::cache::{Cache, Key};
 use crate::error::{During, Result, said};
 use crate::lab::Lab;
-use crate::machine::{Images, Kind, Machine, net};
+use crate::machine::{Images, Kind, Machine};
 use crate::run::Run;
 use crate::say;
 
@@ -48,7 +48,7 @@ fn unpack(cache: &Cache, parts: &Parts, kind: Kind, archive: &Path, place: &Path
     let lab = Lab::take(cache, "build")?;
     lab.clear()?;
     lab.prepare()?;
-    let Some(address) = net::worker(1) else { return said("no address is free") };
+    let Some(address) = lab.site().worker(1) else { return said("no address is free") };
     let machine = Machine::start(&lab, parts, "unpacker", address, kind, Images::Nothing)?;
     // The folder is on the same disk as the cache: the archive is linked, not copied.
     let inside = machine.disk().plain("kubelet").join("images.tar");

@@ -1,14 +1,18 @@
 //! The lab's tests: one file each, found by build.rs. A case gets fresh machines and a cluster, and says what it expects
 //! of real programs. What it measures on the way is printed with its result.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 
 use crate::build::Parts;
 use crate::cache::Cache;
@@ -16,7 +20,7 @@ use crate::cluster::Cluster;
 use crate::error::{During, Error, Result};
 use crate::fault::{self, Fault, Patience, Scene};
 use crate::lab::Lab;
-use crate::machine::{Kind, Machine};
+use crate::machine::{Kind, Machine, net};
 use crate::run::{Done, OWN, Run, open_log};
 use crate::{demand, up};
 
@@ -43,8 +47,38 @@ pub struct Registered {
 
 include!(concat!(env!("OUT_DIR"), "/cases.rs"));
 
+pub use api_fixture_orphaned::{HOLD, hold as hold_api};
+
 /// A lab of its own: build looks around, a control plane comes up, perhaps while others do.
 const OWN_LAB_DEADLINE: Duration = Duration::from_mins(8);
+
+/// This program, running beside.
+pub struct Running {
+    child: Child,
+    /// The line that was waited for.
+    pub last_words: String,
+}
+
+impl Running {
+    /// Sends it a signal and waits for its end; its exit status, or 128 and the signal it died of.
+    pub fn end_with(&mut self, signal: Signal, within: Duration) -> Result<i32> {
+        if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
+            kill_process(pid, signal).during(|| "cannot signal this program".to_owned())?;
+        }
+        let begun = Instant::now();
+        loop {
+            let ended = self.child.try_wait().during(|| "cannot wait for this program".to_owned())?;
+            if let Some(status) = ended {
+                return Ok(status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or_default()));
+            }
+            if begun.elapsed() > within {
+                self.child.kill().and_then(|()| self.child.wait()).during(|| "cannot end this program".to_owned())?;
+                return crate::error::said(format!("{} s after {signal:?} it still ran", within.as_secs()));
+            }
+            thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
 
 /// What a case works with.
 pub struct Bench<'a> {
@@ -108,7 +142,7 @@ impl<'a> Bench<'a> {
     }
 
     /// A fresh worker is broken, and shows what it must.
-    pub fn plays(&mut self, fault: &Fault) -> Result<()> {
+    pub fn plays(&mut self, fault: &Fault) -> Result<BTreeSet<String>> {
         let cluster = self.cluster()?;
         let worker = self.worker(fault.on)?;
         let mut scene = Scene::new(self.lab, self.parts, cluster, worker, Patience::Short)?;
@@ -124,16 +158,49 @@ impl<'a> Bench<'a> {
 
     /// This program itself, killed without warning some time after it said a word.
     pub fn kill_after(&mut self, word: &str, after: Duration, lab: &str, words: &[&str]) -> Result<()> {
+        let mut child = self.start_until(word, lab, words)?;
+        thread::sleep(after);
+        child.end_with(Signal::KILL, Duration::from_secs(10)).map(drop)
+    }
+
+    /// This program itself, running, once it has said a word.
+    pub fn start_until(&mut self, word: &str, lab: &str, words: &[&str]) -> Result<Running> {
         let mut command = Run::new(OWN).args(["--lab", lab]).args(words).into_command();
         let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.during(|| "cannot run this program".to_owned())?;
-        let lines =
+        let mut lines =
             child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(io::Result::ok);
-        let said_it = lines.inspect(|line| self.say(line)).any(|line| line.contains(word));
-        thread::sleep(after);
-        child.kill().and_then(|()| child.wait()).during(|| "cannot end this program".to_owned())?;
-        demand!(said_it, "`lab {}` ended before it said \"{word}\"", words.join(" "));
-        Ok(())
+        let said = lines.by_ref().inspect(|line| self.say(line)).find(|line| line.contains(word));
+        let mut running = Running { child, last_words: said.clone().unwrap_or_default() };
+        if said.is_none() {
+            running.end_with(Signal::KILL, Duration::from_secs(10))?;
+            return crate::error::said(format!("`lab {}` ended before it said \"{word}\"", words.join(" ")));
+        }
+        // It may have more to say, and must find somebody who reads it.
+        thread::spawn(move || lines.for_each(drop));
+        Ok(running)
+    }
+
+    /// The program as it is now, built beside this one.
+    pub fn carrick(&mut self) -> Result<PathBuf> {
+        const BUILD_DEADLINE: Duration = Duration::from_mins(15);
+        let begun = Instant::now();
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        // Crates that are not there yet come from outside the lab.
+        net::enter_outer()?;
+        let built = Run::new(cargo)
+            .args(["build", "--quiet", "--locked", "--package", "carrick"])
+            .within(&workspace())
+            .deadline(BUILD_DEADLINE)
+            .narrated("building carrick")
+            .ok();
+        self.lab.enter()?;
+        built?;
+        self.time("carrick built", begun.elapsed());
+        let own = std::env::current_exe().during(|| "cannot find this program".to_owned())?;
+        let carrick = own.with_file_name("carrick");
+        demand!(carrick.is_file(), "cargo built carrick, and not as {}", carrick.display());
+        Ok(carrick)
     }
 
     /// Writes to the case's log.
@@ -179,4 +246,8 @@ impl<'a> Bench<'a> {
         }
         Ok(())
     }
+}
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

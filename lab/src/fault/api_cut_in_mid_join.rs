@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the API server becomes unreachable in the middle of the join",
-    cause: "api.unreachable",
+    cause: "api.tcp",
     on: Kind::Debian12,
     put_in: |scene| {
         let script = "while [ ! -e /var/lib/kubelet/config.yaml ]; do sleep 0.02; done

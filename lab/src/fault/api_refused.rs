@@ -1,14 +1,14 @@
 //! Nothing listens where the API server should: a wrong address, or it is down.
 
 use super::Fault;
-use crate::machine::{Kind, net};
+use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "connections to the API server are refused",
-    cause: "api.refused",
+    cause: "api.tcp",
     on: Kind::Debian12,
     put_in: |scene| {
-        let control = net::CONTROL.to_string();
+        let control = scene.lab.site().control().to_string();
         let rule = [
             "iptables",
             "-I",

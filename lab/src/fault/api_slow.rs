@@ -3,22 +3,20 @@
 use std::time::Duration;
 
 use super::Fault;
-use crate::demand;
-use crate::machine::{Kind, net};
+use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "every connection to the API server takes 20 s to be answered",
     cause: "api.slow",
     on: Kind::Debian12,
-    put_in: |scene| scene.relay(&format!("SYSTEM:\"sleep 20; socat - TCP:{}:6443\"", net::CONTROL), &[]),
+    put_in: |scene| scene.relay(&format!("SYSTEM:\"sleep 20; socat - TCP:{}:6443\"", scene.lab.site().control()), &[]),
     shows: |scene| {
         let joined = scene.join_fails()?;
         joined.says("couldn't validate the identity of the API Server")?.took(10, 60)?;
-        let url = format!("https://{}:6443/version", net::CONTROL);
+        let url = format!("https://{}:6443/version", scene.lab.site().control());
         let asked = scene.machine.run(["curl", "-sSk", "-m", "50", &url]).done()?;
-        demand!(asked.status.success(), "it does not answer at all: {}", asked.text());
-        demand!(asked.took > Duration::from_secs(18), "it answers after {:?}", asked.took);
-        Ok(())
+        scene.holds("the API server answers in the end", asked.status.success(), asked.text())?;
+        scene.holds("it answers late", asked.took > Duration::from_secs(18), format_args!("{:?}", asked.took))
     },
     mends: None,
 };

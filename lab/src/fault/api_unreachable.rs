@@ -1,14 +1,14 @@
 //! A firewall between the machine and the API server swallows everything.
 
 use super::Fault;
-use crate::machine::{Kind, net};
+use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "packets to the API server are dropped",
-    cause: "api.unreachable",
+    cause: "api.tcp",
     on: Kind::Debian12,
     put_in: |scene| {
-        let control = net::CONTROL.to_string();
+        let control = scene.lab.site().control().to_string();
         scene.on(&["iptables", "-I", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443", "-j", "DROP"]).map(drop)
     },
     shows: |scene| {

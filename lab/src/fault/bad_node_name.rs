@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the node's name has an underscore",
-    cause: "machine.bad-hostname",
+    cause: "machine.hostname",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.plan.node_name = Some("Bad_Host");

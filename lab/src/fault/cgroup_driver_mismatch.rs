@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the kubelet's cgroup driver is cgroupfs and containerd's is systemd",
-    cause: "containerd.cgroup-driver",
+    cause: "runtime.cgroup-driver",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.script("sed -i 's/SystemdCgroup = false/SystemdCgroup = true/' /etc/containerd/config.toml; systemctl restart containerd").map(drop)

@@ -2,21 +2,21 @@
 //! shared, so it is the certificate that is shifted, by a relay of this machine's own; the cluster's authority signs it.
 
 use super::Fault;
-use crate::machine::{Kind, net};
+use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the machine's clock is behind: the API server's certificate is not valid yet",
-    cause: "machine.clock",
+    cause: "time.skew",
     on: Kind::Debian12,
     put_in: |scene| {
         let script = include_str!("../../files/future-certificate.sh");
         let certificate = scene
             .cluster
             .control
-            .run(["sh", "-ec", script, "lab", scene.node_name(), &net::CONTROL.to_string()])
+            .run(["sh", "-ec", script, "lab", scene.node_name(), &scene.lab.site().control().to_string()])
             .ok()?;
         scene.machine.write("/etc/future.pem", &certificate)?;
-        let upstream = format!("OPENSSL:{}:6443,verify=0", net::CONTROL);
+        let upstream = format!("OPENSSL:{}:6443,verify=0", scene.lab.site().control());
         scene.relay(&upstream, &["cert=/etc/future.pem", "verify=0"])
     },
     shows: |scene| {

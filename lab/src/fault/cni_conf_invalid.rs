@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "00-bad.conflist comes before flannel's file and is no JSON",
-    cause: "cni.invalid-config",
+    cause: "cni.config",
     on: Kind::Debian12,
     put_in: |scene| scene.script("mkdir -p /etc/cni/net.d; echo 'not json' > /etc/cni/net.d/00-bad.conflist").map(drop),
     shows: |scene| {

@@ -1,12 +1,11 @@
 //! The network's own pods run and their configuration never arrives: the folder cannot be written.
 
 use super::Fault;
-use crate::demand;
 use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "no CNI configuration is ever written: /etc/cni/net.d is read-only",
-    cause: "cni.no-config",
+    cause: "filesystem.read-only",
     on: Kind::Debian12,
     put_in: |scene| {
         let script = "mkdir -p /etc/cni/net.d; mount --bind /etc/cni/net.d /etc/cni/net.d; mount -o remount,ro,bind /etc/cni/net.d";
@@ -16,8 +15,7 @@ pub const FAULT: Fault = Fault {
         scene.join_seems_to_work()?;
         scene.stays_not_ready("NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized")?;
         let files = scene.on(&["find", "/etc/cni/net.d", "-type", "f"])?;
-        demand!(files.is_empty(), "there is {files}");
-        Ok(())
+        scene.holds("/etc/cni/net.d is empty", files.is_empty(), files)
     },
     mends: None,
 };

@@ -7,7 +7,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "/etc/cni/net.d is removed on a node that was Ready",
-    cause: "cni.no-config",
+    cause: "cni.directory",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.join_and_be_ready()?;
@@ -16,12 +16,12 @@ pub const FAULT: Fault = Fault {
     },
     shows: |scene| {
         scene.condition_is("Ready", "False", "cni plugin not initialized", Duration::from_mins(1))?;
-        scene.has_files(&["/etc/cni/net.d"], false)?;
-        // containerd watched the folder that is gone, and does not see the new one.
-        scene.on(&["cp", "-a", "/root/net.d", "/etc/cni/net.d"])?;
-        scene.stays_not_ready("cni plugin not initialized")
+        scene.has_files(&["/etc/cni/net.d"], false)
     },
     mends: Some(|scene| {
+        // containerd watched the folder that is gone, and does not see the new one.
+        scene.on(&["cp", "-a", "/root/net.d", "/etc/cni/net.d"])?;
+        scene.stays_not_ready("cni plugin not initialized")?;
         scene.on(&["systemctl", "restart", "containerd"])?;
         scene.becomes_ready()
     }),

@@ -7,7 +7,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "/var/lib/containerd is full",
-    cause: "machine.disk-full",
+    cause: "filesystem.space",
     on: Kind::Debian12,
     put_in: |scene| {
         let script = "systemctl stop containerd; mount -t tmpfs -o size=16m small /var/lib/containerd; systemctl start containerd

@@ -1,12 +1,11 @@
 //! containerd listens where nobody looks.
 
 use super::Fault;
-use crate::demand;
 use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "containerd's socket is not where the kubelet and kubeadm look for it",
-    cause: "containerd.other-socket",
+    cause: "runtime.socket",
     on: Kind::Debian12,
     put_in: |scene| {
         let script =
@@ -18,8 +17,8 @@ pub const FAULT: Fault = Fault {
         let joined = scene.join_fails()?;
         joined.says("containerd.sock: connect: no such file or directory")?.took(10, 60)?;
         let active = scene.on(&["systemctl", "is-active", "containerd"])?;
-        demand!(active.trim() == "active", "containerd is {active}");
-        scene.on(&["test", "-S", "/run/elsewhere/containerd.sock"])?;
+        scene.holds("containerd is active", active.trim() == "active", active)?;
+        scene.has_files(&["/run/elsewhere/containerd.sock"], true)?;
         scene.no_node()
     },
     mends: None,

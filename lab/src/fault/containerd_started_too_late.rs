@@ -1,14 +1,14 @@
 //! containerd comes up after kubeadm gave up: the node does not come by itself any more, and another join is refused.
 
-use std::thread;
 use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::run::pause;
 
 pub const FAULT: Fault = Fault {
     about: "containerd was started only after kubeadm had given up",
-    cause: "machine.half-joined",
+    cause: "stale.kubelet-conf",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.on(&["systemctl", "stop", "containerd"])?;
@@ -22,9 +22,11 @@ pub const FAULT: Fault = Fault {
             "kubelet",
             "unable to load bootstrap kubeconfig: stat /etc/kubernetes/bootstrap-kubelet.conf: no such file",
         )?;
-        thread::sleep(Duration::from_secs(15));
+        pause(Duration::from_secs(15))?;
         scene.no_node()?;
-        scene.join_fails()?.says("[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]")?;
+        let refused = scene.join_fails()?;
+        refused.says("[ERROR FileAvailable--etc-kubernetes-kubelet.conf]")?;
+        refused.says("[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]")?;
         Ok(())
     },
     mends: Some(|scene| {

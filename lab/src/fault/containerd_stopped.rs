@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "containerd is stopped",
-    cause: "containerd.not-running",
+    cause: "runtime.unit",
     on: Kind::Debian12,
     put_in: |scene| scene.on(&["systemctl", "disable", "--now", "containerd"]).map(drop),
     shows: |scene| {

@@ -7,7 +7,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "containerd is stopped on a node that was Ready",
-    cause: "containerd.not-running",
+    cause: "runtime.unit",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.join_and_be_ready()?;

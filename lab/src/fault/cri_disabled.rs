@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "containerd runs with disabled_plugins = [\"cri\"]",
-    cause: "containerd.cri-disabled",
+    cause: "runtime.cri-plugin",
     on: Kind::Debian12,
     put_in: |scene| {
         scene

@@ -3,7 +3,6 @@
 use std::thread;
 
 use super::{Fault, csr_by};
-use crate::demand;
 use crate::error::{Result, said};
 use crate::machine::Kind;
 
@@ -25,7 +24,8 @@ pub const FAULT: Fault = Fault {
         joined?.says("failed while waiting for TLS bootstrap")?;
         let name = denied?;
         let request = cluster.get(["certificatesigningrequest", &name])?;
-        demand!(request["status"]["conditions"][0]["type"] == "Denied", "the request is {}", request["status"]);
+        let denied = request["status"]["conditions"][0]["type"] == "Denied";
+        scene.holds("the request is denied", denied, &request["status"])?;
         scene.journal_says("kubelet", "certificate signing request is denied, reason: KubectlDeny")?;
         scene.no_node()
     },

@@ -1,7 +1,6 @@
 //! Nobody approves the kubelet's certificate: the token's group is not one that is approved by itself.
 
 use super::{Fault, csr_by};
-use crate::demand;
 use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
@@ -12,7 +11,7 @@ pub const FAULT: Fault = Fault {
     shows: |scene| {
         scene.join_fails()?.says("failed while waiting for TLS bootstrap")?.took(10, 60)?;
         let request = csr_by(scene.cluster, &scene.plan.token)?;
-        demand!(request["status"]["conditions"].is_null(), "the request is not pending: {}", request["status"]);
+        scene.holds("the request is pending", request["status"]["conditions"].is_null(), &request["status"])?;
         scene.no_node()
     },
     mends: None,

@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use super::Fault;
-use crate::machine::{Kind, net};
+use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "packets to the API server are dropped on a node that was Ready",
-    cause: "api.unreachable",
+    cause: "api.tcp",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.join_and_be_ready()?;
-        let control = net::CONTROL.to_string();
+        let control = scene.lab.site().control().to_string();
         scene.on(&["iptables", "-I", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443", "-j", "DROP"]).map(drop)
     },
     shows: |scene| {
@@ -19,7 +19,7 @@ pub const FAULT: Fault = Fault {
         scene.journal_says("kubelet", "Error updating node status, will retry")
     },
     mends: Some(|scene| {
-        let control = net::CONTROL.to_string();
+        let control = scene.lab.site().control().to_string();
         scene.on(&["iptables", "-D", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443", "-j", "DROP"])?;
         scene.becomes_ready()
     }),

@@ -8,12 +8,13 @@ use crate::run::{Look, wait_for};
 
 pub const FAULT: Fault = Fault {
     about: "the bootstrap token has expired",
-    cause: "token.expired",
+    cause: "api.token",
     on: Kind::Debian12,
     put_in: |scene| {
         let created = scene.cluster.control.ok(["kubeadm", "token", "create", "--ttl", "2s"])?;
         created.trim().clone_into(&mut scene.plan.token);
-        Ok(())
+        let listed = scene.cluster.control.ok(["kubeadm", "token", "list"])?;
+        scene.holds("the cluster had the token", listed.contains(created.trim()), listed)
     },
     shows: |scene| {
         let id: String = scene.plan.token.chars().take_while(|letter| *letter != '.').collect();

@@ -1,12 +1,11 @@
 //! firewalld with its defaults: what it does not know it refuses, and says so.
 
 use super::Fault;
-use crate::demand;
 use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "firewalld runs, and its zone allows only ssh",
-    cause: "network.firewalld",
+    cause: "firewall.kubelet",
     on: Kind::Debian12,
     put_in: |scene| scene.on(&["systemctl", "start", "firewalld"]).map(drop),
     shows: |scene| {
@@ -15,8 +14,7 @@ pub const FAULT: Fault = Fault {
         scene.on(&["systemctl", "is-active", "firewalld"])?;
         scene.becomes_ready()?;
         let logs = scene.logs_of_kube_proxy()?;
-        demand!(logs.contains(":10250: connect: no route to host"), "kubectl logs says {logs}");
-        Ok(())
+        scene.holds("kubectl logs finds no route to 10250", logs.contains(":10250: connect: no route to host"), logs)
     },
     mends: Some(|scene| {
         scene.on(&["systemctl", "stop", "firewalld"])?;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
-use crate::run::{Look, wait_for};
+use crate::run::Look;
 
 pub const FAULT: Fault = Fault {
     about: "flannel crash-loops on the node: it is killed as soon as it runs",
@@ -18,7 +18,7 @@ pub const FAULT: Fault = Fault {
         scene.join_seems_to_work()?;
         scene.becomes_ready()?;
         let field = format!("spec.nodeName={}", scene.node_name());
-        wait_for("flannel to be held back after it was killed", Duration::from_secs(90), || {
+        scene.holds_in_the_end("flannel to be held back after it was killed", Duration::from_secs(90), || {
             let pods = scene.cluster.get(["pods", "-n", "kube-flannel", "--field-selector", &field])?;
             let status = &pods["items"][0]["status"]["containerStatuses"][0];
             let held = status["state"]["waiting"]["reason"] == "CrashLoopBackOff";

@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the flannel CNI plugin's program is missing from /opt/cni/bin",
-    cause: "cni.plugin-missing",
+    cause: "cni.plugins",
     on: Kind::Debian12,
     put_in: |scene| scene.on(&["rm", "/opt/cni/bin/flannel"]).map(drop),
     shows: |scene| {

@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "net.ipv4.ip_forward is 0",
-    cause: "machine.ip-forward",
+    cause: "kernel.ip-forward",
     on: Kind::Debian12,
     put_in: |scene| scene.on(&["sysctl", "-qw", "net.ipv4.ip_forward=0"]).map(drop),
     shows: |scene| {

@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "a file in /etc/kubernetes/manifests cannot be read as a pod",
-    cause: "kubelet.junk-manifest",
+    cause: "stale.manifests",
     on: Kind::Debian12,
     put_in: |scene| scene.script("echo 'this: [is not a pod' > /etc/kubernetes/manifests/junk.yaml").map(drop),
     shows: |scene| {

@@ -5,9 +5,8 @@ use std::time::Duration;
 use super::Fault;
 use crate::build::go::KUBERNETES;
 use crate::build::image::BUSYBOX;
-use crate::demand;
 use crate::machine::Kind;
-use crate::run::{Look, wait_for};
+use crate::run::Look;
 
 pub const FAULT: Fault = Fault {
     about: "kube-proxy crash-loops on the node: its image has another program in it",
@@ -22,13 +21,12 @@ pub const FAULT: Fault = Fault {
         scene.becomes_ready()?;
         let field = format!("spec.nodeName={}", scene.node_name());
         let words = ["pods", "-n", "kube-system", "-l", "k8s-app=kube-proxy", "--field-selector", &field];
-        wait_for("kube-proxy to fail", Duration::from_mins(1), || {
+        scene.holds_in_the_end("kube-proxy to fail", Duration::from_mins(1), || {
             let status = scene.cluster.get(words)?["items"][0]["status"]["containerStatuses"][0].to_string();
             Ok(if status.contains("no such file or directory") { Look::Seen(()) } else { Look::NotYet(status) })
         })?;
         let service = scene.machine.run(["curl", "-sSk", "-m", "3", "https://10.96.0.1/version"]).done()?;
-        demand!(!service.status.success(), "the service's address answers: {}", service.out);
-        Ok(())
+        scene.holds("the service's address does not answer", !service.status.success(), service.out)
     },
     mends: None,
 };

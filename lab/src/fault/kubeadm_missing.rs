@@ -1,17 +1,16 @@
 //! There is no kubeadm.
 
 use super::Fault;
-use crate::demand;
 use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "kubeadm is not installed",
-    cause: "kubeadm.missing",
+    cause: "kubeadm.installed",
     on: Kind::Debian12,
     put_in: |scene| scene.on(&["rm", "/usr/bin/kubeadm"]).map(drop),
     shows: |scene| {
         let joined = scene.join_fails()?;
-        demand!(joined.0.code() == 127, "the shell ended with {}", joined.0.status);
+        scene.holds("the shell ends with 127", joined.done.code() == 127, joined.done.status)?;
         joined.says("kubeadm: command not found").map(drop)
     },
     mends: None,

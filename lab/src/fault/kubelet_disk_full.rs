@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "/var/lib/kubelet is full",
-    cause: "machine.disk-full",
+    cause: "filesystem.space",
     on: Kind::Debian12,
     put_in: |scene| {
         let script = "systemctl stop kubelet; mount -t tmpfs -o size=64k small /var/lib/kubelet

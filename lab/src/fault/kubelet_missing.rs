@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the kubelet is not installed",
-    cause: "kubelet.missing",
+    cause: "kubelet.installed",
     on: Kind::Debian12,
     put_in: |scene| scene.script("systemctl stop kubelet; rm /usr/bin/kubelet").map(drop),
     shows: |scene| {

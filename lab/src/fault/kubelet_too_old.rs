@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the kubelet is 1.29 and kubeadm is 1.34",
-    cause: "kubelet.too-old",
+    cause: "kubeadm.same-minor",
     on: Kind::Debian12,
     put_in: |scene| {
         let old = scene.parts.programs.of("kube-1.29")?.join("kubelet");

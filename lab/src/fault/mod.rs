@@ -2,19 +2,21 @@
 //! and the API server then show: seen on real ones, and checked again by a test per fault (`fault-NAME`).
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::rc::Rc;
 use std::sync::Arc;
-use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
 use crate::build::Parts;
-use crate::cluster::{Cluster, condition};
+use crate::cluster::{Cluster, NO_CRICTL, condition};
 use crate::demand;
 use crate::error::{Error, Result, said};
 use crate::lab::Lab;
-use crate::machine::{Kind, Machine, net};
-use crate::run::{Done, Look, Run, wait_for};
+use crate::machine::{Kind, Machine};
+use crate::run::{Done, Look, Run, pause, wait_for};
 use crate::up;
 
 pub struct Fault {
@@ -67,6 +69,29 @@ pub struct Scene<'a> {
     pub noted: String,
     patience: Patience,
     attempts: RefCell<Vec<Done>>,
+    typed: RefCell<Vec<Typed>>,
+    demanded: Rc<Demanded>,
+}
+
+/// What a person typed, where, and what came of it.
+#[derive(Clone)]
+pub struct Typed {
+    pub host: String,
+    pub line: String,
+    pub said: String,
+    /// How it ended, where the person asked.
+    pub exit: Option<i32>,
+}
+
+/// What was asked to hold while a fault played: kinds of assertion with the text that was expected. Two faults that asked
+/// for the same would not be told apart.
+#[derive(Default)]
+pub struct Demanded(RefCell<BTreeSet<String>>);
+
+impl Demanded {
+    fn note(&self, what: impl Display) {
+        self.0.borrow_mut().insert(what.to_string());
+    }
 }
 
 /// How the machine is going to join.
@@ -78,12 +103,14 @@ pub struct Plan {
     pub node_name: Option<&'static str>,
     /// Who runs it: root, or a user that is not.
     pub as_root: bool,
-    /// kubeadm is killed after so many seconds.
-    pub killed_after: Option<u32>,
 }
 
 /// What came of kubeadm.
-pub struct Joined(pub Done);
+pub struct Joined {
+    pub done: Done,
+    patience: Patience,
+    demanded: Rc<Demanded>,
+}
 
 impl<'a> Scene<'a> {
     pub fn new(
@@ -100,7 +127,7 @@ impl<'a> Scene<'a> {
                 .ok_or_else(|| Error::Said(format!("kubeadm printed no {flag}")))
         };
         let (token, ca_hash) = (word_after("--token")?, word_after("--discovery-token-ca-cert-hash")?);
-        let plan = Plan { token, ca_hash, node_name: None, as_root: true, killed_after: None };
+        let plan = Plan { token, ca_hash, node_name: None, as_root: true };
         Ok(Self {
             lab,
             parts,
@@ -111,6 +138,8 @@ impl<'a> Scene<'a> {
             noted: String::new(),
             patience,
             attempts: RefCell::default(),
+            typed: RefCell::default(),
+            demanded: Rc::default(),
         })
     }
 
@@ -140,14 +169,71 @@ impl<'a> Scene<'a> {
     /// kubeadm joins the machine as planned, whatever comes of it.
     pub fn join(&self) -> Result<Joined> {
         let argv = self.join_argv()?;
-        let done = self.machine.run(argv).deadline(Duration::from_secs(330)).done()?;
+        let done = self.types(&argv)?;
         self.attempts.borrow_mut().push(done.clone());
-        Ok(Joined(done))
+        Ok(Joined { done, patience: self.patience, demanded: Rc::clone(&self.demanded) })
+    }
+
+    /// A command on the machine as a person types it: both streams in one, in the order they were written.
+    pub fn types<A: AsRef<str>>(&self, argv: &[A]) -> Result<Done> {
+        /// Longer than kubeadm's longest wait of five minutes and what comes before it: kubeadm must be the one that gives up.
+        const DEADLINE: Duration = Duration::from_mins(8);
+        let words: Vec<&str> = argv.iter().map(AsRef::as_ref).collect();
+        let shell = ["bash", "-c", "\"$@\" 2>&1", "bash"];
+        let done = self.machine.run(shell.iter().chain(&words)).deadline(DEADLINE).done()?;
+        self.note_typed(&self.hostname()?, &words, done.text(), Some(done.code()));
+        Ok(done)
+    }
+
+    /// The same on the control plane; what it printed.
+    pub fn types_on_control(&self, argv: &[&str]) -> Result<String> {
+        let said = self.cluster.control.run(argv).done()?.text();
+        self.note_typed(self.lab.site().control_name, argv, said.clone(), None);
+        Ok(said)
+    }
+
+    fn note_typed(&self, host: &str, words: &[&str], said: String, exit: Option<i32>) {
+        self.typed.borrow_mut().push(Typed { host: host.to_owned(), line: words.join(" "), said, exit });
+    }
+
+    /// What the machine calls itself now: a fault may have renamed it.
+    pub fn hostname(&self) -> Result<String> {
+        Ok(self.on(&["hostname"])?.trim().to_owned())
     }
 
     /// What kubeadm did in this scene so far.
     pub fn attempts(&self) -> Vec<Done> {
         self.attempts.borrow().clone()
+    }
+
+    /// What was typed in this scene so far.
+    pub fn typed(&self) -> Vec<Typed> {
+        self.typed.borrow().clone()
+    }
+
+    /// What was asked to hold so far, whatever this machine and its token are called.
+    pub fn demanded(&self) -> BTreeSet<String> {
+        let id: String = self.plan.token.chars().take_while(|letter| *letter != '.').collect();
+        let plain = |what: &String| what.replace(self.node_name(), "NODE").replace(&id, "TOKEN-ID");
+        self.demanded.0.borrow().iter().map(plain).collect()
+    }
+
+    /// An assertion of a fault's own; `seen` is told where it does not hold.
+    pub fn holds(&self, what: &str, condition: bool, seen: impl Display) -> Result<()> {
+        self.demanded.note(what);
+        demand!(condition, "it does not hold that {what}: {seen}");
+        Ok(())
+    }
+
+    /// An assertion of a fault's own that comes to hold within a time.
+    pub fn holds_in_the_end<T>(
+        &self,
+        what: &str,
+        within: Duration,
+        look: impl FnMut() -> Result<Look<T>>,
+    ) -> Result<T> {
+        self.demanded.note(what);
+        wait_for(what, within, look)
     }
 
     fn join_argv(&self) -> Result<Vec<String>> {
@@ -156,7 +242,8 @@ impl<'a> Scene<'a> {
             return Ok(self.join_words());
         }
         let config = include_str!("../../files/kubeadm-join.yaml");
-        let config = config.replace("@ADDRESS@", &net::CONTROL.to_string()).replace("@TOKEN@", &self.plan.token);
+        let control = self.lab.site().control().to_string();
+        let config = config.replace("@ADDRESS@", &control).replace("@TOKEN@", &self.plan.token);
         let name = self.plan.node_name.map(|name| format!("nodeRegistration:\n  name: {name}\n")).unwrap_or_default();
         self.machine.write("/root/join.yaml", &(config.replace("@HASH@", &self.plan.ca_hash) + &name))?;
         let words = ["kubeadm", "join", "--config", "/root/join.yaml"].map(str::to_owned);
@@ -166,10 +253,11 @@ impl<'a> Scene<'a> {
     /// The join as a person would type it.
     fn join_words(&self) -> Vec<String> {
         let Plan { token, ca_hash, node_name, .. } = &self.plan;
-        let endpoint = format!("{}:6443", net::CONTROL);
+        let endpoint = format!("{}:6443", self.lab.site().control());
         let words = ["kubeadm", "join", &endpoint, "--token", token, "--discovery-token-ca-cert-hash", ca_hash];
         let name = node_name.map(|name| format!("--node-name={name}"));
-        self.runner().chain(words.map(str::to_owned)).chain(name).collect()
+        let old = (self.machine.identity.kind == Kind::Debian12Kube129).then(|| NO_CRICTL.to_owned());
+        self.runner().chain(words.map(str::to_owned)).chain(name).chain(old).collect()
     }
 
     pub fn join_line(&self) -> String {
@@ -177,17 +265,13 @@ impl<'a> Scene<'a> {
     }
 
     fn runner(&self) -> impl Iterator<Item = String> + use<> {
-        let killed = self
-            .plan
-            .killed_after
-            .map(|seconds| ["timeout".to_owned(), "--signal=KILL".to_owned(), seconds.to_string()]);
         let words: &[&str] = if self.plan.as_root { &[] } else { &["runuser", "-u", "nobody", "--"] };
-        killed.into_iter().flatten().chain(words.iter().map(|&word| word.to_owned()))
+        words.iter().map(|&word| word.to_owned())
     }
 
     pub fn join_fails(&self) -> Result<Joined> {
         let joined = self.join()?;
-        demand!(!joined.0.status.success(), "kubeadm says that it joined");
+        self.holds("kubeadm fails", !joined.done.status.success(), joined.done.text())?;
         Ok(joined)
     }
 
@@ -195,7 +279,7 @@ impl<'a> Scene<'a> {
     pub fn join_seems_to_work(&self) -> Result<Joined> {
         let joined = self.join()?;
         joined.says("This node has joined the cluster")?;
-        demand!(joined.0.status.success(), "kubeadm ended with {}: {}", joined.0.status, joined.0.err);
+        demand!(joined.done.status.success(), "kubeadm ended with {}: {}", joined.done.status, joined.done.text());
         Ok(joined)
     }
 
@@ -211,6 +295,7 @@ impl<'a> Scene<'a> {
 
     /// The unit's journal says this, now or soon.
     pub fn journal_says(&self, unit: &str, text: &str) -> Result<()> {
+        self.demanded.note(format_args!("{unit} says {text:?}"));
         wait_for(&format!("{unit} to say {text:?}"), Duration::from_secs(40), || {
             let journal = self.journal(unit)?;
             let end = journal.lines().rev().take(5).collect::<Vec<_>>().join("\n");
@@ -228,13 +313,13 @@ impl<'a> Scene<'a> {
     }
 
     pub fn no_node(&self) -> Result<()> {
-        demand!(self.node()?.is_none(), "there is a Node {}", self.node_name());
-        Ok(())
+        self.holds("there is no Node", self.node()?.is_none(), self.node_name())
     }
 
     /// The Node's condition has this status and says this, now or within a time.
     pub fn condition_is(&self, kind: &str, status: &str, message: &str, within: Duration) -> Result<Duration> {
         let begun = Instant::now();
+        self.demanded.note(format_args!("{kind}={status} saying {message:?}"));
         wait_for(&format!("{kind}={status} saying {message:?}"), within, || {
             let node = self.node()?.unwrap_or_default();
             let condition = condition(&node, kind);
@@ -249,11 +334,12 @@ impl<'a> Scene<'a> {
     pub fn stays_not_ready(&self, message: &str) -> Result<()> {
         const WATCHED: Duration = Duration::from_secs(8);
         self.condition_is("Ready", "False", message, Duration::from_secs(30))?;
-        thread::sleep(WATCHED);
+        pause(WATCHED)?;
         self.condition_is("Ready", "False", message, Duration::ZERO).map(drop)
     }
 
     pub fn becomes_ready(&self) -> Result<()> {
+        self.demanded.note("the Node is Ready");
         self.cluster.wait_ready(self.node_name()).map(drop)
     }
 
@@ -270,6 +356,7 @@ impl<'a> Scene<'a> {
 
     /// A pod put on the node does not start, and its events say this.
     pub fn pod_does_not_start(&self, text: &str) -> Result<()> {
+        self.demanded.note(format_args!("a pod does not start: {text:?}"));
         let pod = self.start_pod()?;
         let seen = wait_for(&format!("the pod's events to say {text:?}"), Duration::from_secs(40), || {
             let said = self.cluster.kubectl(["describe", "pod", &pod]).done()?.text();
@@ -298,7 +385,7 @@ impl<'a> Scene<'a> {
         let listen: Vec<&str> = ["16443", "fork", "reuseaddr"].into_iter().chain(tls.iter().copied()).collect();
         let listen = format!("{kind}:{}", listen.join(","));
         self.on(&["systemd-run", "--quiet", "--unit=relay", "--uid=nobody", "socat", &listen, upstream])?;
-        let control = net::CONTROL.to_string();
+        let control = self.lab.site().control().to_string();
         let rule = ["-t", "nat", "-A", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443"];
         let own = ["-m", "owner", "--uid-owner", "nobody", "-j", "RETURN"];
         let others = ["-j", "REDIRECT", "--to-ports", "16443"];
@@ -322,7 +409,8 @@ impl<'a> Scene<'a> {
     pub fn has_files(&self, files: &[&str], there: bool) -> Result<()> {
         for file in files {
             let found = self.machine.run(["test", "-e", file]).done()?.status.success();
-            demand!(found == there, "{file} is {} there", if found { "" } else { "not" });
+            let what = format!("{file} is {}", if there { "there" } else { "not there" });
+            self.holds(&what, found == there, "it is the other way round")?;
         }
         Ok(())
     }
@@ -351,16 +439,19 @@ impl<'a> Scene<'a> {
 
 impl Joined {
     pub fn says(&self, text: &str) -> Result<&Self> {
-        if self.0.text().contains(text) {
+        self.demanded.note(format_args!("kubeadm says {text:?}"));
+        if self.done.text().contains(text) {
             return Ok(self);
         }
-        said(format!("kubeadm ({}) does not say {text:?} but:\n{}", self.0.status, self.0.text()))
+        said(format!("kubeadm ({}) does not say {text:?} but:\n{}", self.done.status, self.done.text()))
     }
 
-    /// How long kubeadm took to give up; it must lie between these.
+    /// How long kubeadm took to give up; it must lie between these. With its own timeouts only the first counts: the second
+    /// is then minutes, and the deadline of the command.
     pub fn took(&self, from: u64, to: u64) -> Result<&Self> {
-        let took = self.0.took.as_secs();
-        demand!((from..=to).contains(&took), "kubeadm took {took} s, not {from} to {to}");
+        let took = self.done.took.as_secs();
+        let most = if self.patience == Patience::Short { to } else { u64::MAX };
+        demand!((from..=most).contains(&took), "kubeadm took {took} s, not {from} to {to}");
         Ok(self)
     }
 }
@@ -377,12 +468,18 @@ pub fn csr_by(cluster: &Cluster, token: &str) -> Result<Value> {
     })
 }
 
-/// Runs a fault from its beginning to what it shows, and on to its mending.
-pub fn play(scene: &mut Scene, fault: &Fault) -> Result<()> {
-    let played = (fault.put_in)(scene).and_then(|()| (fault.shows)(scene)).and_then(|()| match fault.mends {
-        Some(mends) => mends(scene),
-        None => Ok(()),
+/// Runs a fault from its beginning to what it shows, and on to its mending; what was asked to hold.
+pub fn play(scene: &mut Scene, fault: &Fault) -> Result<BTreeSet<String>> {
+    let played = show(scene, fault).and_then(|()| {
+        let demanded = scene.demanded();
+        fault.mends.map_or(Ok(()), |mends| mends(scene)).map(|()| demanded)
     });
     let cleared = scene.clear();
-    played.and(cleared)
+    played.and_then(|demanded| cleared.map(|()| demanded))
+}
+
+/// Runs a fault from its beginning to what it shows.
+pub fn show(scene: &mut Scene, fault: &Fault) -> Result<()> {
+    (fault.put_in)(scene)?;
+    (fault.shows)(scene)
 }

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use super::Fault;
-use crate::demand;
 use crate::machine::Kind;
-use crate::run::{Look, wait_for};
+use crate::run::Look;
 
 pub const FAULT: Fault = Fault {
     about: "the machine has the hostname of another node, which is no longer heard of",
-    cause: "node.taken-over",
+    cause: "api.node-name",
     on: Kind::Debian12,
     put_in: |scene| {
         let other = scene.other()?;
@@ -24,13 +23,13 @@ pub const FAULT: Fault = Fault {
         let name = scene.others[0].identity.name.clone();
         scene.join_seems_to_work()?;
         let address = scene.machine.identity.address.to_string();
-        let node = wait_for("the Node to have the new machine's address", Duration::from_secs(40), || {
-            let node = scene.cluster.get(["node", &name])?;
-            let moved = node["status"]["addresses"][0]["address"] == address.as_str();
-            Ok(if moved { Look::Seen(node) } else { Look::NotYet(node["status"]["addresses"].to_string()) })
-        })?;
-        demand!(node["metadata"]["uid"] == scene.noted.as_str(), "it is another Node: {}", node["metadata"]["uid"]);
-        Ok(())
+        let node =
+            scene.holds_in_the_end("the Node to have the new machine's address", Duration::from_secs(40), || {
+                let node = scene.cluster.get(["node", &name])?;
+                let moved = node["status"]["addresses"][0]["address"] == address.as_str();
+                Ok(if moved { Look::Seen(node) } else { Look::NotYet(node["status"]["addresses"].to_string()) })
+            })?;
+        scene.holds("it is the same Node", node["metadata"]["uid"] == scene.noted.as_str(), &node["metadata"]["uid"])
     },
     mends: None,
 };

@@ -1,12 +1,11 @@
 //! Two machines with one name, the first of them alive.
 
 use super::Fault;
-use crate::demand;
 use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the machine has the hostname of another node, which is Ready",
-    cause: "node.name-taken",
+    cause: "api.node-name",
     on: Kind::Debian12,
     put_in: |scene| {
         let other = scene.other()?;
@@ -21,8 +20,8 @@ pub const FAULT: Fault = Fault {
         scene.has_files(&["/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt"], true)?;
         let node = scene.cluster.get(["node", &scene.noted])?;
         let address = &scene.others[0].identity.address;
-        demand!(node["status"]["addresses"][0]["address"] == address.to_string(), "the other node changed: {node}");
-        Ok(())
+        let kept = node["status"]["addresses"][0]["address"] == address.to_string();
+        scene.holds("the other machine keeps its Node", kept, node)
     },
     mends: None,
 };

@@ -1,7 +1,10 @@
 //! Somebody deletes the Node under a running kubelet: it does not come back by itself.
 
+use std::time::Duration;
+
 use super::Fault;
 use crate::machine::Kind;
+use crate::run::pause;
 
 pub const FAULT: Fault = Fault {
     about: "the Node is deleted while its kubelet runs",
@@ -13,7 +16,7 @@ pub const FAULT: Fault = Fault {
     },
     shows: |scene| {
         scene.journal_says("kubelet", &format!("node \\\"{}\\\" not found", scene.node_name()))?;
-        std::thread::sleep(std::time::Duration::from_secs(10));
+        pause(Duration::from_secs(10))?;
         scene.no_node()
     },
     // A restart of the kubelet registers it again.

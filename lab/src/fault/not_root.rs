@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "kubeadm is not run as root",
-    cause: "machine.not-root",
+    cause: "machine.privileges",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.plan.as_root = false;

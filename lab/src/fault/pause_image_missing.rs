@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the pause image is missing and no registry can be reached",
-    cause: "containerd.no-sandbox-image",
+    cause: "runtime.sandbox-image",
     on: Kind::Debian12,
     put_in: |scene| {
         let script = "ctr -n k8s.io images rm --sync registry.k8s.io/pause:3.10.1 >/dev/null

@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "port 10250 is taken by another program",
-    cause: "machine.port-in-use",
+    cause: "network.ports",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.on(&[
@@ -21,8 +21,7 @@ pub const FAULT: Fault = Fault {
     shows: |scene| {
         scene.join_fails()?.says("[ERROR Port-10250]: Port 10250 is in use")?.took(0, 10)?;
         let holder = scene.script("ss -ltnp | grep ':10250 '")?;
-        crate::demand!(holder.contains("socat"), "the port is held by {holder}");
-        Ok(())
+        scene.holds("socat has the port", holder.contains("socat"), holder)
     },
     mends: None,
 };

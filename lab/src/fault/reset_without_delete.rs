@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the machine was reset, and its old Node is still Ready",
-    cause: "node.own-old-node",
+    cause: "api.node-name",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.join_and_be_ready()?;

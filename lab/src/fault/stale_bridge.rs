@@ -8,14 +8,17 @@ pub const FAULT: Fault = Fault {
     cause: "cni.stale-bridge",
     on: Kind::Debian12,
     put_in: |scene| {
-        scene
-            .script("ip link add cni0 type bridge; ip addr add 10.244.250.1/24 dev cni0; ip link set cni0 up")
-            .map(drop)
+        let address = format!("{}.250.1/24", scene.lab.site().pods());
+        scene.script("ip link add cni0 type bridge; ip link set cni0 up")?;
+        scene.on(&["ip", "address", "add", &address, "dev", "cni0"]).map(drop)
     },
     shows: |scene| {
         scene.join_seems_to_work()?;
         scene.becomes_ready()?;
-        scene.pod_does_not_start("failed to set bridge addr: \"cni0\" already has an IP address different from 10.244.")
+        scene.pod_does_not_start(&format!(
+            "failed to set bridge addr: \"cni0\" already has an IP address different from {}.",
+            scene.lab.site().pods()
+        ))
     },
     mends: Some(|scene| {
         scene.on(&["ip", "link", "delete", "cni0"])?;

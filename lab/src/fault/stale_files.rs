@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "kubelet.conf and ca.crt of another cluster are still on the machine",
-    cause: "machine.leftovers",
+    cause: "stale.kubelet-conf",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.script("mkdir -p /etc/kubernetes/pki; echo old > /etc/kubernetes/kubelet.conf; echo old > /etc/kubernetes/pki/ca.crt").map(drop)

@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "/run/flannel/subnet.env is gone on a node that was Ready",
-    cause: "cni.no-subnet-env",
+    cause: "cni.subnet-env",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.join_and_be_ready()?;

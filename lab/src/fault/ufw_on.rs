@@ -1,22 +1,20 @@
 //! Debian's ufw with its defaults: the node joins and is Ready, the API server cannot reach its kubelet, nor anybody its pods.
 
 use super::Fault;
-use crate::demand;
 use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "ufw is on, and lets only ssh in",
-    cause: "network.ufw",
+    cause: "firewall.kubelet",
     on: Kind::Debian12,
     put_in: |scene| scene.script("ufw allow 22/tcp; ufw --force enable").map(drop),
     shows: |scene| {
         scene.join_seems_to_work()?;
         scene.becomes_ready()?;
         let logs = scene.logs_of_kube_proxy()?;
-        demand!(logs.contains(":10250: i/o timeout"), "kubectl logs says {logs}");
+        scene.holds("kubectl logs gets no answer from 10250", logs.contains(":10250: i/o timeout"), logs)?;
         let status = scene.on(&["ufw", "status"])?;
-        demand!(status.starts_with("Status: active"), "ufw says {status}");
-        Ok(())
+        scene.holds("ufw is active", status.starts_with("Status: active"), status)
     },
     mends: Some(|scene| {
         scene.on(&["ufw", "disable"])?;

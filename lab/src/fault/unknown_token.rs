@@ -1,12 +1,11 @@
 //! A token the cluster never had.
 
 use super::Fault;
-use crate::demand;
 use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the bootstrap token is not one of this cluster",
-    cause: "token.unknown",
+    cause: "api.token",
     on: Kind::Debian12,
     put_in: |scene| {
         "zzzzzz.0123456789abcdef".clone_into(&mut scene.plan.token);
@@ -14,7 +13,7 @@ pub const FAULT: Fault = Fault {
     },
     shows: |scene| {
         let secret = scene.kubectl(&["-n", "kube-system", "get", "secret", "bootstrap-token-zzzzzz"]).done()?;
-        demand!(secret.err.contains("NotFound"), "the cluster has such a token");
+        scene.holds("the cluster never had the token", secret.err.contains("NotFound"), secret.text())?;
         let joined = scene.join_fails()?;
         joined
             .says("could not find a JWS signature in the cluster-info ConfigMap for token ID \"zzzzzz\"")?

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use super::Fault;
-use crate::demand;
 use crate::machine::Kind;
 use crate::run::{Look, wait_for};
 
 pub const FAULT: Fault = Fault {
     about: "packets of the pod network (8472/udp) are dropped",
-    cause: "network.vxlan-blocked",
+    cause: "firewall.vxlan",
     on: Kind::Debian12,
     put_in: |scene| {
         for chain in ["INPUT", "OUTPUT"] {
@@ -31,11 +30,10 @@ pub const FAULT: Fault = Fault {
         })?;
         let url = format!("http://{address}/");
         let near = scene.machine.run(["curl", "-sS", "-m", "3", "--retry", "3", "--retry-connrefused", &url]).done()?;
-        demand!(near.status.success(), "the pod does not even answer its own node: {}", near.text());
-        let far = scene.cluster.control.run(["curl", "-sS", "-m", "3", &url]).done()?;
+        scene.holds("the pod answers its own node", near.status.success(), near.text())?;
+        let far = scene.types_on_control(&["curl", "-sS", "-m", "3", &url])?;
         scene.delete_pod(&pod)?;
-        demand!(far.text().contains("timed out"), "the control plane was answered: {}", far.text());
-        Ok(())
+        scene.holds("the pod does not answer the control plane", far.contains("timed out"), far)
     },
     mends: None,
 };

@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the CA hash of the join command is another cluster's",
-    cause: "token.wrong-ca-hash",
+    cause: "api.ca-pin",
     on: Kind::Debian12,
     put_in: |scene| {
         scene.plan.ca_hash = format!("sha256:{}", "0".repeat(64));

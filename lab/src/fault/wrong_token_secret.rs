@@ -5,7 +5,7 @@ use crate::machine::Kind;
 
 pub const FAULT: Fault = Fault {
     about: "the bootstrap token has a wrong secret",
-    cause: "token.wrong-secret",
+    cause: "api.token",
     on: Kind::Debian12,
     put_in: |scene| {
         let id: String = scene.plan.token.chars().take_while(|letter| *letter != '.').collect();

@@ -17,11 +17,13 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use self::disk::Disk;
+use self::net::Site;
 use self::nspawn::Start;
 use crate::build::Parts;
 use crate::error::{During, Error, Result, said};
 use crate::lab::Lab;
 use crate::run::{Look, Run, wait_for};
+use crate::stop;
 
 /// Two seconds on an idle machine.
 const BOOT_DEADLINE: Duration = Duration::from_mins(1);
@@ -84,6 +86,7 @@ pub struct Identity {
 pub struct Machine {
     pub identity: Identity,
     pub boot: Duration,
+    site: Site,
     disk: Disk,
     dir: PathBuf,
     key: PathBuf,
@@ -122,6 +125,7 @@ impl Machine {
         let dir = lab.machine_dir(name);
         Self {
             boot: Duration::ZERO,
+            site: *lab.site(),
             disk: Disk::at(&dir),
             key: parts.key.clone(),
             group: format!("{}/{name}", lab.group()),
@@ -132,7 +136,7 @@ impl Machine {
         }
     }
 
-    fn boot(&self) -> Result<Duration> {
+    pub fn boot(&self) -> Result<Duration> {
         let begun = Instant::now();
         let child = Start {
             machine: &self.nspawn_name,
@@ -149,6 +153,7 @@ impl Machine {
         let what = format!("{} to boot", self.identity.name);
         let booted = wait_for(&what, BOOT_DEADLINE, || self.answers());
         if let Err(error) = booted {
+            stop::check()?;
             return Err(Error::Said(format!("{error}\n{}", self.console_end())));
         }
         Ok(begun.elapsed())
@@ -183,10 +188,11 @@ impl Machine {
         let public = self.key.with_extension("pub");
         let public = fs::read_to_string(&public).at("read", &public)?;
         self.write("/etc/hostname", &format!("{name}\n"))?;
-        self.write("/etc/hosts", &format!("127.0.0.1 localhost\n{} cp1\n{address} {name}\n", net::CONTROL))?;
+        let (control, control_name, gateway) = (self.site.control(), self.site.control_name, self.site.gateway());
+        self.write("/etc/hosts", &format!("127.0.0.1 localhost\n{control} {control_name}\n{address} {name}\n"))?;
         // Nobody answers there: a name that is looked up fails at once instead of after a timeout.
-        self.write("/etc/resolv.conf", &format!("nameserver {}\n", net::GATEWAY))?;
-        self.write("/etc/lab-machine", &format!("ADDRESS={address}\nGATEWAY={}\nUUID={system_uuid}\n", net::GATEWAY))?;
+        self.write("/etc/resolv.conf", &format!("nameserver {gateway}\n"))?;
+        self.write("/etc/lab-machine", &format!("ADDRESS={address}\nGATEWAY={gateway}\nUUID={system_uuid}\n"))?;
         self.write("/root/.ssh/authorized_keys", &public)?;
         let folder = self.disk.root().join("root/.ssh");
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).at("set the mode of", &folder)
@@ -217,6 +223,11 @@ impl Machine {
         ssh::command(&self.key, self.identity.address, argv)
     }
 
+    /// How any other ssh client gets in, by the machine's name.
+    pub fn ssh_config(&self) -> String {
+        ssh::config(&self.key, &self.identity.name, self.identity.address)
+    }
+
     pub fn ok<A: AsRef<str>>(&self, argv: impl IntoIterator<Item = A>) -> Result<String> {
         self.run(argv).ok()
     }
@@ -241,7 +252,8 @@ impl Machine {
         self.boot()
     }
 
-    fn cut_power(&self) -> Result<()> {
+    /// Ends it without a word.
+    pub fn cut_power(&self) -> Result<()> {
         cgroup::remove(&self.group)?;
         if let Some(mut child) = self.supervisor.lock().ok().and_then(|mut child| child.take()) {
             child.wait().during(|| "cannot wait for systemd-nspawn".to_owned())?;

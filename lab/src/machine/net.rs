@@ -13,12 +13,70 @@ use crate::error::{During, Result, said};
 use crate::run::Run;
 
 pub const BRIDGE: &str = "carrick0";
-pub const GATEWAY: Ipv4Addr = Ipv4Addr::new(10, 123, 0, 1);
-pub const CONTROL: Ipv4Addr = Ipv4Addr::new(10, 123, 0, 11);
 
-/// The address of the n-th worker, counted from 1; there is room for 230.
-pub fn worker(n: u8) -> Option<Ipv4Addr> {
-    n.checked_add(20).filter(|last| *last < 255 && n > 0).map(|last| Ipv4Addr::new(10, 123, 0, last))
+/// The addresses and names a lab gives out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Site {
+    /// The first three numbers of every machine's address.
+    subnet: [u8; 3],
+    control: u8,
+    pub control_name: &'static str,
+    /// The number before the first worker's.
+    before_workers: u8,
+    worker_name: &'static str,
+    /// The first two numbers of every pod's address.
+    pods: [u8; 2],
+}
+
+/// Where a person and the tests work.
+pub const USUAL: Site = Site {
+    subnet: [10, 123, 0],
+    control: 11,
+    control_name: "cp1",
+    before_workers: 20,
+    worker_name: "w",
+    pods: [10, 244],
+};
+
+/// Nothing in common with the usual one, so that what was learnt from its addresses and names is of no use here.
+pub const OTHER: Site = Site {
+    subnet: [172, 29, 64],
+    control: 200,
+    control_name: "head-a",
+    before_workers: 60,
+    worker_name: "rack7-u",
+    pods: [100, 72],
+};
+
+impl Site {
+    fn at(&self, last: u8) -> Ipv4Addr {
+        let [a, b, c] = self.subnet;
+        Ipv4Addr::new(a, b, c, last)
+    }
+
+    pub fn gateway(&self) -> Ipv4Addr {
+        self.at(1)
+    }
+
+    pub fn control(&self) -> Ipv4Addr {
+        self.at(self.control)
+    }
+
+    /// The address of the n-th worker, counted from 1.
+    pub fn worker(&self, n: u8) -> Option<Ipv4Addr> {
+        let last = n.checked_add(self.before_workers).filter(|last| *last < 255 && n > 0)?;
+        Some(self.at(last)).filter(|address| *address != self.control())
+    }
+
+    pub fn worker_name(&self, n: u8) -> String {
+        format!("{}{n}", self.worker_name)
+    }
+
+    /// The beginning of every pod's address, such as `10.244`.
+    pub fn pods(&self) -> String {
+        let [a, b] = self.pods;
+        format!("{a}.{b}")
+    }
 }
 
 /// A namespace kept alive by a file it is mounted on.
@@ -31,12 +89,12 @@ impl Net {
         Self { place: place.to_owned() }
     }
 
-    pub fn make(&self) -> Result<()> {
+    pub fn make(&self, site: &Site) -> Result<()> {
         fs::write(&self.place, "").at("write", &self.place)?;
         let mut kept = std::ffi::OsString::from("--net=");
         kept.push(&self.place);
         Run::new("unshare").arg(kept).arg("true").ok()?;
-        let address = format!("{GATEWAY}/24");
+        let address = format!("{}/24", site.gateway());
         for line in [
             &["link", "set", "lo", "up"][..],
             &["link", "add", BRIDGE, "type", "bridge"],
@@ -86,8 +144,9 @@ mod tests {
 
     #[test]
     fn workers_have_addresses_while_there_is_room() {
-        assert_eq!(worker(1), Some(Ipv4Addr::new(10, 123, 0, 21)));
-        assert_eq!(worker(234), Some(Ipv4Addr::new(10, 123, 0, 254)));
-        assert_eq!((worker(0), worker(235), worker(255)), (None, None, None));
+        assert_eq!(USUAL.worker(1), Some(Ipv4Addr::new(10, 123, 0, 21)));
+        assert_eq!(USUAL.worker(234), Some(Ipv4Addr::new(10, 123, 0, 254)));
+        assert_eq!((USUAL.worker(0), USUAL.worker(235), USUAL.worker(255)), (None, None, None));
+        assert_eq!(OTHER.worker(140), None, "that is the control plane's");
     }
 }

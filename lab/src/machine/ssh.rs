@@ -33,6 +33,12 @@ pub fn interactive(key: &Path, address: Ipv4Addr, argv: &[String]) -> Run {
     if line.is_empty() { run } else { run.arg(line) }
 }
 
+/// The same as a client's configuration file.
+pub fn config(key: &Path, name: &str, address: Ipv4Addr) -> String {
+    let options = OPTIONS.iter().map(|option| format!("  {}\n", option.replacen('=', " ", 1))).collect::<String>();
+    format!("Host {name}\n  HostName {address}\n  User root\n  IdentityFile {}\n{options}", key.display())
+}
+
 fn base(key: &Path) -> Run {
     let run = Run::new("ssh").args(["-F", "none", "-i"]).arg(key);
     OPTIONS.iter().fold(run, |run, option| run.args(["-o", option]))
