@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use super::{Complaint, Library, Severity, Signature};
+use super::{Complaint, Library, Severity, Signature, is_capture};
 use crate::check::CHECKS;
 
 /// Shorter ones are found all over healthy logs.
@@ -76,6 +76,12 @@ fn references(signature: &Signature, ids: &BTreeSet<&str>) -> Vec<String> {
     if let Some(shows) = signature.shows.as_deref().filter(|shows| !is_check(shows)) {
         wrong.push(format!("shows {shows}, which is no check"));
     }
+    if let Some(otherwise) = signature.otherwise.as_deref().filter(|id| !is_check(id) && !ids.contains(id)) {
+        wrong.push(format!("is otherwise {otherwise}, which is neither a signature nor a check"));
+    }
+    if signature.otherwise.is_some() && signature.shows.is_none() {
+        wrong.push("says `otherwise` without `shows`: no check decides".to_owned());
+    }
     for id in &signature.explains {
         if !is_check(id) && !ids.contains(id.as_str()) {
             wrong.push(format!("explains {id}, which is neither a signature nor a check"));
@@ -125,10 +131,12 @@ fn lines(signature: &Signature) -> Vec<String> {
     wrong
 }
 
-/// The names in braces: `{id}`; `{print $1}` is none.
+/// The names of captures in a text.
 fn placeholders(text: &str) -> impl Iterator<Item = &str> {
-    let named = |part: &&str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c == '_');
-    text.split('{').skip(1).filter_map(|part| part.split_once('}').map(|(name, _)| name)).filter(named)
+    text.split('{')
+        .skip(1)
+        .filter_map(|part| part.split_once('}').map(|(name, _)| name))
+        .filter(|name| is_capture(name))
 }
 
 /// Two signatures that both speak on a line, neither being over the other.

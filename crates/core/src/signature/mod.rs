@@ -26,6 +26,7 @@ pub struct Signature {
     /// What is wrong (or, of a good sign, what went well), in a few words.
     pub title: String,
     pub subsystem: Subsystem,
+    /// From when on it counts; of a good sign: what it proves to be reached.
     pub phase: Phase,
     pub severity: Severity,
     /// What a hit proves about the cause.
@@ -39,6 +40,9 @@ pub struct Signature {
     /// The check that judges the very same thing: one id for one cause.
     #[serde(default)]
     pub shows: Option<String>,
+    /// Where that check passes: what it is then.
+    #[serde(default)]
+    pub otherwise: Option<String>,
     /// Ids of what it brings about.
     #[serde(default)]
     pub explains: Vec<String>,
@@ -112,6 +116,30 @@ pub enum Severity {
     Fatal,
 }
 
+impl Phase {
+    /// As a signature's file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Phase::Before => "before",
+            Phase::Joining => "joining",
+            Phase::Joined => "joined",
+        }
+    }
+}
+
+impl Severity {
+    /// As a signature's file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Severity::Good => "good",
+            Severity::Benign => "benign",
+            Severity::Warning => "warning",
+            Severity::Error => "error",
+            Severity::Fatal => "fatal",
+        }
+    }
+}
+
 fn likely() -> Confidence {
     Confidence::Likely
 }
@@ -124,13 +152,27 @@ impl Signature {
 
     /// A text of this signature with the captures of a hit put in.
     pub fn filled(text: &str, captures: &Captures) -> String {
+        Signature::put_in(text, |name| captures.name(name).map(|value| value.as_str().to_owned()))
+    }
+
+    /// A sentence of this signature where there is no hit: what a line would say is left open.
+    pub fn open(sentence: &str) -> String {
+        Signature::put_in(sentence, |name| is_capture(name).then(|| "…".to_owned()))
+    }
+
+    /// A command of this signature where there is no hit: the reader has to put something in for `NAME`.
+    pub fn open_command(command: &str) -> String {
+        Signature::put_in(command, |name| is_capture(name).then(|| name.to_uppercase()))
+    }
+
+    fn put_in(text: &str, value_of: impl Fn(&str) -> Option<String>) -> String {
         let mut filled = String::with_capacity(text.len());
         let mut rest = text;
         while let Some((before, after)) = rest.split_once('{') {
             filled.push_str(before);
-            let named = after.split_once('}').and_then(|(name, after)| Some((captures.name(name)?, after)));
+            let named = after.split_once('}').and_then(|(name, after)| Some((value_of(name)?, after)));
             if let Some((value, after)) = named {
-                filled.push_str(value.as_str());
+                filled.push_str(&value);
                 rest = after;
             } else {
                 filled.push('{');
@@ -141,6 +183,11 @@ impl Signature {
     }
 }
 
+/// What may stand in braces for a capture: `{id}`; `{print $1}` is awk's.
+fn is_capture(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+}
+
 /// Every signature there is, ready to be looked for.
 pub struct Library {
     entries: Vec<Entry>,
@@ -148,6 +195,7 @@ pub struct Library {
     finder: AhoCorasick,
     /// Which signatures a literal may lead to.
     led_to: Vec<Vec<usize>>,
+    broken: OnceLock<Complaint>,
 }
 
 struct Entry {
@@ -175,16 +223,20 @@ pub fn parse(name: &str, text: &str) -> Result<Signature, Complaint> {
     toml::from_str(text).map_err(|error| Complaint::of(name, error.to_string().trim_end()))
 }
 
+/// Those of this program.
+pub fn built_in() -> Result<Vec<Signature>, Complaint> {
+    BUILT_IN.iter().map(|(id, text)| parse(id, text)).collect()
+}
+
 impl Library {
     /// Those of this program.
     pub fn built_in() -> Result<Self, Complaint> {
-        Library::new(BUILT_IN.iter().map(|(id, text)| parse(id, text)).collect::<Result<_, _>>()?)
+        Library::new(built_in()?)
     }
 
     /// Those of this program, and an operator's own, which [`lint::complaints`] found nothing wrong with.
     pub fn with(own: Vec<Signature>) -> Result<Self, Complaint> {
-        let built_in: Result<Vec<_>, _> = BUILT_IN.iter().map(|(id, text)| parse(id, text)).collect();
-        let mut all = built_in?;
+        let mut all = built_in()?;
         all.extend(own);
         Library::new(all)
     }
@@ -208,7 +260,7 @@ impl Library {
             .map_err(|error| Complaint::of("the literals", error.to_string()))?;
         let led_to = literals.into_values().collect();
         let entries = signatures.into_iter().map(|signature| Entry { signature, regex: OnceLock::new() }).collect();
-        Ok(Library { entries, by_id, finder, led_to })
+        Ok(Library { entries, by_id, finder, led_to, broken: OnceLock::new() })
     }
 
     pub fn find(&self, id: &str) -> Option<&Signature> {
@@ -246,14 +298,23 @@ impl Library {
         hits
     }
 
-    /// None where it does not compile: `lint` keeps such a one out.
     fn regex(&self, n: usize) -> Option<&Regex> {
         let entry = &self.entries[n];
         if let Some(regex) = entry.regex.get() {
             return Some(regex);
         }
-        let regex = Regex::new(&entry.signature.regex).ok()?;
-        Some(entry.regex.get_or_init(|| regex))
+        match Regex::new(&entry.signature.regex) {
+            Ok(regex) => Some(entry.regex.get_or_init(|| regex)),
+            Err(error) => {
+                self.broken.get_or_init(|| Complaint::of(&entry.signature.id, error.to_string()));
+                None
+            }
+        }
+    }
+
+    /// A signature that was needed and does not compile: what was found without it is not the whole.
+    pub fn broken(&self) -> Option<&Complaint> {
+        self.broken.get()
     }
 }
 
@@ -287,6 +348,18 @@ mod tests {
             ("awk '{print $1}' {n}", "awk '{print $1}' 12"),
         ] {
             assert_eq!(Signature::filled(text, &captures), filled);
+        }
+    }
+
+    #[test]
+    fn without_a_hit_what_a_line_would_say_stays_open() {
+        for (text, sentence, command) in [
+            ("the token {id} is unknown", "the token … is unknown", "the token ID is unknown"),
+            ("rm {config_file}", "rm …", "rm CONFIG_FILE"),
+            ("awk '{print $1}' {}", "awk '{print $1}' {}", "awk '{print $1}' {}"),
+        ] {
+            assert_eq!(Signature::open(text), sentence);
+            assert_eq!(Signature::open_command(text), command);
         }
     }
 }
