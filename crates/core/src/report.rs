@@ -8,6 +8,9 @@ use crate::check::{Check, Evidence, Finding, Outcome, Policy, Subsystem, Verdict
 use crate::fact::Facts;
 use crate::signature::{Phase, Severity};
 
+#[cfg(any(test, feature = "testing"))]
+pub mod example;
+
 pub const SCHEMA: &str = "carrick.report/v1";
 
 /// What a verb found out about one machine.
@@ -42,10 +45,22 @@ pub struct Reading {
     /// What was said of other nodes than this one.
     pub elsewhere: Vec<Elsewhere>,
     pub timeline: Vec<Event>,
+    /// The pod network on this machine, piece by piece.
+    pub pod_network: Vec<Piece>,
     /// What to run where the evidence is not enough.
     pub next: Vec<String>,
     pub bytes: u64,
     pub lines: u64,
+}
+
+/// One piece of the pod network, and how it stands with it.
+#[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Piece {
+    pub what: &'static str,
+    /// What was found, or why it is not known.
+    pub says: String,
+    pub known: bool,
 }
 
 /// Something that was seen and is not the root.
@@ -219,7 +234,7 @@ fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
 }
 
 /// What was read on a machine, fit for a terminal: a bundle from elsewhere must not be able to move its cursor.
-fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars()
         .map(|c| {
             if c == '\t' {
@@ -285,7 +300,8 @@ impl Ignore {
             let before = ignore.ids.len();
             ignore.ids.extend(crate::check::find(name).map(|registered| registered.check.id));
             if ignore.ids.len() == before {
-                let hint = nearest(name).map(|id| format!("; did you mean {id}?")).unwrap_or_default();
+                let hint =
+                    nearest(name, crate::check::ids()).map(|id| format!("; did you mean {id}?")).unwrap_or_default();
                 return Err(format!("{name:?} is no check{hint}"));
             }
         }
@@ -297,11 +313,10 @@ impl Ignore {
     }
 }
 
-/// The known id that is closest to what was typed.
-pub fn nearest(typed: &str) -> Option<&'static str> {
+/// The one of these ids that is closest to what was typed.
+pub fn nearest<'a>(typed: &str, ids: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let typed = typed.to_lowercase();
-    let ids = crate::check::CHECKS.iter().map(|registered| registered.check.id);
-    let (distance, id) = ids.map(|id| (distance(&typed, id), id)).min()?;
+    let (distance, id) = ids.into_iter().map(|id| (distance(&typed, id), id)).min()?;
     (distance <= typed.len().max(3) / 2).then_some(id)
 }
 
@@ -366,7 +381,7 @@ mod tests {
             Ignore::of(["machine.swpa"]).unwrap_err(),
             "\"machine.swpa\" is no check; did you mean machine.swap?"
         );
-        assert_eq!(nearest("swapp"), Some("machine.swap"));
-        assert_eq!(nearest("quite another thing altogether"), None);
+        assert_eq!(nearest("swapp", crate::check::ids()), Some("machine.swap"));
+        assert_eq!(nearest("quite another thing altogether", crate::check::ids()), None);
     }
 }

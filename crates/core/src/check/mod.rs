@@ -174,6 +174,7 @@ pub fn skip(says: impl Into<String>) -> Verdict {
 pub fn unknown(missing: &Missing) -> Verdict {
     let verdict = match missing.why {
         Why::NotAsked => skip("needs the cluster: give --api (and --token-file, --ca-hash)"),
+        Why::NotAdmin => skip("needs an admin's rights: give --kubeconfig"),
         Why::Denied => {
             Verdict::new(Outcome::Unknown, format!("cannot tell: {missing}")).fix("run it as root: sudo carrick check")
         }
@@ -267,6 +268,11 @@ fn told_by(missing: &Missing) -> Option<&'static str> {
         (Why::Broken(detail), _) if detail.contains("has not been booted with systemd") => Some("machine.systemd"),
         _ => None,
     }
+}
+
+/// The id of every check.
+pub fn ids() -> impl Iterator<Item = &'static str> {
+    CHECKS.iter().map(|registered| registered.check.id)
 }
 
 /// The checks of an id or of one of kubeadm's names, in any case: `Swap` is `machine.swap`, `CRI` is several.

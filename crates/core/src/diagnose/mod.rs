@@ -1,6 +1,236 @@
 //! The true cause out of any text: lines are scanned for signatures, the text is cut into facts for the checks, and what
 //! was found is put in order, root first.
 //!
+//! * [`scan`]: looks for signatures in text of any size, as it comes
 //! * [`line`]: one line of a log, whatever wrote it
+//! * [`segment`]: cuts a paste into the facts that checks judge
+//! * [`progress`]: how far the machine had come, and when
+//! * [`suspect`]: what counts, and what is normal at this stage
+//! * [`cause`]: which suspect is the root
+//! * [`health`]: one verdict a subsystem
+//! * [`pod_network`]: the pod network on a machine, piece by piece
+//! * [`timeline`]: what happened, in the order of time
 
+use jiff::Timestamp;
+
+use crate::check::{Outcome, Policy, Subsystem};
+use crate::fact::join_state::JoinState;
+use crate::fact::{self, Capture, Facts, journal};
+use crate::report::{
+    self, Cause, Confidence, Elsewhere, Health, Ignore, Judged, Overall, Reading, Report, SubsystemReport,
+};
+use crate::signature::{Library, Phase, Severity};
+
+pub mod cause;
+pub mod health;
 pub mod line;
+pub mod pod_network;
+pub mod progress;
+pub mod scan;
+pub mod segment;
+pub mod suspect;
+pub mod timeline;
+
+use progress::Progress;
+use scan::{Scan, Seen, Sighting};
+
+/// What is to be diagnosed: the facts of a machine, and what its texts hold.
+pub struct Case<'l> {
+    pub library: &'l Library,
+    pub facts: Facts,
+    pub seen: Seen,
+    /// The node that is asked about; else the one most lines speak of.
+    pub node: Option<String>,
+}
+
+impl<'l> Case<'l> {
+    /// What was observed of a machine: its facts, and what its journals say.
+    pub fn of_facts(library: &'l Library, facts: Facts, node: Option<String>) -> Self {
+        let mut scan = Scan::new(library, facts.taken_at);
+        for query in [&journal::KUBELET, &journal::CONTAINERD] {
+            if let Ok(Capture { text, .. }) = facts.query(query) {
+                scan.begin(query.name, false);
+                scan.push(text.as_bytes());
+            }
+        }
+        let seen = scan.finish();
+        Case { library, facts, seen, node }
+    }
+
+    /// What was read out of texts: the facts are those that could be cut out of them.
+    pub fn of_text(library: &'l Library, mut seen: Seen, now: Timestamp, node: Option<String>) -> Self {
+        let focus = node.clone().or_else(|| most_spoken_of(&seen));
+        let mut facts = Facts::new(focus.clone().unwrap_or_default(), now);
+        let is_here = |host: &Option<String>| match (host, &focus) {
+            (Some(host), Some(focus)) => same_machine(host, focus),
+            _ => true,
+        };
+        seen.segments.retain(|(_, segment)| is_here(&segment.host));
+        for (_, segment) in &mut seen.segments {
+            facts.insert(segment.key.clone(), std::mem::replace(&mut segment.capture, Ok(Capture::default())));
+        }
+        Case { library, facts, seen, node }
+    }
+
+    pub fn report(&self, ignore: &Ignore) -> Report {
+        let library = self.library;
+        let node = self.node.clone().or_else(|| most_spoken_of(&self.seen));
+        let (here, elsewhere) = self.by_node(node.as_deref());
+        let progress = Progress::of(library, &here, phase(&self.facts));
+        let findings = self.findings(progress.end(), ignore);
+        let weighed = suspect::weigh(library, &here, &findings, &progress);
+        let ordered = cause::order(library, &weighed.suspects);
+        let of = |id: &str| weighed.suspects.iter().find(|suspect| suspect.id == id).map(|suspect| suspect.subsystem);
+        let causes: Vec<(Subsystem, &Cause)> =
+            ordered.causes.iter().filter_map(|cause| Some((of(&cause.id)?, cause))).collect();
+        let ground = health::Ground {
+            library,
+            sightings: &here,
+            findings: &findings,
+            causes: &causes,
+            symptoms: &ordered.symptoms,
+            normal: &weighed.normal,
+            phase: progress.end(),
+        };
+        let subsystems = ground.judge();
+        let next = next(&ordered, &subsystems);
+        let reading = Reading {
+            phase: progress.end(),
+            timeline: timeline::timeline(library, &here),
+            pod_network: pod_network::pieces(&self.facts, library, &here),
+            symptoms: ordered.symptoms,
+            normal: weighed.normal,
+            elsewhere,
+            next,
+            bytes: self.seen.bytes,
+            lines: self.seen.lines,
+        };
+        Report {
+            verb: "diagnose",
+            host: node.unwrap_or_else(|| self.facts.host.clone()),
+            verdict: self.verdict(&ordered.causes, &here, &findings),
+            causes: ordered.causes,
+            findings,
+            subsystems,
+            reading: Some(reading),
+            ..report::check(&self.facts, &Policy::default(), ignore)
+        }
+    }
+
+    /// The sightings that are about this node, and those that are about others.
+    fn by_node(&self, node: Option<&str>) -> (Vec<&Sighting>, Vec<Elsewhere>) {
+        let is_here = |sighting: &&Sighting| match (&sighting.node, node) {
+            (Some(of), Some(node)) => same_machine(of, node),
+            _ => true,
+        };
+        let (here, others): (Vec<&Sighting>, Vec<&Sighting>) = self.seen.sightings.iter().partition(is_here);
+        let mut elsewhere: Vec<Elsewhere> = Vec::new();
+        let wrong = |sighting: &&&Sighting| self.library.get(sighting.signature).severity >= Severity::Warning;
+        for sighting in others.iter().filter(wrong) {
+            let node = sighting.node.clone().unwrap_or_default();
+            let signature = self.library.get(sighting.signature);
+            let noted = suspect::noted(signature, sighting, "said of another node".to_owned());
+            match elsewhere.iter_mut().find(|other| other.node == node) {
+                Some(other) => other.seen.push(noted),
+                None => elsewhere.push(Elsewhere { node, seen: vec![noted] }),
+            }
+        }
+        (here, elsewhere)
+    }
+
+    /// What the checks find; where facts were cut out of a text, the evidence cites the text's own lines.
+    fn findings(&self, phase: Phase, ignore: &Ignore) -> Vec<Judged> {
+        let joined = phase == Phase::Joined;
+        let mut findings = report::check(&self.facts, &Policy { cni_expected: joined }, ignore).findings;
+        for finding in findings.iter_mut().filter(|finding| joined && is_only_for_a_join(finding.id)) {
+            finding.verdict = finding.verdict.min(Outcome::Warn);
+        }
+        // What stands in the way of a join is in its place on a node that has joined.
+        let is_in_place = |finding: &&mut Judged| finding.id.starts_with("stale.") && finding.verdict == Outcome::Warn;
+        for finding in findings.iter_mut().filter(|_| joined).filter(is_in_place) {
+            finding.verdict = Outcome::Skip;
+        }
+        for evidence in findings.iter_mut().flat_map(|finding| &mut finding.evidence) {
+            let cut = self.seen.segments.iter().rev().find(|(_, segment)| fact::shown(&segment.key) == evidence.source);
+            if let Some((source, segment)) = cut {
+                let within = evidence.line.filter(|_| segment.verbatim).map_or(0, |line| line.saturating_sub(1));
+                let first = u32::try_from(segment.first_line).unwrap_or(u32::MAX);
+                evidence.line = Some(first.saturating_add(within));
+                source.clone_into(&mut evidence.source);
+            }
+        }
+        findings
+    }
+
+    fn verdict(&self, causes: &[Cause], here: &[&Sighting], findings: &[Judged]) -> Overall {
+        if !causes.is_empty() {
+            return Overall::Fail;
+        }
+        let sign = |wanted: Phase| {
+            here.iter()
+                .map(|one| self.library.get(one.signature))
+                .any(|one| one.severity == Severity::Good && one.phase >= wanted)
+        };
+        let warned = findings.iter().any(|finding| finding.verdict == Outcome::Warn && !finding.ignored);
+        let passed = findings.iter().any(|finding| finding.verdict == Outcome::Pass);
+        match (warned, sign(Phase::Joined)) {
+            (true, _) => Overall::Warn,
+            (false, true) => Overall::Pass,
+            (false, false) if passed && self.seen.segments.is_empty() => Overall::Pass,
+            // Nothing wrong was read: that nothing is wrong would need more than silence.
+            (false, false) => Overall::Unknown,
+        }
+    }
+}
+
+/// What shows a subsystem, where it was not seen; in the order in which joins fail.
+const LOOKS: &[(Subsystem, &str)] = &[
+    (
+        Subsystem::Kubelet,
+        "systemctl status kubelet; systemctl cat kubelet; journalctl -u kubelet --no-pager | tail -200",
+    ),
+    (Subsystem::Runtime, "systemctl status containerd; crictl info; journalctl -u containerd --no-pager | tail -100"),
+    (Subsystem::Cni, "ls -la /etc/cni/net.d /opt/cni/bin; cat /etc/cni/net.d/*"),
+    (Subsystem::ControlPlane, "kubeadm join … -v5    # and on the control plane: kubectl get nodes,csr -o wide"),
+    (Subsystem::Network, "ip -brief address; ip route; ss -ltnp; iptables-save"),
+    (Subsystem::Filesystem, "df -h; df -i; cat /proc/self/mountinfo"),
+    (Subsystem::Time, "timedatectl"),
+];
+
+/// What to run where the evidence is not enough: what the first cause asks for, then what was not seen at all.
+fn next(ordered: &cause::Ordered, subsystems: &[SubsystemReport]) -> Vec<String> {
+    const ENOUGH: usize = 4;
+    if ordered.causes.first().is_some_and(|cause| cause.confidence > Confidence::Possible) {
+        return Vec::new();
+    }
+    let not_seen = |name: Subsystem| subsystems.iter().any(|it| it.name == name && it.verdict == Health::NotSeen);
+    let looks = LOOKS.iter().filter(|(name, _)| not_seen(*name)).map(|(_, look)| (*look).to_owned());
+    ordered.next.iter().cloned().chain(looks).take(ENOUGH).collect()
+}
+
+/// What kubeadm needs for a join, and a node that has joined does not.
+fn is_only_for_a_join(check: &str) -> bool {
+    ["kubeadm.", "machine.tools", "machine.privileges", "machine.package-lock"].iter().any(|it| check.starts_with(it))
+}
+
+/// How far the machine's own files show it to be.
+fn phase(facts: &Facts) -> Phase {
+    match facts.join_state() {
+        Ok(JoinState::Joined { .. } | JoinState::Stopped { .. }) => Phase::Joined,
+        _ => Phase::Before,
+    }
+}
+
+fn most_spoken_of(seen: &Seen) -> Option<String> {
+    let hosts = seen.hosts.iter().max_by_key(|(_, count)| **count).map(|(host, _)| host.clone());
+    hosts.or_else(|| {
+        let mut named = seen.sightings.iter().filter_map(|sighting| sighting.node.clone());
+        named.next()
+    })
+}
+
+/// A short name and a full one are one machine's.
+fn same_machine(a: &str, b: &str) -> bool {
+    let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
+    a.eq_ignore_ascii_case(b) || short(a) == short(b)
+}

@@ -274,15 +274,22 @@ pub fn parse_subnet_env(text: &str) -> SubnetEnv {
 }
 
 impl Facts {
-    /// Where the runtime looks for configurations: by its own word, else where every runtime does.
+    /// Where the runtime looks for configurations: by its own word, else by containerd's configuration, else where every
+    /// runtime does.
     pub fn cni_conf_dir(&self) -> String {
-        let own = self.runtime_status().ok().and_then(|status| status.cni_conf_dir);
+        let own = match self.runtime_status() {
+            Ok(status) => status.cni_conf_dir,
+            Err(_) => self.containerd_config().ok().and_then(|effective| effective.config.cni_conf_dir),
+        };
         own.map_or_else(|| CONF_DIR.to_owned(), |dir| dir.trim_end_matches('/').to_owned())
     }
 
     /// Where the runtime looks for plugins, in order.
     pub fn cni_bin_dirs(&self) -> Vec<String> {
-        let own = self.runtime_status().map(|status| status.cni_bin_dirs).unwrap_or_default();
+        let own = match self.runtime_status() {
+            Ok(status) => status.cni_bin_dirs,
+            Err(_) => self.containerd_config().map(|effective| effective.config.cni_bin_dirs).unwrap_or_default(),
+        };
         if own.is_empty() {
             return vec![BIN_DIR.to_owned()];
         }
@@ -330,12 +337,13 @@ impl Facts {
 
     /// How the program of a plugin is. Looked for as CNI does: the first regular file of that name in the directories.
     pub fn cni_program(&self, name: &str) -> Known<Program> {
-        let headers = self.cni_headers()?;
         let mut found = Program::Missing;
         for dir in self.cni_bin_dirs() {
             let Some(entries) = self.dir(&dir).or_absent()? else { continue };
             let Some(entry) = entries.into_iter().find(|entry| entry.name == name) else { continue };
             let path = format!("{dir}/{name}");
+            // What is in no list is missing, whatever the headers say.
+            let headers = self.cni_headers()?;
             let header = headers.files.get(&path);
             // The headers were read through links: one that leads nowhere, and a directory, have none.
             match header {

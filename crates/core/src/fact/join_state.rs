@@ -16,6 +16,8 @@ pub enum JoinState {
     Unjoined,
     /// A kubelet runs with a certificate of its own that has not expired.
     Joined { server: String },
+    /// Everything a kubelet needs to be in its cluster, and no kubelet that runs.
+    Stopped { server: String, seen: Evidence },
     /// A `kubelet.conf` with which no kubelet can be in a cluster, and why.
     Left { server: String, why: String, seen: Evidence },
 }
@@ -38,9 +40,14 @@ impl Facts {
             },
         };
         let server = conf.server.clone().unwrap_or_else(|| "no server".to_owned());
-        Ok(match self.why_not_joined(&conf)? {
-            Some((why, seen)) => JoinState::Left { server, why, seen },
-            None => JoinState::Joined { server },
+        if let Some((why, seen)) = self.why_not_joined(&conf)? {
+            return Ok(JoinState::Left { server, why, seen });
+        }
+        let kubelet = self.unit_state("kubelet")?;
+        Ok(if kubelet.is_active() {
+            JoinState::Joined { server }
+        } else {
+            JoinState::Stopped { server, seen: kubelet.cite() }
         })
     }
 
@@ -63,8 +70,7 @@ impl Facts {
             let seen = Evidence::of(pki::CLIENT, format!("CN={}", client.common_name));
             return Ok(Some((format!("the kubelet's certificate is not for {own}"), seen)));
         }
-        let kubelet = self.unit_state("kubelet")?;
-        Ok((!kubelet.is_active()).then(|| ("the kubelet does not run".to_owned(), kubelet.cite())))
+        Ok(None)
     }
 
     /// The name the kubelet's certificate must bear: `system:node:` and the node's name.
@@ -155,10 +161,8 @@ mod tests {
             left(joined(&ca).with_file(pki::CLIENT, &ca.node("system:node:w2", 2027))),
             format!("{SERVER}: the kubelet's certificate is not for system:node:w1")
         );
-        assert_eq!(
-            left(joined(&ca).with_query(&unit::SHOW, &kubelet_state("inactive", "dead"))),
-            format!("{SERVER}: the kubelet does not run")
-        );
+        let stopped = joined(&ca).with_query(&unit::SHOW, &kubelet_state("inactive", "dead")).join_state();
+        assert!(matches!(stopped, Ok(JoinState::Stopped { ref server, .. }) if server == SERVER), "{stopped:?}");
         assert_eq!(left(joined(&ca).with_file(kubeconfig::KUBELET, "{")), "an unknown server: it cannot be read");
     }
 

@@ -3,11 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 
-use super::kubelet_config::from_yaml;
 use super::pki::{self, Certificate};
-use super::{Facts, Known, Missing, OrAbsent, Source};
+use super::{Facts, Known, Missing, OrAbsent, Source, Why};
 
+const DIR: &str = "/etc/kubernetes";
 pub const KUBELET: &str = "/etc/kubernetes/kubelet.conf";
 pub const BOOTSTRAP: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 
@@ -43,12 +44,16 @@ struct NamedCluster {
     cluster: Cluster,
 }
 
-#[derive(Clone, Default, Deserialize)]
+/// A cluster as a kubeconfig names it.
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-struct Cluster {
-    server: Option<String>,
-    certificate_authority: Option<String>,
-    certificate_authority_data: Option<String>,
+pub struct Cluster {
+    pub server: Option<String>,
+    pub certificate_authority: Option<String>,
+    pub certificate_authority_data: Option<String>,
+    pub tls_server_name: Option<String>,
+    pub insecure_skip_tls_verify: Option<bool>,
+    pub proxy_url: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -72,22 +77,42 @@ struct NamedUser {
     user: User,
 }
 
-#[derive(Clone, Default, Deserialize)]
+/// A user as a kubeconfig names it, secrets and all: there is no `Debug` for it.
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-struct User {
-    client_certificate: Option<String>,
-    client_certificate_data: Option<String>,
-    token: Option<String>,
+pub struct User {
+    pub client_certificate: Option<String>,
+    pub client_certificate_data: Option<String>,
+    pub client_key: Option<String>,
+    pub client_key_data: Option<String>,
+    pub token: Option<String>,
+    #[serde(rename = "tokenFile")]
+    pub token_file: Option<String>,
+    pub username: Option<String>,
+    /// Whom it would act as.
+    #[serde(rename = "as")]
+    pub acts_as: Option<String>,
+    pub exec: Option<IgnoredAny>,
+    pub auth_provider: Option<IgnoredAny>,
 }
 
-pub fn parse(text: &str) -> Result<Kubeconfig, String> {
-    let raw: Raw = from_yaml(text)?;
+/// The cluster and the user of the current context. No complaint repeats a value: it may be the secret one.
+pub fn current(text: &str) -> Result<(Cluster, User), String> {
+    let raw: Raw = serde_saphyr::from_str(text).map_err(|error| match error.location() {
+        Some(location) => format!("line {} is not as in a kubeconfig", location.line()),
+        None => "not a kubeconfig".to_owned(),
+    })?;
     let contexts = raw.contexts.unwrap_or_default();
     let context = contexts.into_iter().find(|it| Some(&it.name) == raw.current_context.as_ref());
     let context = context.ok_or("its current-context is not among its contexts")?.context;
     let cluster = raw.clusters.unwrap_or_default().into_iter().find(|it| it.name == context.cluster);
     let cluster = cluster.ok_or("the cluster of its context is not there")?.cluster;
     let user = raw.users.unwrap_or_default().into_iter().find(|it| it.name == context.user).unwrap_or_default().user;
+    Ok((cluster, user))
+}
+
+pub fn parse(text: &str) -> Result<Kubeconfig, String> {
+    let (cluster, user) = current(text)?;
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
     Ok(Kubeconfig {
         server: filled(cluster.server),
@@ -99,7 +124,8 @@ pub fn parse(text: &str) -> Result<Kubeconfig, String> {
     })
 }
 
-fn decode(data: &str) -> Option<String> {
+/// The text in a `…-data` field.
+pub fn decode(data: &str) -> Option<String> {
     let data: String = data.split_whitespace().collect();
     STANDARD.decode(data).ok().and_then(|bytes| String::from_utf8(bytes).ok())
 }
@@ -116,7 +142,23 @@ impl Facts {
     /// a certificate.
     /// The machine has joined, or has tried to: its `kubelet.conf` is there. Who may not look into the directory cannot tell.
     pub fn has_kubelet_conf(&self) -> Known<bool> {
-        Ok(self.file(KUBELET).or_absent()?.is_some())
+        self.is_there(KUBELET)
+    }
+
+    /// As [`Self::has_kubelet_conf`], of the file a join leaves until the kubelet has its certificate.
+    pub fn has_bootstrap_conf(&self) -> Known<bool> {
+        self.is_there(BOOTSTRAP)
+    }
+
+    fn is_there(&self, path: &str) -> Known<bool> {
+        match self.file(path).or_absent() {
+            // Of a paste there may be the list of the directory and not the file.
+            Err(missing) if missing.why == Why::NotCollected => match self.dir(DIR) {
+                Ok(entries) => Ok(entries.iter().any(|entry| format!("{DIR}/{}", entry.name) == path)),
+                Err(_) => Err(missing),
+            },
+            conf => Ok(conf?.is_some()),
+        }
     }
 
     pub fn kubelet_kubeconfig(&self) -> Known<Kubeconfig> {
@@ -211,6 +253,20 @@ mod tests {
         assert!(parse("").is_err());
     }
 
+    #[test]
+    fn a_complaint_does_not_repeat_what_may_be_secret() {
+        for text in
+            ["users:\n- name: a\n  user: s3cret\n", "users: [{user: {token: [s3cret]}}]", "a: {s3cret", "s3cret"]
+        {
+            let complaint = current(text).err().expect("refused");
+            assert!(!complaint.contains("s3cret"), "{complaint}");
+        }
+        assert_eq!(
+            current("users:\n- name: a\n  user: s3cret\n").err().as_deref(),
+            Some("line 3 is not as in a kubeconfig")
+        );
+    }
+
     proptest! {
         #[test]
         fn any_text_is_a_kubeconfig_or_an_error(text in "(current-context: |contexts|clusters|[:\\-\n \\[{]|.)*") {
@@ -221,7 +277,7 @@ mod tests {
     #[test]
     fn a_kubelet_conf_that_may_not_be_read_may_be_there_or_not() {
         assert_eq!(facts().with_file(KUBELET, "apiVersion: v1").has_kubelet_conf(), Ok(true));
-        assert!(facts().without(Source::File(KUBELET), crate::fact::Why::Denied).has_kubelet_conf().is_err());
+        assert!(facts().without(Source::File(KUBELET), Why::Denied).has_kubelet_conf().is_err());
         assert_eq!(facts().without_file(KUBELET).has_kubelet_conf(), Ok(false));
         assert!(facts().has_kubelet_conf().is_err());
     }

@@ -7,6 +7,9 @@ use super::{Facts, Known, Missing, Query, Source};
 
 pub const LISTENERS: Query = Query { name: "ss -H -lntup", argv: &["ss", "-H", "-lntup"], keep: USUAL };
 
+/// The first line of what somebody looked at with `ss -lnt`: nothing is said of UDP.
+pub const ONLY_TCP: &str = "# only tcp";
+
 pub const SOURCES: &[Source] = &[Source::Query(&LISTENERS)];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,6 +97,11 @@ fn parse_owner(text: &str) -> Option<Owner> {
 }
 
 impl Facts {
+    /// Whether a UDP port that is not listed is free, or nobody looked.
+    pub fn udp_was_looked_at(&self) -> bool {
+        self.query(&LISTENERS).is_ok_and(|said| !said.text.starts_with(ONLY_TCP))
+    }
+
     pub fn listeners(&self) -> Known<Vec<Listener>> {
         let said = self.query(&LISTENERS)?;
         if said.exit.is_some_and(|exit| exit != 0) {

@@ -118,6 +118,8 @@ pub enum Why {
     NotCollected,
     /// Needs the cluster's address, which was not given.
     NotAsked,
+    /// Needs an admin's kubeconfig, which was not given.
+    NotAdmin,
     /// It was read, and could not be understood; or reading failed in another way.
     Broken(String),
 }
@@ -131,6 +133,7 @@ impl fmt::Display for Why {
             Why::NoTool => "the command is not installed",
             Why::NotCollected => "not part of this capture",
             Why::NotAsked => "needs --api",
+            Why::NotAdmin => "needs --kubeconfig",
             Why::Broken(detail) => detail,
         })
     }
@@ -138,10 +141,19 @@ impl fmt::Display for Why {
 
 /// A fact that is not known, and why.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{source_name}: {why}")]
 pub struct Missing {
     pub source_name: String,
     pub why: Why,
+}
+
+impl fmt::Display for Missing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.why {
+            // Which call would have been made is of no use to the reader: the option is.
+            Why::NotAsked | Why::NotAdmin => self.why.fmt(f),
+            why => write!(f, "{}: {why}", self.source_name),
+        }
+    }
 }
 
 impl Missing {
@@ -214,9 +226,17 @@ impl Facts {
         match self.captures.get(key) {
             Some(Ok(capture)) => Ok(capture),
             Some(Err(why)) => Err(missing(why.clone())),
-            None if key.starts_with("api ") => Err(missing(Why::NotAsked)),
-            None => Err(missing(Why::NotCollected)),
+            None => Err(missing(unseen(key))),
         }
+    }
+}
+
+/// Why something is missing of which a capture says nothing.
+fn unseen(key: &str) -> Why {
+    match key.strip_prefix("api ") {
+        Some(daemon_sets::CALL) => Why::NotAdmin,
+        Some(_) => Why::NotAsked,
+        None => Why::NotCollected,
     }
 }
 

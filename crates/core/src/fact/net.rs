@@ -13,10 +13,14 @@ pub const ROUTES: Query =
 
 pub const SOURCES: &[Source] = &[Source::Query(&LINKS), Source::Query(&ROUTES)];
 
+/// Marks a link in text that `ip` printed without `-d`.
+pub const WITHOUT_KIND: &str = "without_kind";
+
 /// A network interface.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     pub name: String,
+    /// 0 where it is not told.
     pub mtu: u64,
     /// `bridge`, `vxlan`, `veth` …; a physical card has none.
     pub kind: Option<String>,
@@ -25,6 +29,8 @@ pub struct Link {
     pub addresses: Vec<Cidr>,
     /// Of a vxlan: the UDP port it sends to.
     pub vxlan_port: Option<u64>,
+    /// False where it was printed without `-d`: its kind is not known then.
+    pub has_kind: bool,
 }
 
 impl Link {
@@ -91,6 +97,7 @@ fn link(value: &Value) -> Option<Link> {
         kind: info.and_then(|info| text(info, "info_kind")),
         state: text(value, "operstate").unwrap_or_default(),
         addresses: array(value, "addr_info").filter_map(address).collect(),
+        has_kind: value.get(WITHOUT_KIND).is_none(),
         vxlan_port: info.and_then(|info| info.pointer("/info_data/port")).and_then(Value::as_u64),
     })
 }
@@ -149,6 +156,15 @@ impl Facts {
     /// One link by its name; `None` where the machine has no such link.
     pub fn link(&self, name: &str) -> Known<Option<Link>> {
         Ok(self.links()?.into_iter().find(|link| link.name == name))
+    }
+
+    /// The links that are vxlans; a missing fact where nobody asked for the kinds of links.
+    pub fn vxlans(&self) -> Known<Vec<Link>> {
+        let links = self.links()?;
+        if links.iter().any(|link| !link.has_kind) {
+            return Err(Missing::broken("ip addr show", "was asked without -d: it does not say which link is a vxlan"));
+        }
+        Ok(links.into_iter().filter(Link::is_vxlan).collect())
     }
 
     /// Every route of every table.

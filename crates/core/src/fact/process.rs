@@ -1,7 +1,7 @@
 //! The kubelet that runs now.
 
 use super::keep::USUAL;
-use super::{Facts, Known, Missing, Query, Source};
+use super::{Facts, Known, Missing, Query, Source, Why};
 use crate::check::Evidence;
 
 pub const KUBELET: Query =
@@ -14,6 +14,8 @@ pub struct Process {
     pub pid: u32,
     /// The command line, cut at spaces: `ps` does not show where one argument ends.
     pub words: Vec<String>,
+    /// The line that shows it, where it is not one of `ps`.
+    pub seen: Option<Evidence>,
 }
 
 impl Process {
@@ -31,7 +33,8 @@ impl Process {
     }
 
     pub fn cite(&self) -> Evidence {
-        Evidence::of(KUBELET.name, format!("{} {}", self.pid, self.words.join(" ")))
+        let line = || Evidence::of(KUBELET.name, format!("{} {}", self.pid, self.words.join(" ")));
+        self.seen.clone().unwrap_or_else(line)
     }
 }
 
@@ -41,7 +44,7 @@ pub fn parse(text: &str) -> Vec<Process> {
         let mut words = line.split_whitespace();
         let pid = words.next()?.parse().ok()?;
         let words: Vec<String> = words.map(str::to_owned).collect();
-        (!words.is_empty()).then_some(Process { pid, words })
+        (!words.is_empty()).then_some(Process { pid, words, seen: None })
     };
     text.lines().filter_map(line).collect()
 }
@@ -50,7 +53,15 @@ impl Facts {
     /// The kubelet that runs, `None` where none does. Kubelets in containers show up here as well: where systemd tells, only
     /// the unit's own counts.
     pub fn kubelet_process(&self) -> Known<Option<Process>> {
-        let said = self.query(&KUBELET)?;
+        let said = match self.query(&KUBELET) {
+            Err(missing) if missing.why == Why::NotCollected => {
+                return self.unit_process("kubelet").map_err(|status| match status.why {
+                    Why::NotCollected => missing,
+                    _ => status,
+                });
+            }
+            said => said?,
+        };
         let found = parse(&said.text);
         if found.is_empty() {
             // `ps` ends with 1 where nothing fits; whatever it says besides is an error.

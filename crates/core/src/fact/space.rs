@@ -71,6 +71,18 @@ impl Space {
         format!("{} of {} free{percent} on {}{kind}", bytes(self.available), bytes(self.size), self.target)
     }
 
+    /// What this does not say, from another line about the same filesystem.
+    fn and(mut self, other: &Space) -> Self {
+        if other.target == self.target {
+            self.size = self.size.or(other.size);
+            self.used = self.used.or(other.used);
+            self.available = self.available.or(other.available);
+            self.inodes = self.inodes.or(other.inodes);
+            self.inodes_free = self.inodes_free.or(other.inodes_free);
+        }
+        self
+    }
+
     /// As [`Self::free_percent`], of the inodes; `None` also where the filesystem does not count them.
     pub fn free_inodes_percent(&self) -> Option<u64> {
         percent(self.inodes_free?, self.inodes?)
@@ -219,10 +231,13 @@ impl Facts {
     /// The room where a path lies, or will lie.
     pub fn space(&self, query: &Query) -> Known<Space> {
         let capture = self.query(query)?;
-        parse(&capture.text).into_iter().next().ok_or_else(|| {
+        let mut found = parse(&capture.text).into_iter();
+        let first = found.next().ok_or_else(|| {
             let said = capture.errors.lines().next().unwrap_or("printed no filesystem");
             Missing::broken(query.name, said)
-        })
+        })?;
+        // `df -h` and `df -i` of one filesystem say one half each.
+        Ok(found.fold(first, |first, other| first.and(&other)))
     }
 }
 
@@ -288,6 +303,16 @@ File Mounted on Type    1B-blocks        Used       Avail   Inodes  IUsed    IFr
         );
         assert_eq!((inodes[0].inodes_free, inodes[0].available), (Some(16_190_534), None));
         assert_eq!((inodes[1].target.as_str(), inodes[1].inodes), ("/boot/efi", Some(0)));
+    }
+
+    #[test]
+    fn two_halves_of_one_filesystem_are_one_fact() {
+        let text = "Filesystem Size Used Avail Use% Mounted on\n/dev/vda 252G 5G 247G 2% /\n\
+                    Filesystem Inodes IUsed IFree IUse% Mounted on\n/dev/vda 1000 10 990 1% /\n";
+        let space = facts().with_query(&ROOT, text).space(&ROOT).expect("known");
+        assert_eq!((space.free_percent(), space.free_inodes_percent(), space.line), (Some(98), Some(99), 2));
+        let other = text.replace("1% /", "1% /boot");
+        assert_eq!(facts().with_query(&ROOT, &other).space(&ROOT).expect("known").inodes, None);
     }
 
     #[test]

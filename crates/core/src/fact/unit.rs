@@ -136,7 +136,7 @@ pub fn parse_cat(text: &str) -> Unit {
 }
 
 /// `# /usr/lib/systemd/system/kubelet.service`. Other comments may name a path too: only systemd's own places count.
-fn heading_path(line: &str) -> Option<&str> {
+pub(crate) fn heading_path(line: &str) -> Option<&str> {
     let path = line.strip_prefix("# ").filter(|path| path.starts_with('/') && path.contains("/systemd/"))?;
     let path = path.trim_end();
     let ends_well = matches!(path.rsplit('.').next(), Some("service" | "conf"));
@@ -405,6 +405,8 @@ pub struct UnitState {
     pub condition_result: bool,
     pub drop_in_paths: Vec<String>,
     pub fragment_path: Option<String>,
+    /// The line that says so, where it is one of `systemctl status`.
+    pub cited: Option<Evidence>,
 }
 
 impl UnitState {
@@ -430,6 +432,9 @@ impl UnitState {
 
     /// `ActiveState=failed SubState=failed Result=exit-code`, as evidence.
     pub fn cite(&self) -> Evidence {
+        if let Some(cited) = &self.cited {
+            return cited.clone();
+        }
         let UnitState { load_state, active_state, sub_state, unit_file_state, result, .. } = self;
         let text = format!(
             "LoadState={load_state} ActiveState={active_state} SubState={sub_state} UnitFileState={unit_file_state} \
@@ -485,7 +490,16 @@ impl Facts {
             "containerd" => &CONTAINERD,
             _ => return Err(Missing { source_name: format!("systemctl cat {name}"), why: Why::NotCollected }),
         };
-        let said = self.query(query)?;
+        let said = match (self.query(query), self.unit_status(name)) {
+            // Its status shows no file, but says where there is none, and where it is masked.
+            (Err(Missing { why: Why::NotCollected, .. }), Ok(status)) if status.state.is_masked() => {
+                return Ok(Unit { masked: true, ..Unit::default() });
+            }
+            (Err(Missing { why: Why::NotCollected, source_name }), Ok(status)) if !status.state.is_there() => {
+                return Err(Missing { source_name, why: Why::Absent });
+            }
+            (said, _) => said?,
+        };
         let unit = parse_cat(&said.text);
         if !unit.files.is_empty() || unit.masked {
             return Ok(unit);
@@ -497,7 +511,13 @@ impl Facts {
 
     /// How a unit is; of a unit nobody has heard of, `is_there()` is false.
     pub fn unit_state(&self, name: &str) -> Known<UnitState> {
-        let said = self.query(&SHOW)?;
+        let said = match self.query(&SHOW) {
+            Err(missing) if missing.why == Why::NotCollected => {
+                let status = self.unit_status(name).map(|status| status.state);
+                return status.map_err(|status| if status.why == Why::NotCollected { missing } else { status });
+            }
+            said => said?,
+        };
         let id = format!("{name}.service");
         let states = parse_show(&said.text);
         if states.is_empty() {

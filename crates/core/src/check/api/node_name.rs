@@ -2,7 +2,7 @@
 //!
 //! Two machines with one name fight over one Node object. kubeadm refuses only while that Node is Ready; a Node that is
 //! down it takes over without a word, identity and all. Carrick compares the Node's system UUID and machine-id with this
-//! machine's: the same machine coming back is fine.
+//! machine's: the same machine coming back is fine, once its old Node is no longer Ready.
 //!
 //! See it yourself: `kubectl get node NAME -o jsonpath='{.status.nodeInfo.systemUUID} {.status.nodeInfo.machineID}'`
 //! Mend it: give this machine another name (`hostnamectl hostname NEW`), or remove the old Node if its machine is gone
@@ -11,6 +11,7 @@
 use serde_json::Value;
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Missing, OrAbsent};
 use crate::known;
 
@@ -38,7 +39,16 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let (uuid, machine_id) = (text(&node, "/status/nodeInfo/systemUUID"), text(&node, "/status/nodeInfo/machineID"));
     let seen = Evidence::of(format!("Node {name}"), format!("systemUUID {uuid}, machineID {machine_id}"));
     let here = known!(facts.identity());
+    let still_ready = is_ready(&node) && matches!(facts.join_state(), Ok(JoinState::Unjoined | JoinState::Left { .. }));
     match here.is(uuid, machine_id) {
+        Some(true) if still_ready => {
+            fail(format!("the Node {name} of an earlier join is still Ready: kubeadm refuses"))
+                .seen(seen)
+                .fix(format!(
+                    "kubectl delete node {name}      # or wait a minute: without a kubelet it is NotReady after 50 s"
+                ))
+                .explains(["stale.bootstrap-kubeconfig", "stale.ca"])
+        }
         Some(true) => warn(format!("the Node {name} is already there, and it is this machine"))
             .seen(seen)
             .fix(format!("kubectl get node {name}      # Ready: it has joined; else join again")),
@@ -51,6 +61,11 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     }
 }
 
+fn is_ready(node: &Value) -> bool {
+    let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
+    conditions.into_iter().flatten().any(|it| it["type"] == "Ready" && it["status"] == "True")
+}
+
 fn text<'a>(node: &'a Value, pointer: &str) -> &'a str {
     node.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -60,6 +75,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown, Warn};
     use crate::fact::identity::{MACHINE_ID, PRODUCT_UUID};
+    use crate::fact::kubeconfig::KUBELET;
     use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
@@ -79,6 +95,11 @@ mod tests {
         )
     }
 
+    fn ready(uuid: &str, id: &str) -> String {
+        let condition = r#""status":{"conditions":[{"type":"Ready","status":"True"}],"#;
+        node(uuid, id).replace(r#""status":{"#, condition)
+    }
+
     #[test]
     fn judges() {
         let other = "aaaaaaaa-0038-3610-8052-b3c04f4e4d32";
@@ -90,6 +111,13 @@ mod tests {
             [
                 ("no such Node", here().without(Source::Api("node"), Why::Absent), Pass),
                 ("this very machine", here().with_api("node", &node(UUID, ID)), Warn),
+                ("this very machine, reset", here().without_file(KUBELET).with_api("node", &ready(UUID, ID)), Fail),
+                (
+                    "this very machine, reset, down",
+                    here().without_file(KUBELET).with_api("node", &node(UUID, ID)),
+                    Warn,
+                ),
+                ("this very machine, joined or not", here().with_api("node", &ready(UUID, ID)), Warn),
                 ("set up anew", here().with_api("node", &node(UUID, "cccccccccccccccccccccccccccccccc")), Warn),
                 ("a clone with a copied id", here().with_api("node", &node(other, ID)), Fail),
                 ("another machine", here().with_api("node", &node(other, "cccccccccccccccccccccccccccccccc")), Fail),

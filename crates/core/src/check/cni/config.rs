@@ -30,14 +30,14 @@ fn judge(facts: &Facts, policy: &Policy) -> Verdict {
         return fail(format!("no pod network is configured in {dir}"))
             .seen(Evidence::of(dir, "no .conf, .conflist or .json"))
             .fix("kubectl get pods -A -o wide --field-selector spec.nodeName=NODE    # the pod network's is missing or failing")
-            .explains(["node.not-ready"]);
+            .explains(["cni.network-ready", "node.not-ready"]);
     };
     match known!(first.conf.clone()) {
         Ok(conf) => pass(format!("{}: network {}", first.name, conf.name)),
         Err(broken) => fail(format!("{} is broken, and as the first file it counts", first.name))
             .seen(Evidence::of(&first.path, broken))
             .fix(format!("mv {} /root/", first.path))
-            .explains(["node.not-ready"]),
+            .explains(["cni.network-ready", "node.not-ready"]),
     }
 }
 

@@ -26,14 +26,14 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         return warn(format!("{path} is not there: containerd does not watch it"))
             .seen(Evidence::of(&path, "not there"))
             .fix(format!("mkdir -p {path} && systemctl restart containerd"))
-            .explains(["node.not-ready"]);
+            .explains(["cni.network-ready", "node.not-ready"]);
     };
     let seen = Evidence::of(format!("ls -ld {path}"), format!("{} {} {}", entry.mode, entry.uid, entry.gid));
     if entry.is_file() {
         return fail(format!("{path} is a file: no pod network can be configured"))
             .seen(seen)
             .fix(format!("mv {path} {path}.old && mkdir {path} && systemctl restart containerd"))
-            .explains(["node.not-ready"]);
+            .explains(["cni.network-ready", "node.not-ready"]);
     }
     known!(facts.dir(&path));
     // `drwxrwxrwx`: the last but one is what everybody may write. A link's own mode says nothing.

@@ -41,12 +41,16 @@ fn judge(facts: &Facts, policy: &Policy) -> Verdict {
     match (winner.flavour(), shadowed) {
         (None, Some((loser, flavour))) => {
             let says = format!("{} wins over {}'s {}", winner.name, flavour.name(), loser.name);
-            wrong(&winner, &losers, fail(says)).explains(["pod.duplicate-address"])
+            wrong(&winner, &losers, fail(says)).explains(["cni.plugins", "cni.stale-bridge", "pod.no-address"])
         }
         // multus is meant to stand before the one it calls.
         (Some(flavour), Some((loser, other))) if flavour != other && flavour != Flavour::Multus => {
             let says = format!("{} and {} are both here: {} wins", flavour.name(), other.name(), winner.name);
-            wrong(loser, &losers, warn(says)).seen(Evidence::of(&winner.path, "is loaded"))
+            wrong(loser, &losers, warn(says)).seen(Evidence::of(&winner.path, "is loaded")).explains([
+                "cni.plugins",
+                "cni.stale-bridge",
+                "pod.no-address",
+            ])
         }
         (None, None)
             if !policy.cni_expected && !known!(facts.has_kubelet_conf()) && winner.name.as_str() < LAST_USUAL =>

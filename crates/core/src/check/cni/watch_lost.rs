@@ -35,7 +35,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
                 Evidence::of(&winner.path, "is valid"),
             ])
             .fix("systemctl restart containerd")
-            .explains(["node.not-ready"])
+            .explains(["cni.network-ready", "node.not-ready"])
     };
     if said != "OK" {
         return stale(format!("containerd has not loaded {}", winner.name));

@@ -11,7 +11,6 @@ use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip
 use crate::fact::cni::Flavour;
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
-use crate::fact::net::Link;
 use crate::fact::netfilter::Passage;
 use crate::fact::{Facts, Missing};
 use crate::known;
@@ -34,7 +33,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     }
     // flannel writes its state once its backend stands: without a vxlan then, it does without.
     let flannel_runs = flavour == Some(Flavour::Flannel) && known!(facts.flannel()).is_some();
-    if flannel_runs && !known!(facts.links()).iter().any(Link::is_vxlan) {
+    if flannel_runs && known!(facts.vxlans()).is_empty() {
         return skip("flannel runs here without a vxlan");
     }
     match known!(facts.inbound(Proto::Udp, PORT)) {

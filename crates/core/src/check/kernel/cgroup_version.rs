@@ -85,9 +85,8 @@ mod tests {
 
     #[test]
     fn says_which_kubelet_and_what_it_is_told() {
-        let with = |kubelet: &str| {
-            facts().with_file(MOUNTINFO, V1).with_query(&KUBELET, &format!("Kubernetes {kubelet}\n"))
-        };
+        let with =
+            |kubelet: &str| facts().with_file(MOUNTINFO, V1).with_query(&KUBELET, &format!("Kubernetes {kubelet}\n"));
         for (facts, says) in [
             (with("v1.36.1"), "kubelet 1.36 would refuse to start"),
             (with("v1.34.4"), "kubelets from 1.35 on refuse to start"),

@@ -48,7 +48,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     }
     let configured = known!(facts.file(kubelet_config::FILE).or_absent()).is_some();
     if looping && configured {
-        return crashing(facts, &state, &format!("the kubelet ends again and again: {restarts} restarts"));
+        // A status does not say how often.
+        let often = state.restarts.map_or_else(String::new, |restarts| format!(": {restarts} restarts"));
+        return crashing(facts, &state, &format!("the kubelet ends again and again{often}"));
     }
     if looping {
         return pass("the kubelet waits for its configuration: normal before a join");

@@ -11,7 +11,7 @@
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown};
 use crate::fact::process::Process;
 use crate::fact::unit::KUBELET;
-use crate::fact::{Facts, Missing, OrAbsent};
+use crate::fact::{Facts, Missing, OrAbsent, Why};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -25,7 +25,11 @@ pub const CHECK: Check = Check {
 const FLAG: &str = "--kubeconfig";
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(unit) = known!(facts.unit("kubelet").or_absent()) else {
+    let unit = match facts.unit("kubelet").or_absent() {
+        Err(missing) if missing.why == Why::NotCollected => return judge_running(facts, &missing),
+        unit => known!(unit),
+    };
+    let Some(unit) = unit else {
         return skip("there is no kubelet.service: see kubelet.unit");
     };
     if unit.masked {
@@ -65,6 +69,25 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     stand_alone(facts).seen(exec).seen(drop_ins).seen(alone.map(Process::cite))
 }
 
+/// Where nobody kept what the unit is made of: by what runs.
+fn judge_running(facts: &Facts, missing: &Missing) -> Verdict {
+    let Ok(Some(process)) = facts.kubelet_process() else { return unknown(missing) };
+    if process.has_flag(FLAG) {
+        return pass("the kubelet that runs has --kubeconfig").seen(process.cite());
+    }
+    let without_drop_in = facts.unit_status("kubelet").ok().filter(|status| status.state.drop_in_paths.is_empty());
+    let loaded = without_drop_in.map(|status| {
+        let Evidence { source, line, text } = status.loaded;
+        Evidence { source, line, text: format!("{text}: no Drop-In") }
+    });
+    fail("the kubelet that runs has no --kubeconfig: it runs alone")
+        .seen(process.cite())
+        .seen(loaded)
+        .fix(facts.reinstall_command("kubelet kubeadm"))
+        .fix("systemctl daemon-reload && systemctl restart kubelet")
+        .explains(["kubeadm.tls-timeout", "node.never-registered"])
+}
+
 fn stand_alone(facts: &Facts) -> Verdict {
     fail("the kubelet has no --kubeconfig: it would run alone")
         .fix(facts.reinstall_command("kubelet kubeadm"))
@@ -78,7 +101,7 @@ mod tests {
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::fact::process::KUBELET as PS;
     use crate::fact::unit::{DEFAULTS, KUBEADM_FLAGS, sample};
-    use crate::fact::{Source, Why};
+    use crate::fact::{Capture, Source, unit_status};
     use crate::testing::{facts, judge_row, table};
 
     const OVERRIDE: &str = "/etc/systemd/system/kubelet.service.d/20-join-config.conf";
@@ -120,6 +143,34 @@ mod tests {
         let absent = facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n");
         judge_row(&CHECK, &Policy::default(), "no unit", &absent, Skip);
         judge_row(&CHECK, &Policy::default(), "masked", &unit("# Unit kubelet.service is masked.\n"), Skip);
+    }
+
+    #[test]
+    fn where_only_a_status_was_kept_what_runs_decides() {
+        let status = |words: &str| {
+            let mut known = facts();
+            let text = format!(
+                "● kubelet.service - kubelet\n     Loaded: loaded (/lib/systemd/system/kubelet.service; enabled)\n     \
+                 Active: active (running)\n   Main PID: 369269 (kubelet)\n     CGroup: /system.slice/kubelet.service\n             \
+                 └─369269 /usr/bin/kubelet{words}\n"
+            );
+            known.insert(unit_status::key("kubelet"), Ok(Capture::text(text)));
+            known
+        };
+        let verdict = judge(&status(""), &Policy::default());
+        assert_eq!(verdict.outcome, Fail);
+        let seen: Vec<String> = verdict.evidence.iter().map(ToString::to_string).collect();
+        assert_eq!(
+            seen,
+            [
+                "systemctl status kubelet:6  └─369269 /usr/bin/kubelet",
+                "systemctl status kubelet:2  Loaded: loaded (/lib/systemd/system/kubelet.service; enabled): no Drop-In",
+            ]
+        );
+        let working = status(" --kubeconfig=/etc/kubernetes/kubelet.conf");
+        judge_row(&CHECK, &Policy::default(), "it runs well", &working, Pass);
+        judge_row(&CHECK, &Policy::default(), "cut off", &status(" --bootstrap-kubeconfig=/etc…"), Unknown);
+        judge_row(&CHECK, &Policy::default(), "nothing kept", &facts(), Unknown);
     }
 
     #[test]

@@ -8,7 +8,7 @@
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::unit::KUBELET;
-use crate::fact::{Facts, OrAbsent};
+use crate::fact::{Facts, Missing, OrAbsent, Why};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -20,6 +20,11 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
+    if let (Err(Missing { why: Why::NotCollected, .. }), Ok(status)) =
+        (facts.unit("kubelet"), facts.unit_status("kubelet"))
+    {
+        return pass("kubelet.service is there").seen(status.loaded);
+    }
     match known!(facts.unit("kubelet").or_absent()) {
         Some(unit) => {
             pass("kubelet.service is there").seen(unit.files.first().map(|file| Evidence::of(KUBELET.name, &file.path)))
@@ -35,8 +40,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::fact::Source;
     use crate::fact::unit::sample;
-    use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
     #[test]

@@ -89,6 +89,11 @@ mod tests {
         assert_eq!((verdict.evidence.len(), verdict.remedy.len()), (3, 2));
         let verdict = judge(&facts().with_query(&OTHERS, RUNS), &Policy::default());
         assert_eq!(verdict.says, "k3s or RKE2 runs on this machine: two kubelets cannot share it");
+        assert!(
+            verdict.remedy.iter().any(|fix| fix.starts_with("systemctl list-units 'k3s*'")),
+            "{:?}",
+            verdict.remedy
+        );
         for (path, fix) in [
             ("/usr/local/bin/k3s", "k3s-agent-uninstall.sh"),
             ("/usr/local/bin/rke2", "rke2-uninstall.sh"),

@@ -8,10 +8,10 @@
 //! Mend it: `ip link set dev LINK mtu 1500` where the card's was lowered by mistake; else restart the flannel pod of
 //! this machine, which reads the card's anew.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
-use crate::fact::Facts;
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, unknown, warn};
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::net::{LINKS, Link};
+use crate::fact::{Facts, Missing};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -34,12 +34,15 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         return skip("no default route: no card to hold the pod network against");
     };
     let seen = |link: &Link| Evidence::of(LINKS.name, format!("{} mtu {}", link.name, link.mtu));
+    if card.mtu == 0 {
+        return unknown(&Missing::broken(LINKS.name, format!("does not say the MTU of {}", card.name)));
+    }
     if card.mtu < LEAST {
         return warn(format!("{} carries only {} bytes a packet", card.name, card.mtu))
             .seen(seen(&card))
             .fix(format!("ip link set dev {} mtu 1500", card.name));
     }
-    let vxlans: Vec<Link> = known!(facts.links()).into_iter().filter(Link::is_vxlan).collect();
+    let vxlans: Vec<Link> = known!(facts.vxlans());
     let room = if vxlans.is_empty() { card.mtu } else { card.mtu - VXLAN_OVERHEAD };
     if let Some(vxlan) = vxlans.iter().find(|vxlan| vxlan.mtu > room) {
         return warn(format!("{} sends {} bytes, {} has room for {room}", vxlan.name, vxlan.mtu, card.name))

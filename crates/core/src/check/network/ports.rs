@@ -7,7 +7,7 @@
 //! See it yourself: `ss -lntup | grep -E ':(10248|10250|10256|8472) '`
 //! Mend it: stop what listens there. A kubelet before a join: `systemctl stop kubelet` (kubeadm starts it again).
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
 use crate::fact::listen::{LISTENERS, Listener, Proto};
 use crate::fact::{Facts, Missing, Why};
 use crate::known;
@@ -30,6 +30,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         _ => None,
     });
     let worst = verdicts.max_by_key(|verdict| verdict.outcome);
+    if !facts.udp_was_looked_at() && worst.as_ref().is_none_or(|worst| worst.outcome == Outcome::Pass) {
+        return unknown(&Missing { source_name: "ss -lnu".to_owned(), why: Why::NotCollected });
+    }
     worst.unwrap_or_else(|| pass("10248, 10250, 10256 and UDP 8472 are free"))
 }
 

@@ -46,7 +46,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .seen(Evidence::of(RESOLVED_CONF, "no other server there"))
             .fix("systemctl enable --now systemd-resolved    # or:")
             .fix(ADD)
-            .explains(["dns.loop"]),
+            .explains(["pod.dns-unanswered"]),
     }
 }
 

@@ -32,7 +32,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         return mend(verdict, facts, &kubelet.name)
             .seen(kubelet.seen)
             .seen(runtime.seen)
-            .explains(["runtime.cgroup-driver-mismatch", "node.not-ready"]);
+            .explains(["runtime.cgroup-mismatch", "node.not-ready"]);
     }
     if kubelet.name == "cgroupfs" && known!(facts.unified_cgroups()) {
         return mend(warn("both use cgroupfs on cgroup v2: two managers of one tree"), facts, "systemd")

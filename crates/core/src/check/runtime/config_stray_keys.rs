@@ -40,7 +40,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .fix(format!("cp -a {FILE} {FILE}.before"))
             .fix(format!("containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/' > {FILE}"))
             .fix("systemctl restart containerd")
-            .explains(["runtime.cgroup-driver-mismatch"])
+            .explains(["runtime.cgroup-mismatch"])
     } else {
         warn(format!("\"{}\" stands {}: containerd does not read it", worst.text, worst.place))
             .fix(format!("sed -i '{}d' {FILE}    # or move it into its table", worst.line))

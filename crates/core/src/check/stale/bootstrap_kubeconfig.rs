@@ -9,7 +9,7 @@
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::kubeconfig::BOOTSTRAP;
-use crate::fact::{Facts, OrAbsent};
+use crate::fact::{Facts, Missing, Why};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -21,14 +21,19 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    if known!(facts.file(BOOTSTRAP).or_absent()).is_none() {
+    if !known!(facts.has_bootstrap_conf()) {
         return pass("there is no bootstrap-kubelet.conf");
     }
-    let read = facts.bootstrap_kubeconfig().unwrap_or_default();
-    let server = read.server.as_deref().unwrap_or("no server");
-    let token = if read.has_token { ", with a token" } else { "" };
+    let seen = match facts.bootstrap_kubeconfig() {
+        Err(Missing { why: Why::NotCollected, .. }) => "is there".to_owned(),
+        read => {
+            let read = read.unwrap_or_default();
+            let token = if read.has_token { ", with a token" } else { "" };
+            format!("for {}{token}", read.server.as_deref().unwrap_or("no server"))
+        }
+    };
     fail("bootstrap-kubelet.conf is left by an earlier join: kubeadm stops")
-        .seen(Evidence::of(BOOTSTRAP, format!("for {server}{token}")))
+        .seen(Evidence::of(BOOTSTRAP, seen))
         .fix(format!("rm {BOOTSTRAP}"))
 }
 
@@ -36,8 +41,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::fact::Source;
     use crate::fact::kubeconfig::sample;
-    use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
     #[test]

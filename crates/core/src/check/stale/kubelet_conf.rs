@@ -27,6 +27,11 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         JoinState::Joined { server } => warn(format!("this machine has already joined {server}"))
             .seen(Evidence::of(kubeconfig::KUBELET, format!("server: {server}")))
             .fix("kubeadm reset    # only to take it out of that cluster"),
+        JoinState::Stopped { server, seen } => {
+            warn(format!("this machine has joined {server}; its kubelet does not run"))
+                .seen(seen)
+                .fix("systemctl start kubelet    # or kubeadm reset, to take it out of that cluster")
+        }
         JoinState::Left { server, why, seen } => fail(format!("kubelet.conf is left by an earlier join: {why}"))
             .seen(Evidence::of(kubeconfig::KUBELET, format!("server: {server}")))
             .seen(seen)
@@ -38,8 +43,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
-    use crate::fact::join_state::sample::{clean, joined};
+    use crate::fact::join_state::sample::{clean, joined, kubelet_state};
     use crate::fact::pki::{self, sample::Authority};
+    use crate::fact::unit::SHOW;
     use crate::fact::{Source, Why};
     use crate::testing::table;
 
@@ -51,6 +57,7 @@ mod tests {
             [
                 ("never joined", clean(), Pass),
                 ("joined", joined(&ca), Warn),
+                ("joined, kubelet stopped", joined(&ca).with_query(&SHOW, &kubelet_state("inactive", "dead")), Warn),
                 ("no certificate", joined(&ca).without_file(pki::CLIENT), Fail),
                 ("of a cluster that is gone", joined(&ca).with_api("cluster-ca", &Authority::make().pem), Fail),
                 ("not readable", clean().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),

@@ -1,0 +1,160 @@
+//! Which suspect is the root: what nothing else that was found brings about.
+//!
+//! Signatures and checks say what they explain; chains are followed, also through what was not seen. What begins only
+//! after another is over cannot be its reason.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::suspect::Suspect;
+use crate::report::{Cause, Confidence, Noted};
+use crate::signature::{Library, Severity, Signature};
+
+/// Causes with the root first, and what follows from them.
+#[derive(Debug, Default)]
+pub struct Ordered {
+    pub causes: Vec<Cause>,
+    pub symptoms: Vec<Noted>,
+    /// Where to look when the first cause is only what happened, not why.
+    pub next: Vec<String>,
+}
+
+/// What brings about what, by the ids of causes.
+struct Graph<'a> {
+    library: &'a Library,
+    edges: BTreeMap<&'a str, BTreeSet<&'a str>>,
+}
+
+impl<'a> Graph<'a> {
+    fn new(library: &'a Library, suspects: &'a [Suspect]) -> Self {
+        let cause_of = |id: &'a str| library.find(id).map_or(id, Signature::cause_id);
+        let mut edges: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for signature in library.iter() {
+            let effects = signature.explains.iter().map(|id| cause_of(id));
+            edges.entry(signature.cause_id()).or_default().extend(effects);
+        }
+        for suspect in suspects {
+            edges.entry(&suspect.id).or_default().extend(suspect.explains.iter().map(|id| cause_of(id)));
+        }
+        Graph { library, edges }
+    }
+
+    /// What a suspect may be the reason of. Of a mere warning: what its check itself says, and no chain from there.
+    fn reach(&self, suspect: &'a Suspect) -> BTreeSet<&'a str> {
+        if suspect.severity >= Severity::Error {
+            return self.consequences(&suspect.id);
+        }
+        suspect.explains.iter().map(|id| self.library.find(id).map_or(id.as_str(), Signature::cause_id)).collect()
+    }
+
+    /// Everything that follows from `id`, at any remove.
+    fn consequences(&self, id: &'a str) -> BTreeSet<&'a str> {
+        let mut all = BTreeSet::new();
+        let mut open = vec![id];
+        while let Some(id) = open.pop() {
+            for effect in self.edges.get(id).into_iter().flatten() {
+                if all.insert(*effect) {
+                    open.push(effect);
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Puts the suspects in order.
+pub fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
+    let graph = Graph::new(library, suspects);
+    let reach: Vec<BTreeSet<&str>> = suspects.iter().map(|suspect| graph.reach(suspect)).collect();
+    let explains = |a: usize, b: usize| {
+        a != b
+            && reach[a].contains(suspects[b].id.as_str())
+            && may_explain(&suspects[a], &suspects[b])
+            && !begins_after(&suspects[a], &suspects[b])
+            // Of two that explain each other, the graver and surer is the reason.
+            && !(reach[b].contains(suspects[a].id.as_str()) && weight(&suspects[b]) >= weight(&suspects[a]))
+    };
+    let everything = || 0..suspects.len();
+    let reasons: Vec<Vec<usize>> = everything().map(|b| everything().filter(|&a| explains(a, b)).collect()).collect();
+    let effects = |a: usize| everything().filter(|&b| explains(a, b)).collect::<Vec<_>>();
+    let is_root = |&n: &usize| {
+        let suspect = &suspects[n];
+        reasons[n].is_empty()
+            && (is_trouble(suspect) || (suspect.checked && effects(n).iter().any(|&b| is_trouble(&suspects[b]))))
+    };
+    let mut roots: Vec<usize> = everything().filter(is_root).collect();
+    roots.sort_by_key(|&n| {
+        let suspect = &suspects[n];
+        let effects = effects(n).len();
+        (
+            is_leftover(suspect),
+            Reverse(suspect.severity.max(Severity::Error)),
+            Reverse(suspect.certainty.min(proof(suspect, effects))),
+            Reverse(effects),
+            suspect.first,
+        )
+    });
+    let causes = roots.iter().map(|&n| cause(&suspects[n], effects(n).iter().map(|&b| &suspects[b]))).collect();
+    let symptoms = everything()
+        .filter(|&n| !reasons[n].is_empty() && is_trouble(&suspects[n]))
+        .map(|n| symptom(&suspects[n], reasons[n].iter().filter(|&&a| reasons[a].is_empty()).map(|&a| &suspects[a])))
+        .collect();
+    let next = roots.first().map(|&n| suspects[n].next.clone()).unwrap_or_default();
+    Ordered { causes, symptoms, next }
+}
+
+/// Every join that fails leaves files. Where kubeadm did not say that it stumbled over them, they come after what made it
+/// fail.
+fn is_leftover(suspect: &Suspect) -> bool {
+    suspect.id.starts_with("stale.") && suspect.checked && suspect.first.is_none() && suspect.count == 1
+}
+
+fn is_trouble(suspect: &Suspect) -> bool {
+    suspect.severity >= Severity::Error
+}
+
+/// A line that is only a warning explains no failure; a fact about the machine may.
+fn may_explain(a: &Suspect, b: &Suspect) -> bool {
+    a.checked || a.severity >= Severity::Error.min(b.severity)
+}
+
+fn weight(suspect: &Suspect) -> (bool, Severity, Confidence) {
+    (suspect.checked, suspect.severity, suspect.certainty)
+}
+
+fn begins_after(a: &Suspect, b: &Suspect) -> bool {
+    matches!((a.first, b.last), (Some(a), Some(b)) if a > b)
+}
+
+/// A fact about the machine that explains nothing of what went wrong, and that no line speaks of, is not proven to be
+/// the reason.
+fn proof(suspect: &Suspect, effects: usize) -> Confidence {
+    let alone = suspect.checked && suspect.count == 1 && effects == 0;
+    if alone { Confidence::Likely } else { Confidence::Certain }
+}
+
+fn cause<'a>(suspect: &Suspect, effects: impl Iterator<Item = &'a Suspect>) -> Cause {
+    let explains: Vec<String> = effects.map(|effect| effect.id.clone()).collect();
+    Cause {
+        id: suspect.id.clone(),
+        confidence: suspect.certainty.min(proof(suspect, explains.len())),
+        title: suspect.title.clone(),
+        why: suspect.why.clone(),
+        evidence: suspect.evidence.clone(),
+        remedy: suspect.remedy.clone(),
+        prevent: suspect.prevent.clone(),
+        explains,
+    }
+}
+
+fn symptom<'a>(suspect: &Suspect, because: impl Iterator<Item = &'a Suspect>) -> Noted {
+    Noted {
+        id: suspect.id.clone(),
+        subsystem: suspect.subsystem,
+        title: suspect.title.clone(),
+        why: suspect.why.clone(),
+        count: suspect.count,
+        evidence: suspect.evidence.iter().take(2).cloned().collect(),
+        because: because.map(|reason| reason.id.clone()).collect(),
+    }
+}

@@ -1,0 +1,297 @@
+//! Looks for signatures in text of any size, as it comes, in constant memory.
+//!
+//! One pass of Aho–Corasick over the raw bytes finds the few lines that hold a literal; only those are read, and only
+//! there do regular expressions run. What a line says is kept a few times, and counted for the rest.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use jiff::Timestamp;
+use memchr::{memchr, memchr_iter, memrchr};
+use regex::Captures;
+
+use super::line::{self, Clock, Line};
+use super::segment::{Segment, Segmenter};
+use crate::redact::redact;
+use crate::report::printable;
+use crate::signature::{Library, Signature};
+
+/// A longer line is read in pieces: a JSON document on one line may have gigabytes.
+const LONGEST_LINE: usize = 64 << 10;
+/// How much of a line is shown, in characters: three lines of a terminal. A kubelet's lines have up to thousands.
+const LONGEST_QUOTE: usize = 200;
+/// How many of a signature's first lines are quoted, beside the last; the rest is counted.
+const QUOTED: usize = 2;
+/// What is told apart: signatures on nodes. A text that names nodes without end gets no more than this.
+const MOST_SIGHTINGS: usize = 4096;
+/// Names of machines that are told apart: more than that is no capture of one join.
+const MOST_HOSTS: usize = 256;
+/// Whose log it is shows in its first lines; after these, one line in every piece of input is looked at.
+const LINES_LOOKED_AT: u64 = 2000;
+
+/// A line in which a signature was recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hit {
+    pub source: String,
+    /// From 1.
+    pub line: u64,
+    /// Of the line's first byte.
+    pub offset: u64,
+    /// Fit to be shown: secrets and control characters taken out, cut to a length.
+    pub text: String,
+    pub at: Option<Timestamp>,
+    pub program: Option<String>,
+    /// The signature's cause and remedies with the captures of this line in them.
+    pub why: String,
+    pub remedy: Vec<String>,
+}
+
+/// Everything seen of one signature on one node.
+#[derive(Clone, Debug)]
+pub struct Sighting {
+    /// Its place in the [`Library`].
+    pub signature: usize,
+    /// The node the lines speak of, where they say.
+    pub node: Option<String>,
+    pub count: u64,
+    /// The first ones and the last.
+    pub hits: Vec<Hit>,
+    pub first: Option<Timestamp>,
+    pub last: Option<Timestamp>,
+}
+
+/// What a text holds.
+#[derive(Debug, Default)]
+pub struct Seen {
+    pub sightings: Vec<Sighting>,
+    /// How many of the lines that were looked at each machine wrote.
+    pub hosts: BTreeMap<String, u64>,
+    pub segments: Vec<(String, Segment)>,
+    pub bytes: u64,
+    pub lines: u64,
+}
+
+pub struct Scan<'l> {
+    library: &'l Library,
+    now: Timestamp,
+    source: String,
+    /// The beginning of a line whose end has not come yet.
+    carry: Vec<u8>,
+    segmenter: Option<Segmenter>,
+    /// In this source, before what is being read.
+    line: u64,
+    offset: u64,
+    seen: Seen,
+    places: BTreeMap<(usize, Option<String>), usize>,
+    /// What the machines' clocks on the wall are ahead of UTC.
+    clock: Clock,
+}
+
+impl<'l> Scan<'l> {
+    /// `now` gives the year to times that have none.
+    pub fn new(library: &'l Library, now: Timestamp) -> Self {
+        Scan {
+            library,
+            now,
+            source: String::new(),
+            carry: Vec::new(),
+            segmenter: None,
+            line: 1,
+            offset: 0,
+            seen: Seen::default(),
+            places: BTreeMap::new(),
+            clock: Clock::default(),
+        }
+    }
+
+    /// From here on the text is another source's. A text that may hold several things after one another is cut into facts.
+    pub fn begin(&mut self, source: &str, cut: bool) {
+        self.end();
+        source.clone_into(&mut self.source);
+        self.segmenter = cut.then(Segmenter::new);
+        (self.line, self.offset) = (1, 0);
+    }
+
+    pub fn push(&mut self, bytes: &[u8]) {
+        self.seen.bytes += bytes.len() as u64;
+        let mut rest = bytes;
+        if !self.carry.is_empty() {
+            let end = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
+            rest = self.carry_on(bytes, end);
+        }
+        let whole = memrchr(b'\n', rest).map_or(0, |at| at + 1);
+        let (lines, open) = rest.split_at(whole);
+        self.read(lines);
+        self.carry_on(open, open.len());
+    }
+
+    /// Adds to the open line, reading it in pieces where it gets too long, and to its end where that comes.
+    fn carry_on<'b>(&mut self, bytes: &'b [u8], until: usize) -> &'b [u8] {
+        let (open, rest) = bytes.split_at(until);
+        for piece in open.chunks(LONGEST_LINE) {
+            self.carry.extend_from_slice(piece);
+            let ended = self.carry.last() == Some(&b'\n');
+            if ended || self.carry.len() >= LONGEST_LINE {
+                let mut carry = std::mem::take(&mut self.carry);
+                let cut = if ended { carry.len() } else { end_of_piece(&carry) };
+                self.read(&carry[..cut]);
+                carry.drain(..cut);
+                self.carry = carry;
+            }
+        }
+        rest
+    }
+
+    fn end(&mut self) {
+        let last = std::mem::take(&mut self.carry);
+        if !last.is_empty() {
+            self.read(&last);
+            self.seen.lines += 1;
+        }
+        if let Some(segmenter) = self.segmenter.take() {
+            let source = self.source.clone();
+            self.seen.segments.extend(segmenter.finish().into_iter().map(|segment| (source.clone(), segment)));
+        }
+    }
+
+    pub fn finish(mut self) -> Seen {
+        self.end();
+        for hit in self.seen.sightings.iter_mut().flat_map(|sighting| &mut sighting.hits) {
+            hit.clean();
+        }
+        self.seen
+    }
+
+    /// A piece of text that ends at a line's end, or within a line that is too long.
+    fn read(&mut self, text: &[u8]) {
+        self.cut(text);
+        self.look_for_hosts(text);
+        let library = self.library;
+        let (mut at, mut number) = (0, self.line);
+        while let Some(found) = text.get(at..).and_then(|rest| library.finder().find(rest)) {
+            let (start, end) = line_around(text, at + found.start());
+            number += memchr_iter(b'\n', &text[at..start]).count() as u64;
+            self.read_line(text, start..end, number);
+            at = end;
+        }
+        number += memchr_iter(b'\n', &text[at..]).count() as u64;
+        self.seen.lines += number - self.line;
+        self.line = number;
+        self.offset += text.len() as u64;
+    }
+
+    fn cut(&mut self, text: &[u8]) {
+        let Some(segmenter) = self.segmenter.as_mut().filter(|segmenter| !segmenter.is_full()) else { return };
+        for (number, line) in (self.line..).zip(text.split_inclusive(|&byte| byte == b'\n')) {
+            segmenter.push(number, line.strip_suffix(b"\n").unwrap_or(line));
+        }
+    }
+
+    /// Which machines wrote this, and in which zone.
+    fn look_for_hosts(&mut self, text: &[u8]) {
+        let looked_at = if self.line < LINES_LOOKED_AT { usize::MAX } else { 1 };
+        let mut start = 0;
+        for end in memchr_iter(b'\n', text).take(looked_at) {
+            for line in line::read(text, start..end, self.now) {
+                self.clock.learn(&line);
+                self.seen.count_host(line.host);
+            }
+            start = end + 1;
+        }
+    }
+
+    fn read_line(&mut self, text: &[u8], place: Range<usize>, number: u64) {
+        let offset = self.offset + place.start as u64;
+        for line in line::read(text, place, self.now).into_iter().filter(|line| !line.narrated) {
+            for (n, captures) in self.library.recognise(&line.text) {
+                let node = captures.name("node").map(|node| node.as_str());
+                let node = node.or(line.host.as_deref()).map(str::to_owned);
+                let hit = self.hit(&line, (number, offset), self.library.get(n), &captures);
+                self.sighting(n, node).add(hit);
+            }
+        }
+    }
+
+    fn hit(&self, line: &Line, (number, offset): (u64, u64), signature: &Signature, captures: &Captures) -> Hit {
+        let fill = |text: &String| Signature::filled(text, captures);
+        Hit {
+            source: self.source.clone(),
+            line: number,
+            offset,
+            text: quote(&line.text, captures.get(0).map_or(0..0, |found| found.range())),
+            at: line.at.map(|at| self.clock.utc(line.host.as_deref(), at, line.zoned)),
+            program: line.program.as_deref().map(str::to_owned),
+            why: fill(&signature.cause),
+            remedy: signature.remedy.iter().map(fill).collect(),
+        }
+    }
+
+    fn sighting(&mut self, signature: usize, node: Option<String>) -> &mut Sighting {
+        let sightings = &mut self.seen.sightings;
+        let node = node.filter(|_| sightings.len() < MOST_SIGHTINGS);
+        let place = *self.places.entry((signature, node.clone())).or_insert_with(|| {
+            sightings.push(Sighting { signature, node, count: 0, hits: Vec::new(), first: None, last: None });
+            sightings.len() - 1
+        });
+        &mut sightings[place]
+    }
+}
+
+impl Seen {
+    fn count_host(&mut self, host: Option<Cow<str>>) {
+        let Some(host) = host else { return };
+        if let Some(count) = self.hosts.get_mut(host.as_ref()) {
+            *count += 1;
+        } else if self.hosts.len() < MOST_HOSTS {
+            self.hosts.insert(host.into_owned(), 1);
+        }
+    }
+}
+
+impl Sighting {
+    fn add(&mut self, hit: Hit) {
+        self.count += 1;
+        self.first = self.first.min(hit.at).or(self.first).or(hit.at);
+        self.last = self.last.max(hit.at);
+        self.hits.truncate(QUOTED);
+        self.hits.push(hit);
+    }
+}
+
+impl Hit {
+    /// Makes it fit to be shown to anybody.
+    fn clean(&mut self) {
+        let Hit { source: _, line: _, offset: _, text, at: _, program, why, remedy } = self;
+        for shown in [text, why].into_iter().chain(program).chain(remedy) {
+            *shown = printable(&redact(shown));
+        }
+    }
+}
+
+/// A line, cut around what was recognised in it where it is too long.
+fn quote(text: &str, found: Range<usize>) -> String {
+    let letters = text.chars().count();
+    if letters <= LONGEST_QUOTE {
+        return text.trim().to_owned();
+    }
+    let before = |at: usize| text.get(..at).map_or(0, |before| before.chars().count());
+    let (from, to) = (before(found.start), before(found.end));
+    let spare = LONGEST_QUOTE.saturating_sub(to - from);
+    let start = from.saturating_sub(spare / 2).min(letters - LONGEST_QUOTE);
+    let cut: String = text.chars().skip(start).take(LONGEST_QUOTE).collect();
+    let (head, tail) = (if start > 0 { "…" } else { "" }, if start + LONGEST_QUOTE < letters { "…" } else { "" });
+    format!("{head}{}{tail}", cut.trim())
+}
+
+/// Where a line that is too long is cut: at the end of a line escaped into it, so that none is torn.
+fn end_of_piece(text: &[u8]) -> usize {
+    let cut = text.windows(2).rposition(|pair| pair == b"\\n").map_or(0, |at| at + 2);
+    if cut > 0 { cut } else { text.len() }
+}
+
+fn line_around(text: &[u8], at: usize) -> (usize, usize) {
+    let start = memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
+    let end = memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline);
+    (start, end)
+}

@@ -1,0 +1,215 @@
+//! What may be the cause: signatures that were seen and checks that fail, under one id for one thing.
+//!
+//! A line that is normal at this stage, that is over, or that did not last is no suspect; it is listed with the reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::progress::Progress;
+use super::scan::{Hit, Sighting};
+use crate::check::{Evidence, Outcome, Subsystem};
+use crate::report::{Confidence, Judged, Noted};
+use crate::signature::{Library, Phase, Severity, Signature};
+
+/// How much evidence stands under one cause; the rest is in the text itself.
+const EVIDENCE: usize = 6;
+
+#[derive(Clone, Debug)]
+pub struct Suspect {
+    pub id: String,
+    pub subsystem: Subsystem,
+    pub title: String,
+    pub why: String,
+    pub severity: Severity,
+    pub certainty: Confidence,
+    pub evidence: Vec<Evidence>,
+    pub remedy: Vec<String>,
+    pub prevent: Vec<String>,
+    pub next: Vec<String>,
+    /// Ids of what it brings about, directly.
+    pub explains: BTreeSet<String>,
+    pub count: u64,
+    pub first: Option<Timestamp>,
+    pub last: Option<Timestamp>,
+    /// A check of facts says so, not only a line of text.
+    pub checked: bool,
+}
+
+/// What was seen, weighed.
+#[derive(Debug, Default)]
+pub struct Weighed {
+    pub suspects: Vec<Suspect>,
+    pub normal: Vec<Noted>,
+}
+
+/// Weighs what was seen on one node.
+pub fn weigh(library: &Library, sightings: &[&Sighting], findings: &[Judged], progress: &Progress) -> Weighed {
+    let mut suspects: BTreeMap<String, Suspect> = BTreeMap::new();
+    let mut normal = Vec::new();
+    let good: Vec<&Sighting> =
+        sightings.iter().copied().filter(|one| library.get(one.signature).severity == Severity::Good).collect();
+    for sighting in sightings {
+        let signature = library.get(sighting.signature);
+        if signature.severity == Severity::Good {
+            continue;
+        }
+        match excuse(library, sighting, &good, findings, progress) {
+            Some(why) => normal.push(noted(signature, sighting, why)),
+            None => merge(&mut suspects, of_sighting(signature, sighting, findings)),
+        }
+    }
+    let counts = |finding: &&Judged| !finding.ignored && matches!(finding.verdict, Outcome::Fail | Outcome::Warn);
+    for finding in findings.iter().filter(counts) {
+        merge(&mut suspects, of_finding(finding));
+    }
+    // What looks like a failure and is none comes before plain noise.
+    normal.sort_by_key(|noted| library.find(&noted.id).is_some_and(|it| it.severity == Severity::Benign));
+    Weighed { suspects: suspects.into_values().collect(), normal }
+}
+
+/// Why a line does not count, where it does not.
+fn excuse(
+    library: &Library,
+    sighting: &Sighting,
+    good: &[&Sighting],
+    findings: &[Judged],
+    progress: &Progress,
+) -> Option<String> {
+    let signature = library.get(sighting.signature);
+    if signature.severity == Severity::Benign {
+        let said = sighting.hits.first().map(|hit| hit.why.clone());
+        return Some(format!("harmless: {}", said.unwrap_or_else(|| signature.cause.clone())));
+    }
+    if progress.at(sighting.last) < signature.phase {
+        let stage = if signature.phase == Phase::Joined { "before the node has joined" } else { "before a join" };
+        return Some(format!("normal {stage}"));
+    }
+    let clears = |sign: &&&Sighting| {
+        signature.cleared_by.contains(&library.get(sign.signature).id) && comes_after(sign, sighting, signature)
+    };
+    if let Some(sign) = good.iter().find(clears) {
+        return Some(format!("over: later {}", library.get(sign.signature).title));
+    }
+    let settled = passes(findings, signature.cause_id())
+        && signature.otherwise.as_deref().is_none_or(|otherwise| passes(findings, otherwise));
+    if settled {
+        return Some(format!("over: {} passes now", signature.cause_id()));
+    }
+    let lasts = SignedDuration::from_secs(i64::from(signature.lasts?));
+    let lasted = match (sighting.first, sighting.last) {
+        (Some(first), Some(last)) => last.duration_since(first) >= lasts,
+        // Without times nobody can say that it did not last; once is not lasting.
+        _ => sighting.count > 1,
+    };
+    (!lasted).then(|| format!("normal while starting, for up to {} s", lasts.as_secs()))
+}
+
+/// The sign came later, by its time. Where a time is missing nobody can say: then what is not certain gives way.
+fn comes_after(sign: &Sighting, sighting: &Sighting, signature: &Signature) -> bool {
+    match (sign.last, sighting.last) {
+        (Some(sign), Some(sighting)) => sign >= sighting,
+        _ => signature.certainty < Confidence::Certain,
+    }
+}
+
+fn passes(findings: &[Judged], id: &str) -> bool {
+    findings.iter().any(|finding| finding.id == id && finding.verdict == Outcome::Pass)
+}
+
+/// Where the check that judges the same passes, it is what the signature says it is otherwise.
+fn of_sighting(signature: &Signature, sighting: &Sighting, findings: &[Judged]) -> Suspect {
+    let last = sighting.hits.last();
+    let otherwise = signature.otherwise.as_deref().filter(|_| passes(findings, signature.cause_id()));
+    let id = otherwise.unwrap_or_else(|| signature.cause_id());
+    let own = (id != signature.id).then(|| signature.id.clone());
+    let inferred = if otherwise.is_some() { Confidence::Likely } else { Confidence::Certain };
+    Suspect {
+        id: id.to_owned(),
+        subsystem: signature.subsystem,
+        title: signature.title.clone(),
+        why: last.map_or_else(|| signature.cause.clone(), |hit| hit.why.clone()),
+        severity: signature.severity,
+        certainty: signature.certainty.min(inferred),
+        evidence: sighting.hits.iter().map(evidence).collect(),
+        remedy: last.map_or_else(|| signature.remedy.clone(), |hit| hit.remedy.clone()),
+        prevent: signature.prevent.clone(),
+        next: signature.next.clone(),
+        explains: signature.explains.iter().cloned().chain(own).collect(),
+        count: sighting.count,
+        first: sighting.first,
+        last: sighting.last,
+        checked: false,
+    }
+}
+
+fn of_finding(finding: &Judged) -> Suspect {
+    let severity = if finding.verdict == Outcome::Fail { Severity::Fatal } else { Severity::Warning };
+    Suspect {
+        id: finding.id.to_owned(),
+        subsystem: finding.subsystem,
+        title: finding.title.clone(),
+        why: finding.title.clone(),
+        severity,
+        certainty: Confidence::Certain,
+        evidence: finding.evidence.clone(),
+        remedy: finding.remedy.clone(),
+        prevent: Vec::new(),
+        next: Vec::new(),
+        explains: finding.explains.iter().map(|&id| id.to_owned()).collect(),
+        count: 1,
+        first: None,
+        last: None,
+        checked: true,
+    }
+}
+
+/// One id, one suspect: the graver and surer of two speaks, the evidence of both stands under it.
+fn merge(suspects: &mut BTreeMap<String, Suspect>, new: Suspect) {
+    let Some(known) = suspects.get_mut(&new.id) else {
+        suspects.insert(new.id.clone(), new);
+        return;
+    };
+    let speaks = (new.checked, new.severity, new.certainty) > (known.checked, known.severity, known.certainty);
+    let (voice, other) = if speaks { (&new, &*known) } else { (&*known, &new) };
+    let joined = |of: fn(&Suspect) -> &Vec<String>| {
+        let mut all = of(voice).clone();
+        all.extend(of(other).iter().filter(|text| !of(voice).contains(text)).cloned());
+        all
+    };
+    let mut evidence = voice.evidence.clone();
+    evidence.extend(other.evidence.iter().filter(|seen| !voice.evidence.contains(seen)).cloned());
+    evidence.truncate(EVIDENCE);
+    *known = Suspect {
+        evidence,
+        remedy: joined(|suspect| &suspect.remedy),
+        prevent: joined(|suspect| &suspect.prevent),
+        next: joined(|suspect| &suspect.next),
+        severity: voice.severity.max(other.severity),
+        certainty: voice.certainty.max(other.certainty),
+        explains: voice.explains.union(&other.explains).cloned().collect(),
+        count: voice.count + other.count,
+        first: voice.first.min(other.first).or(voice.first).or(other.first),
+        // What a check finds is so to the end.
+        last: voice.last.max(other.last).filter(|_| !voice.checked && !other.checked),
+        checked: voice.checked || other.checked,
+        ..voice.clone()
+    };
+}
+
+/// A signature's lines as the report lists what is no cause.
+pub fn noted(signature: &Signature, sighting: &Sighting, why: String) -> Noted {
+    Noted {
+        id: signature.id.clone(),
+        subsystem: signature.subsystem,
+        title: signature.title.clone(),
+        why,
+        count: sighting.count,
+        evidence: sighting.hits.iter().take(1).map(evidence).collect(),
+        because: Vec::new(),
+    }
+}
+
+pub fn evidence(hit: &Hit) -> Evidence {
+    Evidence::at(hit.source.clone(), u32::try_from(hit.line).unwrap_or(u32::MAX), hit.text.clone())
+}
