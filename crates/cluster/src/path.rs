@@ -15,14 +15,14 @@ use hyper::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use crate::http::{Connection, Response};
+use crate::http::{self, Connection, Response};
 use crate::tls::{self, Trust};
 use crate::way::{Stream, Way};
 
 /// A layer that has not answered by then has failed: a person waits for this, and a healthy path takes 50 ms.
 const DEADLINE: Duration = Duration::from_millis(2800);
 /// Names may resolve to many addresses; kubeadm would try them one after the other.
-const ADDRESSES: usize = 3;
+pub(crate) const ADDRESSES: usize = 3;
 
 const CLUSTER_INFO: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
 const KUBELET_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
@@ -236,7 +236,8 @@ impl Walk<'_> {
             return Vec::new();
         };
         let until = self.until;
-        let mut get = async |path: &str| timeout_at(until, connection.get(path, Some(&token))).await;
+        let bearer = http::bearer(&format!("{}.{}", token.id, token.secret()));
+        let mut get = async |path: &str| timeout_at(until, connection.get(path, bearer.as_ref())).await;
         let kubelet_config = match get(KUBELET_CONFIG).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return self.failed(Step::Auth, error).unwrap_or_default(),
@@ -292,7 +293,7 @@ fn entry(response: &Response, key: &str) -> Result<Capture, Why> {
     value.map(Capture::text).ok_or_else(|| Why::Broken(format!("the ConfigMap has no {key:?}")))
 }
 
-fn in_words(error: &io::Error) -> String {
+pub(crate) fn in_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused: nothing listens there".to_owned(),
         io::ErrorKind::HostUnreachable => "no route to the host, or its firewall rejects".to_owned(),

@@ -7,7 +7,7 @@ use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, Server
 use rustls::client::{ClientConfig, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -22,6 +22,12 @@ pub enum Trust<'a> {
     Ca(&'a str),
 }
 
+/// Who asks, where a certificate says it.
+pub struct Identity {
+    pub chain: Vec<CertificateDer<'static>>,
+    pub key: PrivateKeyDer<'static>,
+}
+
 /// Shakes hands. The certificate is checked as far as `trust` says.
 pub async fn handshake(
     stream: Box<dyn Stream>,
@@ -29,18 +35,32 @@ pub async fn handshake(
     trust: &Trust<'_>,
 ) -> io::Result<TlsStream<Box<dyn Stream>>> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
+    connect(stream, name, settings(trust, None)?).await
+}
+
+pub async fn connect(
+    stream: Box<dyn Stream>,
+    name: ServerName<'static>,
+    settings: Arc<ClientConfig>,
+) -> io::Result<TlsStream<Box<dyn Stream>>> {
+    TlsConnector::from(settings).connect(name, stream).await
+}
+
+pub fn settings(trust: &Trust<'_>, identity: Option<Identity>) -> io::Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anybody => Arc::new(Anybody(provider.clone())),
         Trust::Ca(pem) => ca_verifier(pem, provider.clone())?,
     };
-    let config = ClientConfig::builder_with_provider(provider)
+    let settings = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(io::Error::other)?
         .dangerous()
-        .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
-    TlsConnector::from(Arc::new(config)).connect(name, stream).await
+        .with_custom_certificate_verifier(verifier);
+    Ok(Arc::new(match identity {
+        None => settings.with_no_client_auth(),
+        Some(Identity { chain, key }) => settings.with_client_auth_cert(chain, key).map_err(io::Error::other)?,
+    }))
 }
 
 fn ca_verifier(pem: &str, provider: Arc<CryptoProvider>) -> io::Result<Arc<dyn ServerCertVerifier>> {

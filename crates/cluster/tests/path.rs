@@ -1,46 +1,26 @@
 //! The walk to an API server, against servers on loopback that are right, or wrong in one layer.
 #![allow(clippy::unwrap_used)] // What cannot be set up fails the test.
 
-use std::io;
-use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use carrick_cluster::path::{Found, walk};
-use carrick_cluster::way::{Answer, Stream, Way};
 use carrick_core::aim::{Aim, Endpoint};
 use carrick_core::fact::Why;
 use carrick_core::fact::api_path::{ApiPath, State, Step};
-use jiff::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
+mod support;
+
+use support::{Here, LOOPBACK, read_request};
+
 const TOKEN: &str = "abcdef.0123456789abcdef";
-const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-/// This machine, with a resolver that knows what a test says.
-struct Here {
-    names: Vec<IpAddr>,
-}
-
-impl Way for Here {
-    fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
-        Box::pin(async { if self.names.is_empty() { Err(Why::Absent) } else { Ok(self.names.clone()) } })
-    }
-
-    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
-        Box::pin(async move { Ok(Box::new(TcpStream::connect((address, port)).await?) as Box<dyn Stream>) })
-    }
-
-    fn now(&self) -> Timestamp {
-        "2026-11-15T12:00:00Z".parse().unwrap()
-    }
-}
 
 /// A cluster: its CA, the certificate of its API server, and what it answers.
 struct Cluster {
@@ -148,14 +128,6 @@ impl Cluster {
         });
         port
     }
-}
-
-async fn read_request(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<String> {
-    let mut request = Vec::new();
-    while !request.ends_with(b"\r\n\r\n") {
-        request.push(stream.read_u8().await.ok()?);
-    }
-    String::from_utf8(request).ok()
 }
 
 /// A server that says one thing to everybody.

@@ -4,6 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use carrick_cluster::admin::Admin;
 use carrick_cluster::path;
 use carrick_cluster::way::{Answer, Stream, Way};
 use carrick_core::aim::Aim;
@@ -13,10 +14,11 @@ use carrick_host::cri;
 use carrick_host::probe::{Observation, Probe, Progress, Redactions, Target, gather};
 use jiff::Timestamp;
 
-/// Reads every fact; `aim` adds the path to that cluster.
+/// Reads every fact; `aim` adds the path to that cluster, `admin` what only an admin sees of one.
 pub async fn observe(
     probe: &dyn Probe,
     aim: Option<&Aim>,
+    admin: Option<&Admin>,
     time_box: Duration,
     progress: &Progress,
 ) -> (Facts, Redactions) {
@@ -26,14 +28,25 @@ pub async fn observe(
         tokio::join!(probe.observe(&on_machine, progress), cri::observe(probe, cri::ENDPOINTS, time_box));
     let observations: Vec<Observation> = seen.into_iter().chain(runtime).collect();
     let (mut facts, redactions) = gather(probe.name(), probe.now(), observations);
-    if let Some(aim) = aim {
+    let (way, node) = (FromMachine(probe), facts.node_name().ok());
+    let path = async {
+        let Some(aim) = aim else { return Vec::new() };
         progress.begin("the path to the API server");
-        let node = facts.node_name().ok();
-        for (call, capture) in path::walk(&FromMachine(probe), aim, node.as_deref()).await {
-            let clean = |capture: Capture| Capture { text: redact(&capture.text), ..capture };
-            facts.insert(Source::Api(call).key(), capture.map(clean));
-        }
+        let found = path::walk(&way, aim, node.as_deref()).await;
         progress.end("the path to the API server");
+        found
+    };
+    let daemon_sets = async {
+        let admin = admin?;
+        progress.begin("the cluster's DaemonSets");
+        let found = admin.daemon_sets(&way).await;
+        progress.end("the cluster's DaemonSets");
+        Some(("daemon-sets", found))
+    };
+    let (path, daemon_sets) = tokio::join!(path, daemon_sets);
+    for (call, capture) in path.into_iter().chain(daemon_sets) {
+        let clean = |capture: Capture| Capture { text: redact(&capture.text), ..capture };
+        facts.insert(Source::Api(call).key(), capture.map(clean));
     }
     (facts, redactions)
 }

@@ -65,6 +65,14 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+/// How many of a file's first (unpacked) bytes tell a tar from a text.
+pub const HEAD: u64 = 512;
+
+/// Whether a file that begins like this is a tar: what is read as a bundle, not as a log.
+pub fn is_tar(head: &[u8]) -> bool {
+    head.get(257..262) == Some(b"ustar")
+}
+
 /// What went into a bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {

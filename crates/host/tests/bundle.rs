@@ -33,6 +33,7 @@ fn facts() -> Facts {
         Why::NoTool,
         Why::NotCollected,
         Why::NotAsked,
+        Why::NotAdmin,
         Why::Broken("is a fifo".into()),
     ];
     for (number, why) in whys.into_iter().enumerate() {
