@@ -4,6 +4,7 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use carrick_cluster::admin::Admin;
 use carrick_core::aim::{Aim, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
 use carrick_engine::observe::observe;
@@ -32,7 +33,7 @@ pub struct Where {
 }
 
 /// The cluster to look at from there.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Cluster {
     /// The API server the machine is to join
     #[arg(long, value_name = "HOST:PORT")]
@@ -43,6 +44,9 @@ pub struct Cluster {
     /// The pinned key of the cluster's CA, as kubeadm prints it
     #[arg(long, value_name = "sha256:HEX", requires = "api")]
     ca_hash: Vec<Pin>,
+    /// An admin's kubeconfig: shows the state of the pod network's DaemonSet, too
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
@@ -53,7 +57,11 @@ fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Cluster {
-    pub fn aim(self) -> Result<Option<Aim>, Failure> {
+    fn admin(&self) -> Result<Option<Admin>, Failure> {
+        self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
+    }
+
+    fn aim(self) -> Result<Option<Aim>, Failure> {
         let Some(endpoint) = self.api else { return Ok(None) };
         let token = self.token_file.as_deref().map(read_token).transpose()?;
         Ok(Some(Aim { endpoint, token, pins: self.ca_hash }))
@@ -75,19 +83,44 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
     text.parse().map_err(|error| Failure::usage(format!("--token-file {name}: {error}")))
 }
 
+/// One with many clusters is 100 kB; what is much longer is another file.
+const LONGEST_KUBECONFIG: u64 = 1 << 20;
+
+fn read_kubeconfig(path: &Path) -> Result<Admin, Failure> {
+    let refused = |why: String| Failure::usage(format!("--kubeconfig {}: {why}", path.display()));
+    let text = read_short(path).map_err(refused)?;
+    // A relative path in it begins where the kubeconfig is, as for kubectl.
+    let beside = |name: &str| {
+        let file = path.with_file_name("").join(name);
+        read_short(&file).map_err(|error| format!("{}: {error}", file.display()))
+    };
+    Admin::parse(&text, beside).map_err(refused)
+}
+
+fn read_short(path: &Path) -> Result<String, String> {
+    let mut text = String::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST_KUBECONFIG + 1).read_to_string(&mut text));
+    match read {
+        Err(error) => Err(error.to_string()),
+        Ok(size) if size as u64 > LONGEST_KUBECONFIG => Err(format!("longer than {LONGEST_KUBECONFIG} bytes")),
+        Ok(_) => Ok(text),
+    }
+}
+
 /// What was seen of a machine, and what was taken out of it.
 pub type Seen = (Facts, Redactions);
 
 impl Where {
     /// Looks at the machine, saying what it waits for when that takes more than a second.
-    pub async fn observe(&self, aim: Option<&Aim>) -> Result<Seen, Failure> {
+    pub async fn observe(&self, cluster: Cluster) -> Result<Seen, Failure> {
+        let (admin, aim) = (cluster.admin()?, cluster.aim()?);
         let mut line = LiveLine::new();
         let probe: Box<dyn Probe> = match &self.host {
             None => Box::new(Local::new(self.time_box)),
             Some(destination) => Box::new(self.connect(destination).await?),
         };
         let progress = Progress::default();
-        let looking = observe(probe.as_ref(), aim, self.time_box, &progress);
+        let looking = observe(probe.as_ref(), aim.as_ref(), admin.as_ref(), self.time_box, &progress);
         tokio::pin!(looking);
         let mut tick = tokio::time::interval_at(Instant::now() + QUIET, Duration::from_millis(200));
         loop {

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 mod exit;
+mod input;
 mod machine;
 mod render;
 mod terminal;

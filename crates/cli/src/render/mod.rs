@@ -1,8 +1,10 @@
-//! A report as text for people, as JSON for programs, as JUnit for CI.
+//! A report as text for people, as JSON for programs, as JUnit for CI, as a page to pass on.
 
 use carrick_core::report::Report;
 use clap::ValueEnum;
 
+mod diagnosis;
+mod html;
 mod json;
 mod junit;
 mod text;
@@ -13,6 +15,7 @@ pub enum Format {
     Text,
     Json,
     Junit,
+    Html,
 }
 
 /// What the text form needs to know beside the report.
@@ -26,9 +29,13 @@ pub struct Look {
 
 pub fn render(report: &Report, format: Format, look: &Look) -> Result<String, serde_json::Error> {
     match format {
-        Format::Text => Ok(text::render(report, look)),
+        Format::Text => Ok(match &report.reading {
+            Some(reading) => diagnosis::render(report, reading, look),
+            None => text::render(report, look),
+        }),
         Format::Json => json::render(report),
         Format::Junit => Ok(junit::render(report)),
+        Format::Html => Ok(html::render(report)),
     }
 }
 

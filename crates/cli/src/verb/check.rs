@@ -15,7 +15,7 @@ use crate::terminal;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Judge a bundle made by `carrick collect` (a directory, .tar or .tar.gz) instead of this machine
-    #[arg(value_name = "BUNDLE", conflicts_with_all = ["host", "api"])]
+    #[arg(value_name = "BUNDLE", conflicts_with_all = ["host", "api", "kubeconfig"])]
     bundle: Option<PathBuf>,
     #[command(flatten)]
     place: Where,
@@ -42,7 +42,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let facts = match &args.bundle {
         Some(path) => open_bundle(path)?,
-        None => args.place.observe(args.cluster.aim()?.as_ref()).await?.0,
+        None => args.place.observe(args.cluster).await?.0,
     };
     let report = report::check(&facts, &policy, &ignore);
     let took = args.bundle.is_none().then(|| begun.elapsed());

@@ -24,8 +24,7 @@ pub struct Args {
 }
 
 pub async fn run(args: Args) -> Result<Exit, Failure> {
-    let aim = args.cluster.aim()?;
-    let (facts, redactions) = args.place.observe(aim.as_ref()).await?;
+    let (facts, redactions) = args.place.observe(args.cluster).await?;
     let path = args.out.unwrap_or_else(|| default_name(&facts.host, facts.taken_at));
     let shown = path.display();
     let failed = |error: io::Error| Failure::usage(format!("{shown}: {error}"));

@@ -1,11 +1,14 @@
 //! `carrick explain ID`: what an id means, why it matters, how to see it, how to mend it.
 
+use std::collections::BTreeSet;
+
 use carrick_core::check::{self, CHECKS, Registered};
 use carrick_core::report::nearest;
+use carrick_core::signature::{self, Phase, Severity, Signature};
 
 use crate::exit::{Exit, Failure};
-use crate::render::wrap::reflow;
-use crate::terminal::{BOLD, DIM, print, styled};
+use crate::render::wrap::{reflow, wrap};
+use crate::terminal::{self, BOLD, DIM, styled};
 
 /// Explain an id that Carrick prints: what it means, why it matters for a join, how to mend it
 #[derive(Debug, clap::Args)]
@@ -15,34 +18,180 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Exit, Failure> {
+    let signatures = signature::built_in().map_err(|complaint| Failure::internal(complaint.to_string()))?;
     let text = match &args.id {
-        None => list(),
-        Some(id) => find(id)?.into_iter().map(explain).collect::<Vec<_>>().join("\n"),
+        None => list(&signatures),
+        Some(id) => explain(id, &signatures, terminal::width())?,
     };
-    print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
+    terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
     Ok(Exit::Ok)
 }
 
-fn find(id: &str) -> Result<Vec<&'static Registered>, Failure> {
-    let found: Vec<&Registered> = check::find(id).collect();
-    if found.is_empty() {
-        let hint = nearest(id).map_or("carrick explain lists them all".to_owned(), |id| format!("did you mean {id}?"));
-        return Err(Failure::usage(format!("{id:?} is not an id of Carrick's; {hint}")));
+/// Checks first, as they are judged; then what is read in text.
+fn list(signatures: &[Signature]) -> String {
+    let checks = CHECKS.iter().map(|Registered { check, .. }| (check.id, check.title));
+    let read = signatures.iter().map(|signature| (signature.id.as_str(), signature.title.as_str()));
+    let width = checks.clone().chain(read.clone()).map(|(id, _)| id.len()).max().unwrap_or_default();
+    let line = |(id, title): (&str, &str)| format!("{id:width$}  {title}\n");
+    let part = |name: &str, lines: String| format!("{}\n{lines}", styled(BOLD, name));
+    let checks = part("CHECKS, judged on a machine, in a bundle, in pasted text", checks.map(line).collect());
+    let read = part("SIGNATURES, read in logs and pasted text", read.map(line).collect());
+    format!("{checks}\n{read}")
+}
+
+fn explain(id: &str, signatures: &[Signature], width: usize) -> Result<String, Failure> {
+    let checks: Vec<String> = check::find(id).map(|registered| of_check(registered, signatures, width)).collect();
+    if !checks.is_empty() {
+        return Ok(checks.join("\n"));
     }
-    Ok(found)
+    if let Some(signature) = signatures.iter().find(|signature| signature.id.eq_ignore_ascii_case(id)) {
+        return Ok(of_signature(signature, signatures, width));
+    }
+    let nearest = nearest(id, ids(signatures));
+    let hint = nearest.map_or("carrick explain lists them all".to_owned(), |id| format!("did you mean {id}?"));
+    Err(Failure::usage(format!("{id:?} is not an id of Carrick's; {hint}")))
 }
 
-fn explain(Registered { check, explain, .. }: &Registered) -> String {
-    let aliases = match check.kubeadm {
-        [] => String::new(),
-        names => format!("\n\nkubeadm calls it: {}", names.join(", ")),
+fn ids(signatures: &[Signature]) -> Vec<&str> {
+    let mut ids: Vec<&str> = check::ids().collect();
+    ids.extend(signatures.iter().map(|signature| signature.id.as_str()));
+    ids
+}
+
+fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signature], width: usize) -> String {
+    let showing = signatures.iter().filter(|signature| signature.shows.as_deref() == Some(check.id));
+    let parts = [
+        format!("{}  {}", styled(BOLD, check.id), styled(DIM, check.subsystem.name())),
+        reflow(explain, width),
+        named("kubeadm calls it", check.kubeadm.iter().copied(), width),
+        named("Read in logs as", showing.map(|signature| signature.id.as_str()), width),
+    ];
+    paragraphs(&parts)
+}
+
+fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -> String {
+    let ground = format!("{} · {}", signature.subsystem.name(), signature.severity.name());
+    let title = format!("Read in logs: {}.", signature.title);
+    let related = [
+        named("The check that judges it", signature.shows.as_deref(), width),
+        named("Follows from", reasons(signature, signatures), width),
+        named("Brings about", signature.explains.iter().map(String::as_str), width),
+        named("Over when later seen", signature.cleared_by.iter().map(String::as_str), width),
+    ];
+    let related: Vec<&str> = related.iter().map(String::as_str).filter(|line| !line.is_empty()).collect();
+    let parts = [
+        format!("{}  {}", styled(BOLD, &signature.id), styled(DIM, &ground)),
+        wrap(&title, width).join("\n"),
+        wrap(&Signature::open(&signature.cause), width).join("\n"),
+        wrap(&when_it_counts(signature), width).join("\n"),
+        related.join("\n"),
+        indented("Mend it:", signature.remedy.iter().map(|command| Signature::open_command(command))),
+        indented("So that it does not come again:", signature.prevent.iter().map(|text| Signature::open_command(text))),
+        indented("Where to look next:", signature.next.iter().cloned()),
+        indented("It reads like:", example(signature, width)),
+        indented("Read on:", signature.references.iter().cloned()),
+    ];
+    paragraphs(&parts)
+}
+
+/// What is told under which id, where a signature says that it brings this one about.
+fn reasons<'a>(of: &Signature, signatures: &'a [Signature]) -> BTreeSet<&'a str> {
+    let brings_about = |one: &&Signature| one.explains.iter().any(|id| *id == of.id || id == of.cause_id());
+    let ids = signatures.iter().filter(brings_about).map(Signature::cause_id);
+    ids.filter(|id| *id != of.cause_id()).collect()
+}
+
+fn when_it_counts(signature: &Signature) -> String {
+    let counts = match (signature.severity, signature.phase) {
+        (Severity::Good, Phase::Before) => "A good sign; never a cause.",
+        (Severity::Good, Phase::Joining) => "A good sign: a join was tried.",
+        (Severity::Good, Phase::Joined) => "A good sign: the node has joined.",
+        (Severity::Benign, _) => "Noise; never a cause.",
+        (_, Phase::Before) => "It counts at every stage.",
+        (_, Phase::Joining) => "It counts from a join on; before, it is normal.",
+        (_, Phase::Joined) => "It counts once the node has joined; before, it is normal.",
     };
-    let subsystem = styled(DIM, check.subsystem.name());
-    let text = reflow(explain, crate::terminal::width());
-    format!("{}  {subsystem}\n\n{text}{aliases}\n", styled(BOLD, check.id))
+    let lasts = signature.lasts.map(|seconds| format!(" It has to go on for {seconds} s.")).unwrap_or_default();
+    let otherwise = match (&signature.shows, &signature.otherwise) {
+        (Some(shows), Some(otherwise)) => format!(" Where {shows} passes, it is {otherwise}."),
+        _ => String::new(),
+    };
+    format!("{counts}{lasts}{otherwise}")
 }
 
-fn list() -> String {
-    let width = CHECKS.iter().map(|registered| registered.check.id.len()).max().unwrap_or_default();
-    CHECKS.iter().map(|Registered { check, .. }| format!("{:width$}  {}\n", check.id, check.title)).collect()
+fn example(signature: &Signature, width: usize) -> Vec<String> {
+    let line = signature.hit.first().map(|hit| hit.line.trim());
+    line.map(|line| wrap(line, width.saturating_sub(INDENT.len()))).unwrap_or_default()
+}
+
+const INDENT: &str = "  ";
+
+/// Names behind a word, or nothing where there are none.
+fn named<'a>(what: &str, names: impl IntoIterator<Item = &'a str>, width: usize) -> String {
+    let names: Vec<&str> = names.into_iter().collect();
+    if names.is_empty() { String::new() } else { wrap(&format!("{what}: {}", names.join(", ")), width).join("\n") }
+}
+
+/// Lines under a word, whole, so that a command can be copied; or nothing where there are none.
+fn indented(what: &str, lines: impl IntoIterator<Item = String>) -> String {
+    let lines: String = lines.into_iter().map(|line| format!("\n{INDENT}{line}")).collect();
+    if lines.is_empty() { lines } else { format!("{what}{lines}") }
+}
+
+fn paragraphs(parts: &[String]) -> String {
+    let parts: Vec<&str> = parts.iter().map(String::as_str).filter(|part| !part.is_empty()).collect();
+    parts.join("\n\n") + "\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn signatures() -> Vec<Signature> {
+        signature::built_in().unwrap()
+    }
+
+    #[test]
+    fn every_id_is_explained_within_the_width() {
+        let signatures = signatures();
+        for width in [40, 80, 120] {
+            for id in ids(&signatures) {
+                let text = explain(id, &signatures, width).unwrap();
+                // Commands, references and words without a space stay whole.
+                let too_wide =
+                    |line: &&str| line.chars().count() > width && !line.starts_with(' ') && line.contains(' ');
+                let styled = |line: &&str| line.contains('\u{1b}');
+                assert_eq!(text.lines().filter(|line| !styled(line)).find(too_wide), None, "{id} at {width}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_cause_is_shown_with_a_name_in_braces() {
+        for signature in signatures() {
+            let cause = Signature::open(&signature.cause);
+            assert!(!cause.contains('{'), "{}: {cause}", signature.id);
+        }
+    }
+
+    #[test]
+    fn a_mistyped_id_gets_the_nearest_of_checks_and_signatures() {
+        let signatures = signatures();
+        for (typed, meant) in [
+            ("machine.swpa", "did you mean machine.swap?"),
+            ("time.clock-behnd", "did you mean time.clock-behind?"),
+            ("quite another thing altogether", "carrick explain lists them all"),
+        ] {
+            let failure = explain(typed, &signatures, 80).unwrap_err().to_string();
+            assert!(failure.ends_with(meant), "{typed}: {failure}");
+        }
+    }
+
+    #[test]
+    fn the_list_has_checks_and_then_signatures() {
+        let list = list(&signatures());
+        let place = |id: &str| list.lines().position(|line| line.split(' ').next() == Some(id)).unwrap();
+        assert!(place("kubelet.standalone") < place("kubelet.runs-alone"));
+        assert_eq!(list.lines().count(), CHECKS.len() + signatures().len() + 3);
+    }
 }

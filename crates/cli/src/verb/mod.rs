@@ -11,6 +11,7 @@ use crate::exit::{Exit, Failure};
 mod check;
 mod collect;
 mod demo;
+mod diagnose;
 mod explain;
 
 #[derive(Debug, Parser)]
@@ -37,6 +38,7 @@ enum Colour {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Check(check::Args),
+    Diagnose(diagnose::Args),
     Collect(collect::Args),
     Explain(explain::Args),
     Demo(demo::Args),
@@ -82,6 +84,7 @@ impl Carrick {
         }
         match self.verb {
             Verb::Check(args) => check::run(args).await,
+            Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
             Verb::Explain(args) => explain::run(&args),
             Verb::Demo(args) => demo::run(&args),

@@ -1,0 +1,137 @@
+//! `carrick diagnose`: the root cause, from this machine, a bundle, or any pasted text; nothing is changed.
+
+use std::path::{Path, PathBuf};
+
+use carrick_core::diagnose::Case;
+use carrick_core::diagnose::scan::Scan;
+use carrick_core::report::Ignore;
+use carrick_core::signature::{self, Library, Signature, lint};
+use jiff::Timestamp;
+
+use crate::exit::{Exit, Failure};
+use crate::input::{self, Input};
+use crate::machine::{Cluster, Where, open_bundle};
+use crate::render::{Format, Look, render};
+use crate::terminal;
+
+/// Find the root cause of a join that failed: on this machine, in a bundle, in any pasted text; read-only
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Texts, a directory of texts, a bundle made by `carrick collect`, or - for stdin; none looks at this machine
+    #[arg(value_name = "FILE", conflicts_with_all = ["host", "api", "kubeconfig"])]
+    inputs: Vec<PathBuf>,
+    #[command(flatten)]
+    place: Where,
+    #[command(flatten)]
+    cluster: Cluster,
+    /// The node that is asked about; else the one most lines speak of
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// A directory with signatures of your own (*.toml), beside Carrick's
+    #[arg(long, value_name = "DIR")]
+    signatures: Option<PathBuf>,
+    /// Only say what is wrong with the signatures: those of --signatures, else Carrick's own
+    #[arg(long, conflicts_with = "inputs")]
+    lint: bool,
+    /// How to print the report
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+    /// Also the timeline, and everything that is normal
+    #[arg(short, long)]
+    verbose: bool,
+}
+
+pub async fn run(args: Args) -> Result<Exit, Failure> {
+    let broken = |complaint: signature::Complaint| Failure::internal(complaint.to_string());
+    let library = match &args.signatures {
+        None if args.lint => {
+            let own = signature::built_in().map_err(broken)?;
+            return lint_report("Carrick's own", own.len(), &lint::complaints(&own, &[]));
+        }
+        None => Library::built_in().map_err(broken)?,
+        Some(dir) => {
+            let own = own_signatures(dir)?;
+            let complaints = lint::own(&own, &Library::built_in().map_err(broken)?);
+            if args.lint {
+                return lint_report(&dir.display().to_string(), own.len(), &complaints);
+            }
+            if let Some(first) = complaints.first() {
+                let all = format!("carrick diagnose --lint --signatures {}", dir.display());
+                return Err(Failure::usage(format!("{first}; all that is wrong: {all}")));
+            }
+            Library::with(own).map_err(broken)?
+        }
+    };
+    let case = case(&args, &library).await?;
+    if let Some(complaint) = library.broken() {
+        return Err(Failure::internal(complaint.to_string()));
+    }
+    let report = case.report(&Ignore::default());
+    let look = Look { width: terminal::width(), verbose: args.verbose, took: None };
+    let text = render(&report, args.output, &look).map_err(|error| Failure::internal(error.to_string()))?;
+    terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
+    Ok(report.verdict.into())
+}
+
+async fn case<'l>(args: &Args, library: &'l Library) -> Result<Case<'l>, Failure> {
+    let node = args.node.clone();
+    let inputs = args.inputs.iter().map(|path| Input::of(path)).collect::<Result<Vec<_>, _>>()?;
+    match inputs.as_slice() {
+        [] => {
+            let facts = args.place.observe(args.cluster.clone()).await?.0;
+            Ok(Case::of_facts(library, facts, node))
+        }
+        [Input::Bundle(path)] => Ok(Case::of_facts(library, open_bundle(path)?, node)),
+        texts => {
+            if let Some(bundle) = texts.iter().find_map(|input| match input {
+                Input::Bundle(path) => Some(path),
+                _ => None,
+            }) {
+                return Err(Failure::usage(format!("{}: a bundle is diagnosed by itself", bundle.display())));
+            }
+            let now = Timestamp::now();
+            let mut scan = Scan::new(library, now);
+            for input in texts {
+                input::scan(&mut scan, input, |why| terminal::say(&format!("carrick: left out: {why}")))?;
+            }
+            Ok(Case::of_text(library, scan.finish(), now, node))
+        }
+    }
+}
+
+/// A signature is a page; what is much larger is another file.
+const LARGEST_SIGNATURE: u64 = 256 << 10;
+
+fn own_signatures(dir: &Path) -> Result<Vec<Signature>, Failure> {
+    let cannot = |path: &Path, error: std::io::Error| Failure::usage(format!("{}: {error}", path.display()));
+    let mut files: Vec<PathBuf> = std::fs::read_dir(dir)
+        .map_err(|error| cannot(dir, error))?
+        .flatten()
+        .map(|entry| entry.path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "toml"))
+        .collect();
+    files.sort();
+    if files.is_empty() {
+        return Err(Failure::usage(format!("--signatures {}: no *.toml in it", dir.display())));
+    }
+    let read = |path: &PathBuf| {
+        let size = std::fs::metadata(path).map_err(|error| cannot(path, error))?.len();
+        if size > LARGEST_SIGNATURE {
+            return Err(Failure::usage(format!("{}: {size} bytes is too large for a signature", path.display())));
+        }
+        let text = std::fs::read_to_string(path).map_err(|error| cannot(path, error))?;
+        let name = path.display().to_string();
+        signature::parse(&name, &text).map_err(|complaint| Failure::usage(complaint.to_string()))
+    };
+    files.iter().map(read).collect()
+}
+
+fn lint_report(whose: &str, count: usize, complaints: &[signature::Complaint]) -> Result<Exit, Failure> {
+    let lines: String = complaints.iter().map(|complaint| format!("{complaint}\n")).collect();
+    let sum = match complaints.len() {
+        0 => format!("{whose}: {count} signatures, nothing wrong\n"),
+        n => format!("{whose}: {count} signatures, {n} complaints\n"),
+    };
+    terminal::print(&(lines + &sum)).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
+    Ok(if complaints.is_empty() { Exit::Ok } else { Exit::Failed })
+}
