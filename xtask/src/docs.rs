@@ -1,14 +1,16 @@
 //! docs/reference: what the code says of itself.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use carrick_core::check::{CHECKS, Registered};
 use carrick_core::report::Report;
+use carrick_core::signature::{self, Library, Signature, lint};
 
 pub fn run(check: bool) -> anyhow::Result<()> {
-    let pages = [("checks.md", checks()), ("report.schema.json", schema()?)];
+    let pages = [("checks.md", checks()), ("signatures.md", signatures()?), ("report.schema.json", schema()?)];
     let mut stale = Vec::new();
     for (name, text) in &pages {
         let path = reference().join(name);
@@ -49,6 +51,46 @@ fn checks() -> String {
         let _ = writeln!(page, "\n{text}");
     }
     page
+}
+
+fn signatures() -> anyhow::Result<String> {
+    keep_the_rules()?;
+    let library = Library::built_in()?;
+    let mut families: BTreeMap<&str, Vec<&Signature>> = BTreeMap::new();
+    for signature in library.iter() {
+        let family = signature.id.split('.').next().unwrap_or_default();
+        families.entry(family).or_default().push(signature);
+    }
+    let mut page = format!(
+        "# Signatures\n\nThe {} lines that `carrick diagnose` recognises in logs and pasted text. `carrick explain ID` says what \
+         one means and how to mend it.\n*phase* is the stage from which on a line counts (of a good sign: what it proves to be \
+         reached), *shows* the check that judges the\nsame thing, *explains* what it brings about. This page is made from the \
+         code: `cargo xtask docs`.\n",
+        library.iter().count()
+    );
+    for (family, members) in families {
+        let _ = writeln!(
+            page,
+            "\n## {family}\n\n| id | title | severity | phase | shows | explains |\n|---|---|---|---|---|---|"
+        );
+        for signature in members {
+            let Signature { id, title, severity, phase, shows, explains, .. } = signature;
+            let (title, shows) = (title.replace('|', "\\|"), shows.as_deref().unwrap_or_default());
+            let (severity, phase) = (severity.name(), phase.name());
+            let _ = writeln!(page, "| {id} | {title} | {severity} | {phase} | {shows} | {} |", explains.join(", "));
+        }
+    }
+    Ok(page)
+}
+
+/// The unit tests lint the signatures too, but in a build with dev-dependencies, which turn on features of `regex` that the
+/// shipped binary does not have: a class that it cannot compile was found only here, where `regex` is built as it ships.
+fn keep_the_rules() -> anyhow::Result<()> {
+    let complaints = lint::complaints(&signature::built_in()?, &[]);
+    if let Some(first) = complaints.first() {
+        bail!("{} complaints about signatures, the first: {first}; all: carrick diagnose --lint", complaints.len());
+    }
+    Ok(())
 }
 
 fn schema() -> anyhow::Result<String> {

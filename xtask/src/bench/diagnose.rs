@@ -1,0 +1,219 @@
+//! `carrick diagnose` on a large kubelet journal, beside programs that only count matching lines: ripgrep and grep.
+
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, bail, ensure};
+use carrick_core::signature::{Library, Severity};
+
+use super::{release_binary, target};
+
+/// One line in so many is one that a signature recognises.
+const HIT_EVERY: u64 = 200;
+/// The bars: CPU time beside ripgrep's and grep's, memory, and how time grows with size (tenfold is 10).
+const BESIDE_RIPGREP: f64 = 1.0;
+const BESIDE_GREP: f64 = 20.0;
+const MOST_MEMORY: u64 = 64 << 20;
+const TENFOLD: f64 = 11.0;
+
+/// What a healthy kubelet and containerd write, with `@` where a number stands.
+const HEALTHY: &[&str] = &[
+    r#"kubelet[@]: I1115 20:39:50.@    @ reconciler_common.go:251] "operationExecutor.VerifyControllerAttachedVolume started for volume \"kube-proxy\" (UniqueName: \"kubernetes.io/configmap/6e0d@-kube-proxy\") pod \"kube-proxy-x@\" (UID: \"6e0d@\") " pod="kube-system/kube-proxy-x@""#,
+    r#"kubelet[@]: I1115 20:39:51.@    @ pod_startup_latency_tracker.go:104] "Observed pod startup duration" pod="kube-system/coredns-@" podStartSLOduration=@.5 podStartE2EDuration="@.5s" podCreationTimestamp="2026-11-15 20:39:49 +0000 UTC""#,
+    r#"kubelet[@]: I1115 20:39:52.@    @ kubelet_node_status.go:501] "Fast updating node status as it just became ready""#,
+    r#"kubelet[@]: I1115 20:39:53.@    @ scope.go:117] "RemoveContainer" containerID="b2f9@e0""#,
+    r#"kubelet[@]: I1115 20:39:54.@    @ kubelet.go:2421] "SyncLoop (PLEG): event for pod" pod="default/web-@" event={"ID":"ab@","Type":"ContainerStarted","Data":"c0@"}"#,
+    r#"kubelet[@]: I1115 20:39:55.@    @ memory_manager.go:355] "RemoveStaleState removing state" podUID="7c@" containerName="flanneld""#,
+    r#"kubelet[@]: I1115 20:39:56.@    @ desired_state_of_world_populator.go:154] "Finished populating initial desired state of world""#,
+    r#"containerd[@]: time="2026-11-15T20:39:57.@Z" level=info msg="CreateContainer within sandbox \"c0@\" for container &ContainerMetadata{Name:flanneld,Attempt:0,}""#,
+    r#"containerd[@]: time="2026-11-15T20:39:58.@Z" level=info msg="StartContainer for \"d1@\" returns successfully""#,
+    r#"kubelet[@]: I1115 20:39:59.@    @ kuberuntime_manager.go:1828] "Updating runtime config through cri with podcidr" CIDR="10.244.@.0/24""#,
+];
+
+pub fn diagnose(megabytes: u64, runs: usize) -> anyhow::Result<()> {
+    ensure!(runs > 0 && megabytes >= 10, "--runs at least 1, --megabytes at least 10");
+    let library = Library::built_in()?;
+    let place = target().join("bench");
+    fs::create_dir_all(&place)?;
+    let (large, small) = (place.join("large.journal"), place.join("small.journal"));
+    let _gone_afterwards = [Gone(large.clone()), Gone(small.clone())];
+    write_journal(&large, megabytes << 20, &library)?;
+    write_journal(&small, (megabytes << 20) / 10, &library)?;
+    let (all, plain) = (place.join("patterns"), place.join("patterns-for-grep"));
+    let (all_count, plain_count) = write_patterns(&library, &all, &plain)?;
+    let (carrick, rg) = (release_binary()?, ripgrep(&place)?);
+
+    let run = |program: &Path, args: &[&str], text: &Path| median(runs, program, args, text);
+    let whole = run(&carrick, &["diagnose", "-o", "json"], &large)?;
+    let tenth = run(&carrick, &["diagnose", "-o", "json"], &small)?;
+    let by_rg = run(&rg, &["-c", "-f", &all.to_string_lossy()], &large)?;
+    let rg_plain = run(&rg, &["-c", "-f", &plain.to_string_lossy()], &large)?;
+    let by_grep = run(Path::new("grep"), &["-cE", "-f", &plain.to_string_lossy()], &large)?;
+
+    println!("{megabytes} MB of journal, 1 line in {HIT_EVERY} is a hit; CPU time, median of {runs}");
+    println!("| what | patterns | CPU | peak memory |\n|---|---|---|---|");
+    for (what, patterns, cost) in [
+        ("carrick diagnose -o json", all_count, &whole),
+        ("rg -c -f", all_count, &by_rg),
+        ("rg -c -f, what grep understands too", plain_count, &rg_plain),
+        ("grep -cE -f (LC_ALL=C)", plain_count, &by_grep),
+        ("carrick diagnose, a tenth of it", all_count, &tenth),
+    ] {
+        println!("| {what} | {patterns} | {:.2} s | {} MiB |", cost.cpu.as_secs_f64(), cost.memory >> 20);
+    }
+    let times = |other: &Cost| other.cpu.as_secs_f64() / whole.cpu.as_secs_f64();
+    let growth = whole.cpu.as_secs_f64() / tenth.cpu.as_secs_f64();
+    let bars = [
+        ("ripgrep's time / ours", times(&by_rg), BESIDE_RIPGREP, times(&by_rg) >= BESIDE_RIPGREP),
+        ("grep's time / ours", times(&by_grep), BESIDE_GREP, times(&by_grep) >= BESIDE_GREP),
+        ("tenfold size, time", growth, TENFOLD, growth <= TENFOLD),
+    ];
+    for (what, value, bar, holds) in bars {
+        println!("{what}: {value:.1} (bar {bar}) {}", if holds { "holds" } else { "DOES NOT HOLD" });
+    }
+    ensure!(whole.memory < MOST_MEMORY, "bench diagnose: {} MiB is over 64 MiB", whole.memory >> 20);
+    if bars.iter().any(|(.., holds)| !holds) {
+        bail!("bench diagnose: a bar does not hold");
+    }
+    println!("bench diagnose: all bars hold");
+    Ok(())
+}
+
+/// A file that is taken away at the end, whatever the end.
+struct Gone(PathBuf);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn write_journal(path: &Path, size: u64, library: &Library) -> anyhow::Result<()> {
+    let bad = |severity| severity >= Severity::Warning;
+    let hits: Vec<&str> = library
+        .iter()
+        .filter(|signature| bad(signature.severity))
+        .flat_map(|signature| signature.hit.iter().map(|hit| hit.line.as_str()))
+        .collect();
+    let mut out = BufWriter::new(File::create(path).with_context(|| path.display().to_string())?);
+    // The same journal every time: a plain linear congruence is random enough for digits.
+    let mut state: u64 = 1;
+    let mut number = move || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state >> 40
+    };
+    let (mut written, mut line) = (0, 0);
+    while written < size {
+        line += 1;
+        let text = if line % HIT_EVERY == 0 {
+            format!("kubelet[1234]: {}", hits[usize::try_from(line / HIT_EVERY)? % hits.len()])
+        } else {
+            let template = HEALTHY[usize::try_from(number())? % HEALTHY.len()];
+            template
+                .split('@')
+                .map(str::to_owned)
+                .reduce(|text, next| format!("{text}{}{next}", number()))
+                .unwrap_or_default()
+        };
+        let seconds = line / 100;
+        let (hour, minute, second) = (seconds / 3600 % 24, seconds / 60 % 60, seconds % 60);
+        let text = format!("Nov 15 {hour:02}:{minute:02}:{second:02} w1 {text}\n");
+        out.write_all(text.as_bytes())?;
+        written += text.len() as u64;
+    }
+    out.flush().map_err(Into::into)
+}
+
+/// All signatures' expressions, and those that are extended regular expressions once their groups have no names.
+fn write_patterns(library: &Library, all: &Path, plain: &Path) -> anyhow::Result<(usize, usize)> {
+    let bad = library.iter().filter(|signature| signature.severity >= Severity::Warning);
+    let mut patterns: Vec<&str> = bad.map(|signature| signature.regex.as_str()).collect();
+    patterns.sort_unstable();
+    fs::write(all, patterns.join("\n") + "\n")?;
+    let mut understood = Vec::new();
+    for pattern in &patterns {
+        let unnamed = unnamed(pattern);
+        let foreign = ["(?", "\\d", "\\A", "\\z", "*?", "+?", "??", "}?"].iter().any(|piece| unnamed.contains(piece));
+        if !foreign {
+            understood.push(unnamed);
+        }
+    }
+    fs::write(plain, understood.join("\n") + "\n")?;
+    Ok((patterns.len(), understood.len()))
+}
+
+/// `(?P<name>x)` and `(?:x)` as `(x)`.
+fn unnamed(pattern: &str) -> String {
+    let mut out = String::new();
+    let mut rest = pattern.replace("(?:", "(");
+    while let Some((before, after)) = rest.split_once("(?P<") {
+        out.push_str(before);
+        out.push('(');
+        rest = after.split_once('>').map_or(String::new(), |(_, after)| after.to_owned());
+    }
+    out + &rest
+}
+
+/// The newest ripgrep of the registry, built once.
+fn ripgrep(place: &Path) -> anyhow::Result<PathBuf> {
+    let root = place.join("ripgrep");
+    let rg = root.join("bin/rg");
+    if !rg.exists() {
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let built = Command::new(cargo).args(["install", "--quiet", "ripgrep", "--root"]).arg(&root).status()?;
+        ensure!(built.success(), "cargo install ripgrep failed");
+    }
+    let version = Command::new(&rg).arg("--version").output()?;
+    print!("{}", String::from_utf8_lossy(&version.stdout).lines().next().unwrap_or_default());
+    println!();
+    Ok(rg)
+}
+
+struct Cost {
+    cpu: Duration,
+    memory: u64,
+}
+
+fn median(runs: usize, program: &Path, args: &[&str], text: &Path) -> anyhow::Result<Cost> {
+    let mut costs = (0..runs).map(|_| cost(program, args, text)).collect::<anyhow::Result<Vec<_>>>()?;
+    costs.sort_by_key(|cost| cost.cpu);
+    let memory = costs.iter().map(|cost| cost.memory).max().unwrap_or_default();
+    let cpu = costs.get(runs / 2).context("no runs")?.cpu;
+    Ok(Cost { cpu, memory })
+}
+
+/// Runs a program to its end: what it took of the processor, and of memory at its peak.
+fn cost(program: &Path, args: &[&str], text: &Path) -> anyhow::Result<Cost> {
+    let before = children_cpu()?;
+    let mut command = Command::new(program);
+    command.args(args).arg(text).env("LC_ALL", "C").stdout(Stdio::null());
+    let mut child = command.spawn().with_context(|| program.display().to_string())?;
+    let mut memory = 0;
+    let status = loop {
+        // The high-water mark of a process goes with it: the last one read is the one that counts.
+        memory = peak_memory(child.id()).unwrap_or(memory).max(memory);
+        if let Some(status) = child.try_wait()? {
+            break status;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    ensure!(matches!(status.code(), Some(0 | 3 | 4)), "{} ended with {status}", program.display());
+    Ok(Cost { cpu: children_cpu()?.saturating_sub(before), memory })
+}
+
+fn peak_memory(pid: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?.trim().strip_suffix(" kB")?;
+    kilobytes.trim().parse::<u64>().ok().map(|kilobytes| kilobytes << 10)
+}
+
+/// The processor time of children that have ended: fields 16 and 17 of /proc/self/stat, in hundredths of a second.
+fn children_cpu() -> anyhow::Result<Duration> {
+    let stat = fs::read_to_string("/proc/self/stat")?;
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let ticks = |n: usize| fields.get(n).and_then(|field| field.parse::<u64>().ok()).context("/proc/self/stat");
+    Ok(Duration::from_millis((ticks(13)? + ticks(14)?) * 10))
+}

@@ -1,0 +1,48 @@
+//! Measurements, side by side in one run; medians, because machines are noisy. Non-zero where a bar does not hold.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use clap::Subcommand;
+
+mod check;
+mod diagnose;
+
+#[derive(Subcommand)]
+pub enum What {
+    /// `carrick check` on this machine: under a second
+    Check {
+        /// How often
+        #[arg(long, default_value_t = 9)]
+        runs: usize,
+    },
+    /// `carrick diagnose` on a gigabyte of kubelet journal, beside ripgrep and grep
+    Diagnose {
+        /// How large the journal is, in megabytes
+        #[arg(long, default_value_t = 1000)]
+        megabytes: u64,
+        /// How often
+        #[arg(long, default_value_t = 3)]
+        runs: usize,
+    },
+}
+
+pub fn run(what: &What) -> anyhow::Result<()> {
+    match what {
+        What::Check { runs } => check::check(*runs),
+        What::Diagnose { megabytes, runs } => diagnose::diagnose(*megabytes, *runs),
+    }
+}
+
+fn release_binary() -> anyhow::Result<PathBuf> {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let built = Command::new(cargo).args(["build", "--release", "--quiet", "--package", "carrick"]).status()?;
+    ensure!(built.success(), "the release build failed");
+    target().join("release/carrick").canonicalize().context("target/release/carrick")
+}
+
+fn target() -> PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from)
+}
