@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-use regex::{Captures, Regex};
+use regex::{Captures, Regex, RegexBuilder};
 use serde::{Deserialize, Serialize};
 
 use crate::check::Subsystem;
@@ -17,6 +17,9 @@ use crate::report::Confidence;
 pub mod lint;
 
 include!(concat!(env!("OUT_DIR"), "/signatures.rs"));
+
+/// What one expression may keep of its states: a hit line is short, and hundreds of expressions may be needed at once.
+const REGEX_CACHE: usize = 32 << 10;
 
 /// One failure, or one good or harmless sign, as it reads in a line of text.
 #[derive(Debug, Deserialize)]
@@ -303,7 +306,7 @@ impl Library {
         if let Some(regex) = entry.regex.get() {
             return Some(regex);
         }
-        match Regex::new(&entry.signature.regex) {
+        match RegexBuilder::new(&entry.signature.regex).dfa_size_limit(REGEX_CACHE).build() {
             Ok(regex) => Some(entry.regex.get_or_init(|| regex)),
             Err(error) => {
                 self.broken.get_or_init(|| Complaint::of(&entry.signature.id, error.to_string()));

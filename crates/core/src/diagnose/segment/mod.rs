@@ -42,7 +42,7 @@ use crate::fact::{Capture, Source, Why, file_key, unit_status, version};
 
 /// After so much input a segmenter stops looking: a paste has 100 kB, a large one 1 MB; what is larger is a journal, with
 /// no facts in it.
-const MOST_INPUT: u64 = 8 << 20;
+const MOST_INPUT: u64 = 2 << 20;
 
 /// A longer line is no line of a command: the longest, `ip -j` and `nft -j` on a busy node, print about 600 kB.
 const LONGEST_LINE: usize = 1 << 20;
