@@ -322,9 +322,7 @@ mod tests {
         "csr.denied",
         "csr.pending",
         "kube-proxy.crash-loop",
-        "kubelet.not-running",
         "node.deleted",
-        "node.taken-over",
     ];
 
     #[test]
