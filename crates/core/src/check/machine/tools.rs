@@ -182,6 +182,16 @@ mod tests {
         let rocky = kubeadm("v1.29.15\n", &["conntrack", "ip", "tc"])
             .with_file("/etc/os-release", "ID=\"rocky\"\nID_LIKE=\"rhel centos fedora\"\n");
         assert_eq!(says(&rocky).remedy, ["dnf install -y conntrack-tools iproute iproute-tc"]);
+        // Fedora is like nothing but itself.
+        for (release, remedy) in [
+            ("ID=debian\n", "apt-get install -y iptables mount"),
+            ("ID=fedora\n", "dnf install -y iptables-nft util-linux"),
+            ("ID=\"ol\"\nID_LIKE=\"fedora\"\n", "dnf install -y iptables-nft util-linux"),
+            ("ID=rhel\n", "dnf install -y iptables-nft util-linux"),
+        ] {
+            let bare = kubeadm("v1.29.15\n", &["mount", "iptables"]).with_file("/etc/os-release", release);
+            assert_eq!(says(&bare).remedy, [remedy], "{release}");
+        }
         let unknown = says(&without(&["mount"]));
         assert_eq!(unknown.says, "mount not installed: kubeadm stops without");
         let iptables = says(&kubeadm("v1.34.4\n", &["iptables"]));
