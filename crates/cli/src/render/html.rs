@@ -10,6 +10,7 @@ use carrick_core::report::{Cause, Health, Judged, Noted, Overall, Piece, Reading
 use carrick_core::signature::{Phase, Severity};
 
 use self::markup::{Markup, classed, element, nothing, said, style, text, void};
+use super::counts;
 
 mod causal;
 mod fit;
@@ -173,20 +174,9 @@ fn without_cause(report: &Report) -> String {
         (false, Overall::Warn) => "Can join, with care",
         (false, Overall::Fail) => "Not ready to join",
     };
-    let count = |outcome, one: &str, many: &str| {
-        let count = report.findings.iter().filter(|finding| finding.verdict == outcome && !finding.ignored).count();
-        (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
-    };
-    let counts: Vec<String> = [
-        count(Outcome::Fail, "failure", "failures"),
-        count(Outcome::Warn, "warning", "warnings"),
-        count(Outcome::Unknown, "unknown", "unknown"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let counts = counts(report);
     match (counts.is_empty(), report.findings.is_empty() && report.reading.is_none()) {
-        (false, _) => format!("{sentence}: {}.", counts.join(", ")),
+        (false, _) => format!("{sentence}: {counts}."),
         (true, true) => format!("{sentence}: nothing was seen."),
         (true, false) => format!("{sentence}."),
     }

@@ -1,5 +1,6 @@
 //! A report as text for people, as JSON for programs, as JUnit for CI, as a page to pass on.
 
+use carrick_core::check::Outcome;
 use carrick_core::report::Report;
 use clap::ValueEnum;
 
@@ -25,6 +26,20 @@ pub struct Look {
     pub verbose: bool,
     /// How long the looking took; a report without it is the same every time.
     pub took: Option<std::time::Duration>,
+}
+
+/// `2 failures, 1 warning`: what counts of the findings; empty where nothing does.
+fn counts(report: &Report) -> String {
+    let counts = [
+        (Outcome::Fail, "failure", "failures"),
+        (Outcome::Warn, "warning", "warnings"),
+        (Outcome::Unknown, "unknown", "unknown"),
+    ];
+    let count = |(outcome, one, many)| {
+        let count = report.findings.iter().filter(|finding| finding.verdict == outcome && !finding.ignored).count();
+        (count > 0).then(|| format!("{count} {}", if count == 1 { one } else { many }))
+    };
+    counts.into_iter().filter_map(count).collect::<Vec<String>>().join(", ")
 }
 
 pub fn render(report: &Report, format: Format, look: &Look) -> Result<String, serde_json::Error> {

@@ -6,8 +6,8 @@ use anstyle::Style;
 use carrick_core::check::{Outcome, Subsystem};
 use carrick_core::report::{Judged, Overall, Report};
 
-use super::Look;
 use super::wrap::wrap;
+use super::{Look, counts};
 use crate::terminal::{BOLD, DIM, FAIL, OK, UNKNOWN, WARN, styled};
 
 /// Where the sentences begin: behind the mark and the longest usual id.
@@ -147,27 +147,12 @@ fn ignored(report: &Report) -> String {
 }
 
 fn summing_up(report: &Report) -> String {
-    let count = |outcome, one: &str, many: &str| {
-        let count = report.findings.iter().filter(|finding| finding.verdict == outcome && !finding.ignored).count();
-        match count {
-            0 => None,
-            1 => Some(format!("1 {one}")),
-            count => Some(format!("{count} {many}")),
-        }
-    };
-    let counts: Vec<String> = [
-        count(Outcome::Fail, "failure", "failures"),
-        count(Outcome::Warn, "warning", "warnings"),
-        count(Outcome::Unknown, "unknown", "unknown"),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let counts = counts(report);
     match (report.verdict, counts.is_empty()) {
         (Overall::Pass, _) => styled(OK, "Ready to join."),
-        (Overall::Fail, _) => format!("{}: {}.", styled(FAIL, "Not ready to join"), counts.join(", ")),
-        (Overall::Warn, _) => format!("{}: {}.", styled(WARN, "Can join, with care"), counts.join(", ")),
-        (Overall::Unknown, false) => format!("{}: {}.", styled(UNKNOWN, "Cannot tell"), counts.join(", ")),
+        (Overall::Fail, _) => format!("{}: {}.", styled(FAIL, "Not ready to join"), counts),
+        (Overall::Warn, _) => format!("{}: {}.", styled(WARN, "Can join, with care"), counts),
+        (Overall::Unknown, false) => format!("{}: {}.", styled(UNKNOWN, "Cannot tell"), counts),
         (Overall::Unknown, true) => styled(UNKNOWN, "Cannot tell: nothing was seen."),
     }
 }

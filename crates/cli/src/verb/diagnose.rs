@@ -50,8 +50,8 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         }
         None => Library::built_in().map_err(broken)?,
         Some(dir) => {
-            let own = own_signatures(dir)?;
-            let complaints = lint::own(&own, &Library::built_in().map_err(broken)?);
+            let (own, mut all) = (own_signatures(dir)?, signature::built_in().map_err(broken)?);
+            let complaints = lint::own(&own, &all);
             if args.lint {
                 return lint_report(&dir.display().to_string(), own.len(), &complaints);
             }
@@ -59,7 +59,8 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
                 let all = format!("carrick diagnose --lint --signatures {}", dir.display());
                 return Err(Failure::usage(format!("{first}; all that is wrong: {all}")));
             }
-            Library::with(own).map_err(broken)?
+            all.extend(own);
+            Library::new(all).map_err(broken)?
         }
     };
     let case = case(&args, &library).await?;

@@ -76,16 +76,17 @@ pub fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
     };
     let everything = || 0..suspects.len();
     let reasons: Vec<Vec<usize>> = everything().map(|b| everything().filter(|&a| explains(a, b)).collect()).collect();
-    let effects = |a: usize| everything().filter(|&b| explains(a, b)).collect::<Vec<_>>();
+    let effects: Vec<Vec<usize>> =
+        everything().map(|a| everything().filter(|&b| reasons[b].contains(&a)).collect()).collect();
     let is_root = |&n: &usize| {
         let suspect = &suspects[n];
         reasons[n].is_empty()
-            && (is_trouble(suspect) || (suspect.checked && effects(n).iter().any(|&b| is_trouble(&suspects[b]))))
+            && (is_trouble(suspect) || (suspect.checked && effects[n].iter().any(|&b| is_trouble(&suspects[b]))))
     };
     let mut roots: Vec<usize> = everything().filter(is_root).collect();
     roots.sort_by_key(|&n| {
         let suspect = &suspects[n];
-        let effects = effects(n).len();
+        let effects = effects[n].len();
         (
             is_leftover(suspect),
             Reverse(suspect.severity.max(Severity::Error)),
@@ -94,7 +95,7 @@ pub fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
             suspect.first,
         )
     });
-    let causes = roots.iter().map(|&n| cause(&suspects[n], effects(n).iter().map(|&b| &suspects[b]))).collect();
+    let causes = roots.iter().map(|&n| cause(&suspects[n], effects[n].iter().map(|&b| &suspects[b]))).collect();
     let symptoms = everything()
         .filter(|&n| !reasons[n].is_empty() && is_trouble(&suspects[n]))
         .map(|n| symptom(&suspects[n], reasons[n].iter().filter(|&&a| reasons[a].is_empty()).map(|&a| &suspects[a])))

@@ -13,7 +13,7 @@
 
 use jiff::Timestamp;
 
-use crate::check::{Outcome, Policy, Subsystem};
+use crate::check::{Evidence, Outcome, Policy, Subsystem};
 use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
 use crate::report::{
@@ -36,11 +36,11 @@ use scan::{Scan, Seen, Sighting};
 
 /// What is to be diagnosed: the facts of a machine, and what its texts hold.
 pub struct Case<'l> {
-    pub library: &'l Library,
-    pub facts: Facts,
-    pub seen: Seen,
-    /// The node that is asked about; else the one most lines speak of.
-    pub node: Option<String>,
+    library: &'l Library,
+    facts: Facts,
+    seen: Seen,
+    /// The node that is asked about, else the one most lines speak of, where any do.
+    node: Option<String>,
 }
 
 impl<'l> Case<'l> {
@@ -54,18 +54,15 @@ impl<'l> Case<'l> {
             }
         }
         let seen = scan.finish();
+        let node = node.or_else(|| most_spoken_of(&seen));
         Case { library, facts, seen, node }
     }
 
     /// What was read out of texts: the facts are those that could be cut out of them.
     pub fn of_text(library: &'l Library, mut seen: Seen, now: Timestamp, node: Option<String>) -> Self {
-        let focus = node.clone().or_else(|| most_spoken_of(&seen));
-        let mut facts = Facts::new(focus.clone().unwrap_or_default(), now);
-        let is_here = |host: &Option<String>| match (host, &focus) {
-            (Some(host), Some(focus)) => same_machine(host, focus),
-            _ => true,
-        };
-        seen.segments.retain(|(_, segment)| is_here(&segment.host));
+        let node = node.or_else(|| most_spoken_of(&seen));
+        let mut facts = Facts::new(node.clone().unwrap_or_default(), now);
+        seen.segments.retain(|(_, segment)| is_about(node.as_deref(), segment.host.as_deref()));
         for (_, segment) in &mut seen.segments {
             facts.insert(segment.key.clone(), std::mem::replace(&mut segment.capture, Ok(Capture::default())));
         }
@@ -74,11 +71,11 @@ impl<'l> Case<'l> {
 
     pub fn report(&self, ignore: &Ignore) -> Report {
         let library = self.library;
-        let node = self.node.clone().or_else(|| most_spoken_of(&self.seen));
-        let (here, elsewhere) = self.by_node(node.as_deref());
+        let (here, elsewhere) = self.by_node();
         let progress = Progress::of(library, &here, phase(&self.facts));
-        let findings = self.findings(progress.end(), ignore);
-        let weighed = suspect::weigh(library, &here, &findings, &progress);
+        let checked = self.checked(progress.end(), ignore);
+        let findings = &checked.findings;
+        let weighed = suspect::weigh(library, &here, findings, &progress);
         let ordered = cause::order(library, &weighed.suspects);
         let of = |id: &str| weighed.suspects.iter().find(|suspect| suspect.id == id).map(|suspect| suspect.subsystem);
         let causes: Vec<(Subsystem, &Cause)> =
@@ -86,7 +83,7 @@ impl<'l> Case<'l> {
         let ground = health::Ground {
             library,
             sightings: &here,
-            findings: &findings,
+            findings,
             causes: &causes,
             symptoms: &ordered.symptoms,
             normal: &weighed.normal,
@@ -107,22 +104,18 @@ impl<'l> Case<'l> {
         };
         Report {
             verb: "diagnose",
-            host: node.unwrap_or_else(|| self.facts.host.clone()),
-            verdict: self.verdict(&ordered.causes, &here, &findings),
+            host: self.node.clone().unwrap_or_else(|| self.facts.host.clone()),
+            verdict: self.verdict(&ordered.causes, &here, findings),
             causes: ordered.causes,
-            findings,
             subsystems,
             reading: Some(reading),
-            ..report::check(&self.facts, &Policy::default(), ignore)
+            ..checked
         }
     }
 
     /// The sightings that are about this node, and those that are about others.
-    fn by_node(&self, node: Option<&str>) -> (Vec<&Sighting>, Vec<Elsewhere>) {
-        let is_here = |sighting: &&Sighting| match (&sighting.node, node) {
-            (Some(of), Some(node)) => same_machine(of, node),
-            _ => true,
-        };
+    fn by_node(&self) -> (Vec<&Sighting>, Vec<Elsewhere>) {
+        let is_here = |sighting: &&Sighting| is_about(self.node.as_deref(), sighting.node.as_deref());
         let (here, others): (Vec<&Sighting>, Vec<&Sighting>) = self.seen.sightings.iter().partition(is_here);
         let mut elsewhere: Vec<Elsewhere> = Vec::new();
         let wrong = |sighting: &&&Sighting| self.library.get(sighting.signature).severity >= Severity::Warning;
@@ -138,28 +131,30 @@ impl<'l> Case<'l> {
         (here, elsewhere)
     }
 
-    /// What the checks find; where facts were cut out of a text, the evidence cites the text's own lines.
-    fn findings(&self, phase: Phase, ignore: &Ignore) -> Vec<Judged> {
+    /// What the checks find on a machine that has come so far.
+    fn checked(&self, phase: Phase, ignore: &Ignore) -> Report {
         let joined = phase == Phase::Joined;
-        let mut findings = report::check(&self.facts, &Policy { cni_expected: joined }, ignore).findings;
-        for finding in findings.iter_mut().filter(|finding| joined && is_only_for_a_join(finding.id)) {
-            finding.verdict = finding.verdict.min(Outcome::Warn);
-        }
-        // What stands in the way of a join is in its place on a node that has joined.
-        let is_in_place = |finding: &&mut Judged| finding.id.starts_with("stale.") && finding.verdict == Outcome::Warn;
-        for finding in findings.iter_mut().filter(|_| joined).filter(is_in_place) {
-            finding.verdict = Outcome::Skip;
-        }
-        for evidence in findings.iter_mut().flat_map(|finding| &mut finding.evidence) {
-            let cut = self.seen.segments.iter().rev().find(|(_, segment)| fact::shown(&segment.key) == evidence.source);
-            if let Some((source, segment)) = cut {
-                let within = evidence.line.filter(|_| segment.verbatim).map_or(0, |line| line.saturating_sub(1));
-                let first = u32::try_from(segment.first_line).unwrap_or(u32::MAX);
-                evidence.line = Some(first.saturating_add(within));
-                source.clone_into(&mut evidence.source);
+        let mut checked = report::check(&self.facts, &Policy { cni_expected: joined }, ignore);
+        for finding in &mut checked.findings {
+            if joined {
+                finding.verdict = once_joined(finding);
+            }
+            for evidence in &mut finding.evidence {
+                self.cite(evidence);
             }
         }
-        findings
+        checked
+    }
+
+    /// Where a fact was cut out of a text, its evidence cites the text's own line.
+    fn cite(&self, evidence: &mut Evidence) {
+        let cut = self.seen.segments.iter().rev().find(|(_, segment)| fact::shown(&segment.key) == evidence.source);
+        if let Some((source, segment)) = cut {
+            let within = evidence.line.filter(|_| segment.verbatim).map_or(0, |line| line.saturating_sub(1));
+            let first = u32::try_from(segment.first_line).unwrap_or(u32::MAX);
+            evidence.line = Some(first.saturating_add(within));
+            source.clone_into(&mut evidence.source);
+        }
     }
 
     fn verdict(&self, causes: &[Cause], here: &[&Sighting], findings: &[Judged]) -> Overall {
@@ -213,6 +208,16 @@ fn is_only_for_a_join(check: &str) -> bool {
     ["kubeadm.", "machine.tools", "machine.privileges", "machine.package-lock"].iter().any(|it| check.starts_with(it))
 }
 
+/// A finding's verdict on a node that has joined: what only kubeadm needs breaks nothing any more, and what stands in the
+/// way of a join is in its place.
+fn once_joined(finding: &Judged) -> Outcome {
+    match finding.verdict {
+        Outcome::Warn if finding.id.starts_with("stale.") => Outcome::Skip,
+        Outcome::Fail if is_only_for_a_join(finding.id) => Outcome::Warn,
+        verdict => verdict,
+    }
+}
+
 /// How far the machine's own files show it to be.
 fn phase(facts: &Facts) -> Phase {
     match facts.join_state() {
@@ -222,11 +227,16 @@ fn phase(facts: &Facts) -> Phase {
 }
 
 fn most_spoken_of(seen: &Seen) -> Option<String> {
-    let hosts = seen.hosts.iter().max_by_key(|(_, count)| **count).map(|(host, _)| host.clone());
-    hosts.or_else(|| {
-        let mut named = seen.sightings.iter().filter_map(|sighting| sighting.node.clone());
-        named.next()
-    })
+    let writes_most = seen.hosts.iter().max_by_key(|(_, count)| **count).map(|(host, _)| host.clone());
+    writes_most.or_else(|| seen.sightings.iter().find_map(|sighting| sighting.node.clone()))
+}
+
+/// Whether what is said of `host` is about this node; what names none is taken to be.
+fn is_about(node: Option<&str>, host: Option<&str>) -> bool {
+    match (node, host) {
+        (Some(node), Some(host)) => same_machine(node, host),
+        _ => true,
+    }
 }
 
 /// A short name and a full one are one machine's.

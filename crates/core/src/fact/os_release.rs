@@ -25,10 +25,15 @@ impl OsRelease {
         self.id == id || self.id_like.iter().any(|like| like == id)
     }
 
+    /// Whether packages are RPMs that dnf installs.
+    pub fn uses_dnf(&self) -> bool {
+        ["rhel", "fedora", "centos"].iter().any(|id| self.is_like(id))
+    }
+
     /// The command that installs a package here; apt's where the family is not known, as most machines have that.
     pub fn install(&self, package: &str) -> String {
         let family = |ids: &[&str]| ids.iter().any(|id| self.is_like(id));
-        if family(&["rhel", "fedora", "centos"]) {
+        if self.uses_dnf() {
             format!("dnf install -y {package}")
         } else if family(&["suse", "opensuse"]) {
             format!("zypper install -y {package}")

@@ -113,7 +113,7 @@ fn parse_altered(number: u32, line: &str) -> Option<Altered> {
 impl Facts {
     /// The command that puts deleted files of packages back: a plain install does not, since the package is there.
     pub fn reinstall_command(&self, packages: &str) -> String {
-        if self.os_release().is_ok_and(|release| release.is_like("rhel") || release.is_like("fedora")) {
+        if self.os_release().is_ok_and(|release| release.uses_dnf()) {
             format!("dnf reinstall -y {packages}")
         } else {
             format!("apt-get install --reinstall -o Dpkg::Options::=--force-confmiss {packages}")

@@ -129,9 +129,6 @@ mod tests {
         assert!(hosts[1].names("w1") && !hosts[1].names("me"));
     }
 
-    #[test]
-    fn a_machine_has_a_name() {}
-
     proptest! {
         #[test]
         fn any_text_is_a_resolver_and_hosts(text in ".*") {

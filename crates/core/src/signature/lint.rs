@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use super::{Complaint, Library, Severity, Signature, is_capture};
+use super::{Complaint, Severity, Signature, is_capture};
 use crate::check::CHECKS;
 
 /// Shorter ones are found all over healthy logs.
@@ -19,8 +19,8 @@ fn stands_as_itself(letter: char) -> bool {
 }
 
 /// Everything that is wrong with these signatures, alone and together; `known` are signatures they may refer to.
-pub fn complaints(signatures: &[Signature], known: &[&Signature]) -> Vec<Complaint> {
-    let ids: BTreeSet<&str> = signatures.iter().chain(known.iter().copied()).map(|one| one.id.as_str()).collect();
+pub fn complaints(signatures: &[Signature], known: &[Signature]) -> Vec<Complaint> {
+    let ids: BTreeSet<&str> = signatures.iter().chain(known).map(|one| one.id.as_str()).collect();
     let mut complaints: Vec<Complaint> = Vec::new();
     for signature in signatures {
         let alone = text(signature).into_iter().chain(literals(signature)).chain(references(signature, &ids));
@@ -160,10 +160,9 @@ fn overlaps(signatures: &[Signature]) -> Vec<Complaint> {
 }
 
 /// What is wrong with an operator's own signatures, beside those built in.
-pub fn own(signatures: &[Signature], library: &Library) -> Vec<Complaint> {
-    let known: Vec<&Signature> = library.iter().collect();
-    let mut complaints = complaints(signatures, &known);
-    for signature in signatures.iter().filter(|own| library.find(&own.id).is_some()) {
+pub fn own(signatures: &[Signature], built_in: &[Signature]) -> Vec<Complaint> {
+    let mut complaints = complaints(signatures, built_in);
+    for signature in signatures.iter().filter(|own| built_in.iter().any(|known| known.id == own.id)) {
         complaints.push(Complaint::of(&signature.id, "the id is one of Carrick's own"));
     }
     complaints

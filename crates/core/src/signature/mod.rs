@@ -237,14 +237,8 @@ impl Library {
         Library::new(built_in()?)
     }
 
-    /// Those of this program, and an operator's own, which [`lint::complaints`] found nothing wrong with.
-    pub fn with(own: Vec<Signature>) -> Result<Self, Complaint> {
-        let mut all = built_in()?;
-        all.extend(own);
-        Library::new(all)
-    }
-
-    fn new(signatures: Vec<Signature>) -> Result<Self, Complaint> {
+    /// These, which [`lint`] found nothing wrong with.
+    pub fn new(signatures: Vec<Signature>) -> Result<Self, Complaint> {
         let mut literals: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
         let mut by_id = BTreeMap::new();
         for (n, signature) in signatures.iter().enumerate() {

@@ -115,7 +115,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 }
 
 fn packages<'a>(facts: &Facts, needs: impl Iterator<Item = &'a Need>) -> Vec<&'a str> {
-    let rhel = facts.os_release().is_ok_and(|release| release.is_like("rhel") || release.is_like("fedora"));
+    let rhel = facts.os_release().is_ok_and(|release| release.uses_dnf());
     let mut packages: Vec<&str> = needs.map(|need| if rhel { need.rhel } else { need.debian }).collect();
     packages.sort_unstable();
     packages.dedup();

@@ -30,7 +30,7 @@ mod head;
 mod journald;
 mod json;
 mod narrated;
-mod plain;
+pub(super) mod plain;
 mod printed;
 mod when;
 

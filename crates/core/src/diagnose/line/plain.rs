@@ -10,7 +10,7 @@ const BELL: u8 = 0x07;
 const WRITTEN_OUT: [&str; 3] = ["#033", "^[", "\\x1b"];
 
 /// A line as text. Borrowed where there was nothing to take off.
-pub(super) fn text(raw: &[u8]) -> Cow<'_, str> {
+pub(in crate::diagnose) fn text(raw: &[u8]) -> Cow<'_, str> {
     let raw = trim_end(raw);
     if memchr::memchr(ESCAPE, raw).is_none() {
         return match String::from_utf8_lossy(raw) {

@@ -1,35 +1,12 @@
 //! A line as a person reads it: without colours and a terminal's other tricks; and which lines are a log's.
 
+use crate::diagnose::line::plain::text;
+
 /// Without colours, cursor movements and carriage returns.
 pub(super) fn plain(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    let text = text.trim_end_matches(['\r', '\n']);
+    let text = text(line);
     // A progress bar writes over itself: what came last is what was seen.
-    let text = text.rsplit('\r').next().unwrap_or(text);
-    if text.contains('\u{1b}') { without_escapes(text) } else { text.to_owned() }
-}
-
-fn without_escapes(text: &str) -> String {
-    let mut plain = String::with_capacity(text.len());
-    let mut chars = text.chars();
-    while let Some(c) = chars.next() {
-        if c != '\u{1b}' {
-            plain.push(c);
-            continue;
-        }
-        match chars.next() {
-            // Colours and movements end with a letter.
-            Some('[') => drop(chars.by_ref().find(|c| c.is_ascii_alphabetic() || matches!(c, '@' | '~'))),
-            // A title or a link ends with a bell, or with ESC \.
-            Some(']') => {
-                if let Some('\u{1b}') = chars.by_ref().find(|c| matches!(c, '\u{7}' | '\u{1b}')) {
-                    chars.next();
-                }
-            }
-            _ => {}
-        }
-    }
-    plain
+    text.rsplit('\r').next().unwrap_or(&text).to_owned()
 }
 
 /// A line of the journal, of klog, of logfmt or of the kernel: nothing a fact is made of.
