@@ -105,10 +105,12 @@ fn excuse(
     (!lasted).then(|| format!("normal while starting, for up to {} s", lasts.as_secs()))
 }
 
-/// The sign came later, by its time. Where a time is missing nobody can say: then what is not certain gives way.
+/// The sign came later: by its time; in one text without times by its place. Otherwise nobody can say, and what is not
+/// certain gives way.
 fn comes_after(sign: &Sighting, sighting: &Sighting, signature: &Signature) -> bool {
-    match (sign.last, sighting.last) {
-        (Some(sign), Some(sighting)) => sign >= sighting,
+    match (sign.last, sighting.last, sign.hits.last(), sighting.hits.last()) {
+        (Some(sign), Some(sighting), ..) => sign >= sighting,
+        (None, None, Some(sign), Some(hit)) if sign.source == hit.source => sign.line >= hit.line,
         _ => signature.certainty < Confidence::Certain,
     }
 }
