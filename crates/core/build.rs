@@ -1,6 +1,7 @@
 //! Finds the facts and the checks, so that adding one is one new file, and a file that is there cannot be forgotten.
 //!
 //! * every `src/fact/NAME.rs` is a module; where it has a `pub const SOURCES`, those are read on a machine
+//! * every `src/fix/NAME.rs` is a fix
 //! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`
 //! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout)]
@@ -15,6 +16,7 @@ fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     fs::write(out.join("facts.rs"), facts(&source.join("fact"))).expect("OUT_DIR is ours to write");
     fs::write(out.join("checks.rs"), checks(&source.join("check"))).expect("OUT_DIR is ours to write");
+    fs::write(out.join("fixes.rs"), fixes(&source.join("fix"))).expect("OUT_DIR is ours to write");
     fs::write(out.join("signatures.rs"), signatures(&here.join("signatures"))).expect("OUT_DIR is ours to write");
 }
 
@@ -49,6 +51,16 @@ fn checks(root: &Path) -> String {
                 .expect("a String takes it");
         }
         modules.push_str("}\n");
+    }
+    modules + &table + "];\n"
+}
+
+fn fixes(root: &Path) -> String {
+    let mut modules = String::new();
+    let mut table = String::from("pub static FIXES: &[&Fix] = &[\n");
+    for file in files(root, "rs").iter().filter(|file| stem(file) != "mod") {
+        modules.push_str(&module(file, ""));
+        writeln!(table, "    &{}::FIX,", stem(file)).expect("a String takes it");
     }
     modules + &table + "];\n"
 }

@@ -4,6 +4,8 @@
 //! * [`check`]: one file per prerequisite of a join; the registry finds them
 //! * [`signature`]: failures as they read in text, one TOML file each
 //! * [`diagnose`]: the true cause out of any text
+//! * [`plan`]: changes as data, and what no plan may touch
+//! * [`fix`]: what `check --fix` would change, one file per fix
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
 //! * [`aim`]: the cluster a machine is to join: endpoint, token, pins
@@ -14,6 +16,8 @@ pub mod check;
 pub mod diagnose;
 pub mod discovery;
 pub mod fact;
+pub mod fix;
+pub mod plan;
 pub mod redact;
 pub mod report;
 pub mod signature;

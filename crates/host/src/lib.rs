@@ -1,6 +1,7 @@
-//! How machines are looked at. Nothing here changes one.
+//! How machines are looked at, and changed.
 //!
 //! * [`probe`]: what every way of looking can do
+//! * [`host`]: what it takes to change one; whoever holds a `Probe` cannot
 //! * [`local`]: this machine
 //! * [`ssh`]: another machine, with the system's OpenSSH client, in one round trip
 //! * [`cri`]: the container runtime, over its socket, on either
@@ -17,11 +18,13 @@
 pub mod bundle;
 mod command;
 pub mod cri;
+pub mod host;
 mod listing;
 pub mod local;
 pub mod probe;
 pub mod ssh;
 
+pub use host::Host;
 pub use local::Local;
 pub use probe::{Observation, Probe, Progress, Target};
 pub use ssh::Ssh;

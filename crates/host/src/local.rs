@@ -4,6 +4,8 @@
 //! run in process groups of their own, because a command that is killed may leave children. Everything runs at once: were
 //! there a limit, sixteen hung commands would keep the seventeenth from being asked.
 
+mod change;
+
 use std::ffi::OsString;
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read as _};

@@ -1,0 +1,283 @@
+//! What Carrick would change on a machine, as data: shown before, recorded with what was there, taken back after.
+//!
+//! * [`Effect`]: one small, exact change that can be made twice without harm
+//! * [`State`]: what stands where an effect acts, before and after it
+//! * [`edit`]: how the text of a file that is not ours is changed without losing a word of it
+//! * [`protect`]: what no plan may touch
+//!
+//! Who makes plans: [`crate::fix`] (`check --fix`). Who carries them out: carrick-engine. Nothing here looks at a machine.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+pub mod edit;
+pub mod protect;
+
+pub use edit::Edit;
+
+/// Changes, in the order they are made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Step {
+    #[serde(flatten)]
+    pub effect: Effect,
+    /// Why, in the words of what asked for it: the ids of checks, or a clause.
+    pub why: Vec<String>,
+}
+
+/// One change. It says what shall be, not how to get there: making it again changes nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "effect", rename_all = "kebab-case")]
+pub enum Effect {
+    /// A directory is there.
+    MakeDir {
+        path: String,
+        mode: u32,
+    },
+    /// A file holds exactly this. `in_place`: who watches the file's directory misses a rename (containerd, of CNI files).
+    Write {
+        path: String,
+        text: String,
+        mode: u32,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        in_place: bool,
+    },
+    /// A file that is not ours says something else in one place.
+    Edit {
+        path: String,
+        edit: Edit,
+    },
+    SetMode {
+        path: String,
+        mode: u32,
+    },
+    /// A file is not there.
+    Remove {
+        path: String,
+    },
+    /// systemd knows the unit files as they are now.
+    ReloadUnits,
+    /// A module is loaded. Nothing unloads it again: who loaded it first cannot be told.
+    LoadModule {
+        name: String,
+    },
+    /// A kernel setting, until the next boot.
+    Sysctl {
+        key: String,
+        value: String,
+    },
+    SwapOff {
+        device: String,
+    },
+    /// A unit is, or is not, started at boot.
+    Enable {
+        unit: String,
+        enabled: bool,
+    },
+    /// A unit runs, or does not.
+    Run {
+        unit: String,
+        running: bool,
+    },
+    /// The runtime reads its configuration anew; what runs on it goes on. Done when it answers through CRI.
+    RestartRuntime {
+        unit: String,
+    },
+}
+
+/// What stands where an effect acts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum State {
+    Absent,
+    File {
+        sha256: String,
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    },
+    Dir {
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    },
+    /// A kernel setting's value; `loaded`, `on`, `enabled`, `active` and their opposites.
+    Value {
+        value: String,
+    },
+    /// There is nothing to compare: a reload, a restart.
+    Moment,
+}
+
+impl State {
+    pub fn value(value: impl Into<String>) -> Self {
+        State::Value { value: value.into() }
+    }
+}
+
+/// In which order kinds of changes are made: files before who reads them.
+fn rank(effect: &Effect) -> u8 {
+    match effect {
+        Effect::MakeDir { .. } => 0,
+        Effect::Write { .. } | Effect::Edit { .. } | Effect::SetMode { .. } | Effect::Remove { .. } => 1,
+        Effect::ReloadUnits => 2,
+        Effect::LoadModule { .. } => 3,
+        Effect::Sysctl { .. } => 4,
+        Effect::SwapOff { .. } => 5,
+        Effect::Enable { .. } => 6,
+        Effect::RestartRuntime { .. } => 7,
+        Effect::Run { .. } => 8,
+    }
+}
+
+impl Plan {
+    /// Changes that several reasons may ask for: each is made once, in the order in which they build on each other.
+    pub fn of(wanted: impl IntoIterator<Item = Step>) -> Result<Plan, Conflict> {
+        let mut steps: Vec<Step> = Vec::new();
+        for step in wanted {
+            match steps.iter_mut().find(|known| known.effect.place() == step.effect.place()) {
+                Some(known) => {
+                    known.effect = merge(&known.effect, &step.effect)?;
+                    known.why.extend(step.why.into_iter().filter(|why| !known.why.contains(why)).collect::<Vec<_>>());
+                }
+                None => steps.push(step),
+            }
+        }
+        steps.sort_by_key(|step| rank(&step.effect));
+        Ok(Plan { steps })
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.steps.is_empty()
+    }
+}
+
+/// Two changes of one thing that cannot both be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("two changes of one thing: {0}; and: {1}")]
+pub struct Conflict(String, String);
+
+fn merge(known: &Effect, new: &Effect) -> Result<Effect, Conflict> {
+    match (known, new) {
+        (Effect::Edit { path, edit }, Effect::Edit { edit: more, .. }) => match edit.and(more) {
+            Some(edit) => Ok(Effect::Edit { path: path.clone(), edit }),
+            None => Err(Conflict(known.to_string(), new.to_string())),
+        },
+        _ if known == new => Ok(known.clone()),
+        _ => Err(Conflict(known.to_string(), new.to_string())),
+    }
+}
+
+impl Effect {
+    /// The file or directory it changes.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            Effect::MakeDir { path, .. }
+            | Effect::Write { path, .. }
+            | Effect::Edit { path, .. }
+            | Effect::SetMode { path, .. }
+            | Effect::Remove { path } => Some(path),
+            _ => None,
+        }
+    }
+
+    /// What it changes: two effects with the same place are about one thing.
+    fn place(&self) -> (u8, &str) {
+        match self {
+            Effect::LoadModule { name } => (3, name),
+            Effect::Sysctl { key, .. } => (4, key),
+            Effect::SwapOff { device } => (5, device),
+            Effect::Enable { unit, .. } => (6, unit),
+            Effect::RestartRuntime { unit } => (7, unit),
+            Effect::Run { unit, .. } => (8, unit),
+            Effect::ReloadUnits => (2, ""),
+            _ => (0, self.path().unwrap_or_default()),
+        }
+    }
+
+    /// Whether what it did can be taken back. A reload or a restart is made again instead.
+    pub fn can_be_undone(&self) -> bool {
+        !matches!(self, Effect::LoadModule { .. })
+    }
+
+    /// The sentence that says it is taken back.
+    pub fn taken_back(&self, was: &State) -> String {
+        match (self, was) {
+            (Effect::LoadModule { name }, _) => format!("leave the module {name} loaded until the next boot"),
+            (Effect::MakeDir { path, .. }, State::Absent) => format!("remove the directory {path} if it is empty"),
+            (Effect::Sysctl { key, .. }, State::Value { value }) => format!("set {key} to {value}"),
+            (Effect::SwapOff { device }, _) => format!("turn swap on {device} on"),
+            (Effect::Enable { unit, .. }, State::Value { value }) if value == "enabled" => format!("enable {unit}"),
+            (Effect::Enable { unit, .. }, _) => format!("disable {unit}"),
+            (Effect::Run { unit, .. }, State::Value { value }) if value == "active" => format!("start {unit}"),
+            (Effect::Run { unit, .. }, _) => format!("stop {unit}"),
+            (Effect::ReloadUnits | Effect::RestartRuntime { .. }, _) => format!("{self}, again"),
+            (_, State::Absent) => format!("remove {}", self.path().unwrap_or_default()),
+            _ => format!("put {} back as it was", self.path().unwrap_or_default()),
+        }
+    }
+}
+
+impl fmt::Display for Effect {
+    /// The sentence of a dry run, in the imperative.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Effect::MakeDir { path, mode } => write!(f, "make the directory {path} (mode {mode:04o})"),
+            Effect::Write { path, in_place: false, .. } => write!(f, "write {path}"),
+            Effect::Write { path, in_place: true, .. } => write!(f, "write {path} in place"),
+            Effect::Edit { path, edit } => write!(f, "edit {path}: {edit}"),
+            Effect::SetMode { path, mode } => write!(f, "set the mode of {path} to {mode:04o}"),
+            Effect::Remove { path } => write!(f, "remove {path}"),
+            Effect::ReloadUnits => f.write_str("make systemd read its unit files anew"),
+            Effect::LoadModule { name } => write!(f, "load the kernel module {name}"),
+            Effect::Sysctl { key, value } => write!(f, "set {key} to {value}"),
+            Effect::SwapOff { device } => write!(f, "turn swap on {device} off"),
+            Effect::Enable { unit, enabled: true } => write!(f, "enable {unit}"),
+            Effect::Enable { unit, enabled: false } => write!(f, "disable {unit}"),
+            Effect::Run { unit, running: true } => write!(f, "start {unit}"),
+            Effect::Run { unit, running: false } => write!(f, "stop {unit}"),
+            Effect::RestartRuntime { unit } => write!(f, "restart {unit} and wait for it to answer"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn step(effect: Effect, why: &str) -> Step {
+        Step { effect, why: vec![why.to_owned()] }
+    }
+
+    #[test]
+    fn what_two_checks_ask_for_is_done_once_and_files_come_before_who_reads_them() {
+        let restart = || Effect::RestartRuntime { unit: "containerd".into() };
+        let edit = |key: &str| Effect::Edit {
+            path: "/etc/containerd/config.toml".into(),
+            edit: Edit::Toml { set: vec![edit::Set { key: vec![key.into()], to: "true".into() }] },
+        };
+        let plan = Plan::of([step(restart(), "a"), step(edit("x"), "a"), step(restart(), "b"), step(edit("y"), "b")]);
+        let plan = plan.unwrap();
+        let told: Vec<String> =
+            plan.steps.iter().map(|step| format!("{} ({})", step.effect, step.why.join(", "))).collect();
+        assert_eq!(
+            told,
+            [
+                "edit /etc/containerd/config.toml: x = true; y = true (a, b)",
+                "restart containerd and wait for it to answer (a, b)"
+            ]
+        );
+    }
+
+    #[test]
+    fn two_that_cannot_both_be_are_no_plan() {
+        let on = |value: &str| Effect::Sysctl { key: "net.ipv4.ip_forward".into(), value: value.into() };
+        let error = Plan::of([step(on("1"), "a"), step(on("0"), "b")]).unwrap_err();
+        assert!(error.to_string().contains("set net.ipv4.ip_forward to 0"), "{error}");
+    }
+}

@@ -1,0 +1,138 @@
+//! What it takes to change a machine. Whoever only holds a [`Probe`] cannot.
+
+use std::time::Duration;
+
+use crate::probe::{Answer, Probe};
+
+/// What is read whole, to be put back byte for byte: configuration is small, and what is larger is not ours to change.
+pub const LARGEST: u64 = 4 << 20;
+
+/// A file operation is over in milliseconds, on a slow disk in a second.
+pub const FILE_TIME: Duration = Duration::from_secs(20);
+
+/// A machine that can be changed. Paths are absolute; links are never followed.
+pub trait Host: Probe {
+    /// What is at a path; `None`: nothing.
+    fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>>;
+
+    /// Makes a file hold exactly these bytes, on disk before this returns.
+    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>>;
+
+    /// Makes a directory; the one it is in must be there.
+    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>>;
+
+    fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>>;
+
+    /// Removes a file, a link or an empty directory. That it is not there is fine.
+    fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>>;
+
+    /// Runs a command to its end; what it prints is bounded, and without secrets.
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<Ended, Trouble>>;
+
+    /// Takes the machine's lock, which ends with the guard, or with us. `holder`: a line about who holds it.
+    fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> Answer<'a, Result<Lock, Locked>>;
+}
+
+/// What is at a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Entry {
+    File(File),
+    Dir {
+        mode: u32,
+        uid: u32,
+        gid: u32,
+    },
+    /// A link, a device, a socket: nothing Carrick writes to.
+    Other(&'static str),
+}
+
+/// A file, whole.
+#[derive(Clone, PartialEq, Eq)]
+pub struct File {
+    pub bytes: Vec<u8>,
+    pub mode: u32,
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl File {
+    /// One of root's.
+    pub fn new(bytes: impl Into<Vec<u8>>, mode: u32) -> Self {
+        File { bytes: bytes.into(), mode, uid: 0, gid: 0 }
+    }
+}
+
+impl std::fmt::Debug for File {
+    /// Not its bytes: they may hold a key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let File { bytes, mode, uid, gid } = self;
+        write!(f, "File({} bytes, {mode:04o}, {uid}:{gid})", bytes.len())
+    }
+}
+
+/// How a file comes to hold something new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// A new file takes the old one's place: nobody ever sees half of it.
+    Replace,
+    /// The file there is stays the same one, for who watches it.
+    InPlace,
+    /// At its end.
+    Append,
+}
+
+/// A command's end.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// As a shell would give it.
+    pub exit: i32,
+    pub out: String,
+    pub errors: String,
+}
+
+impl Ended {
+    /// What it printed, where it ended well; otherwise the last thing it said.
+    pub fn well(self, argv: &[&str]) -> Result<String, Trouble> {
+        if self.exit == 0 {
+            return Ok(self.out);
+        }
+        let said = crate::command::last_line(if self.errors.trim().is_empty() { &self.out } else { &self.errors });
+        Err(Trouble::new(argv.join(" "), format!("exit {}: {said}", self.exit)))
+    }
+}
+
+/// Something that could not be done to a machine: the thing, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {why}")]
+pub struct Trouble {
+    pub what: String,
+    pub why: String,
+}
+
+impl Trouble {
+    pub fn new(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
+        Trouble { what: what.into(), why: why.to_string() }
+    }
+}
+
+/// The machine's lock; whoever else asks meanwhile is told of us. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Lock {
+    _held: Box<dyn std::any::Any + Send + Sync>,
+}
+
+impl Lock {
+    pub fn new(held: impl std::any::Any + Send + Sync) -> Self {
+        Lock { _held: Box::new(held) }
+    }
+}
+
+/// Why the lock was not to be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Locked {
+    /// What the holder wrote about itself.
+    #[error("another run is at work on this machine: {0}")]
+    By(String),
+    #[error(transparent)]
+    Trouble(#[from] Trouble),
+}

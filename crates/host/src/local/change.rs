@@ -1,0 +1,317 @@
+//! How this machine is changed.
+
+use std::fs::{self, OpenOptions, Permissions};
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use carrick_core::fact::Why;
+use carrick_core::fact::keep::USUAL;
+use rustix::fs::{FlockOperation, OFlags};
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
+
+use super::{Local, query};
+use crate::host::{Ended, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble};
+use crate::probe::Answer;
+
+/// Of permissions: everything `chmod` sets.
+const MODE: u32 = 0o7777;
+/// How long the line about a lock's holder may be.
+const HOLDER: u64 = 4096;
+
+impl Host for Local {
+    fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>> {
+        boxed(path, look)
+    }
+
+    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>> {
+        let file = file.clone();
+        boxed(path, move |path| match how {
+            How::Replace => replace(path, &file),
+            How::InPlace => in_place(path, &file),
+            How::Append => append(path, &file),
+        })
+    }
+
+    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
+        boxed(path, move |path| {
+            match fs::DirBuilder::new().mode(mode).create(path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
+                made => made?,
+            }
+            // What the umask took away.
+            fs::set_permissions(path, Permissions::from_mode(mode))?;
+            sync_parent(path)
+        })
+    }
+
+    fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
+        boxed(path, move |path| {
+            if fs::symlink_metadata(path)?.is_symlink() {
+                return Err(io::Error::other("is a link"));
+            }
+            fs::set_permissions(path, Permissions::from_mode(mode))
+        })
+    }
+
+    fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>> {
+        boxed(path, |path| {
+            let removed = match fs::symlink_metadata(path) {
+                Ok(metadata) if metadata.is_dir() => fs::remove_dir(path),
+                Ok(_) => fs::remove_file(path),
+                Err(error) => Err(error),
+            };
+            match removed {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+                removed => removed.and_then(|()| sync_parent(path)),
+            }
+        })
+    }
+
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<Ended, Trouble>> {
+        Box::pin(async move {
+            match query(argv, USUAL, limit).await {
+                Ok((capture, _)) => {
+                    Ok(Ended { exit: capture.exit.unwrap_or(-1), out: capture.text, errors: capture.errors })
+                }
+                Err(Why::TimedOut) => Err(Trouble::new(argv.join(" "), format!("no end in {} s", limit.as_secs()))),
+                Err(why) => Err(Trouble::new(argv.join(" "), why)),
+            }
+        })
+    }
+
+    fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> Answer<'a, Result<Lock, Locked>> {
+        let (place, holder) = (path.to_owned(), holder.to_owned());
+        Box::pin(async move {
+            let taken = spawn_blocking(move || lock(Path::new(&place), &holder)).await;
+            taken
+                .unwrap_or_else(|failed| Err(io::Error::other(failed)))
+                .map_or_else(|error| Err(Trouble::new(path, reason(&error)).into()), |taken| taken.map_err(Locked::By))
+        })
+    }
+}
+
+/// A file operation on a thread of its own: a path may lie on a mount that hangs.
+fn boxed<'a, T: Send + 'static>(
+    path: &'a str,
+    work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
+) -> Answer<'a, Result<T, Trouble>> {
+    let place = PathBuf::from(path);
+    Box::pin(async move {
+        let done = timeout(FILE_TIME, spawn_blocking(move || work(&place))).await;
+        match done {
+            Ok(Ok(Ok(value))) => Ok(value),
+            Ok(Ok(Err(error))) => Err(Trouble::new(path, reason(&error))),
+            Ok(Err(failed)) => Err(Trouble::new(path, failed)),
+            Err(_) => Err(Trouble::new(path, format!("no answer in {} s", FILE_TIME.as_secs()))),
+        }
+    })
+}
+
+/// `No space left on device (os error 28)`: the number is of no use to a reader.
+fn reason(error: &io::Error) -> String {
+    error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+fn look(path: &Path) -> io::Result<Option<Entry>> {
+    let metadata = match fs::symlink_metadata(path) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
+            return Ok(None);
+        }
+        metadata => metadata?,
+    };
+    let (mode, uid, gid, kind) = (metadata.mode() & MODE, metadata.uid(), metadata.gid(), metadata.file_type());
+    if kind.is_dir() {
+        return Ok(Some(Entry::Dir { mode, uid, gid }));
+    }
+    if !kind.is_file() {
+        let what = if kind.is_symlink() {
+            "a link"
+        } else if kind.is_socket() {
+            "a socket"
+        } else {
+            "a device"
+        };
+        return Ok(Some(Entry::Other(what)));
+    }
+    let mut bytes = Vec::new();
+    let opened = OpenOptions::new().read(true).custom_flags(no_follow()).open(path)?;
+    opened.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(io::Error::other(format!("is larger than {} MiB", LARGEST >> 20)));
+    }
+    Ok(Some(Entry::File(File { bytes, mode, uid, gid })))
+}
+
+fn no_follow() -> i32 {
+    (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed()
+}
+
+/// Beside the file, so that a rename stays on one filesystem; always the same name, so that what a kill left behind is
+/// written over by the next run.
+fn beside(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!(".{name}.carrick"))
+}
+
+fn replace(path: &Path, new: &File) -> io::Result<()> {
+    let temporary = beside(path);
+    match fs::remove_file(&temporary) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let placed = fill(&temporary, new).and_then(|()| fs::rename(&temporary, path));
+    if placed.is_err() {
+        // The disk may be full because of it.
+        let _ = fs::remove_file(&temporary);
+    }
+    placed.and_then(|()| sync_parent(path))
+}
+
+fn fill(path: &Path, new: &File) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).custom_flags(no_follow()).open(path)?;
+    file.write_all(&new.bytes)?;
+    own(&file, new)?;
+    file.sync_all()
+}
+
+fn own(file: &fs::File, new: &File) -> io::Result<()> {
+    let metadata = file.metadata()?;
+    if (metadata.uid(), metadata.gid()) != (new.uid, new.gid) {
+        std::os::unix::fs::fchown(file, Some(new.uid), Some(new.gid))?;
+    }
+    file.set_permissions(Permissions::from_mode(new.mode))
+}
+
+/// Never empty in between: what is longer is cut only after what is new stands.
+fn in_place(path: &Path, new: &File) -> io::Result<()> {
+    let made = !path.exists();
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create(true).truncate(false).mode(0o600).custom_flags(no_follow()).open(path)?;
+    file.write_all(&new.bytes)?;
+    file.set_len(new.bytes.len() as u64)?;
+    own(&file, new)?;
+    file.sync_all()?;
+    if made { sync_parent(path) } else { Ok(()) }
+}
+
+fn append(path: &Path, new: &File) -> io::Result<()> {
+    let made = !path.exists();
+    let mut options = OpenOptions::new();
+    let mut file = options.append(true).create(true).mode(new.mode).custom_flags(no_follow()).open(path)?;
+    let before = file.seek(io::SeekFrom::End(0))?;
+    if let Err(error) = file.write_all(&new.bytes) {
+        // Half a line would be taken for a torn journal.
+        let _ = file.set_len(before);
+        return Err(error);
+    }
+    file.sync_all()?;
+    if made { sync_parent(path) } else { Ok(()) }
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
+}
+
+/// The kernel gives the lock back when its holder dies: nothing is ever left to be cleaned up. `Ok(Err(holder))`: taken.
+fn lock(path: &Path, holder: &str) -> io::Result<Result<Lock, String>> {
+    let mut options = OpenOptions::new();
+    let mut file =
+        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_follow()).open(path)?;
+    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {
+            file.set_len(0)?;
+            file.write_all(holder.as_bytes())?;
+            Ok(Ok(Lock::new(file)))
+        }
+        Err(rustix::io::Errno::WOULDBLOCK) => {
+            let mut said = String::new();
+            file.take(HOLDER).read_to_string(&mut said)?;
+            Ok(Err(said.trim().to_owned()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host() -> Local {
+        Local::new(Duration::from_secs(5))
+    }
+
+    fn mine(bytes: &str, mode: u32) -> File {
+        let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        File { uid, gid, ..File::new(bytes, mode) }
+    }
+
+    #[tokio::test]
+    async fn a_file_is_replaced_whole_or_written_in_place() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("f");
+        let path = path.to_str().unwrap();
+        assert_eq!(host().look(path).await, Ok(None));
+        host().write(path, &mine("long text", 0o640), How::Replace).await.unwrap();
+        let inode = fs::metadata(path).unwrap().ino();
+        host().write(path, &mine("short", 0o644), How::InPlace).await.unwrap();
+        assert_eq!(fs::metadata(path).unwrap().ino(), inode);
+        host().write(path, &mine("!", 0o600), How::Append).await.unwrap();
+        assert_eq!(host().look(path).await, Ok(Some(Entry::File(mine("short!", 0o644)))));
+        host().write(path, &mine("new", 0o600), How::Replace).await.unwrap();
+        assert_ne!(fs::metadata(path).unwrap().ino(), inode);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        host().remove(path).await.unwrap();
+        host().remove(path).await.unwrap();
+        assert_eq!(host().look(path).await, Ok(None));
+    }
+
+    #[tokio::test]
+    async fn a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, link) = (dir.path().join("target"), dir.path().join("link"));
+        fs::write(&target, "theirs").unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+        let link = link.to_str().unwrap();
+        assert_eq!(host().look(link).await, Ok(Some(Entry::Other("a link"))));
+        assert!(host().write(link, &mine("ours", 0o644), How::InPlace).await.is_err());
+        assert!(host().write(link, &mine("ours", 0o644), How::Append).await.is_err());
+        assert!(host().set_mode(link, 0o777).await.is_err());
+        assert_eq!(fs::read_to_string(&target).unwrap(), "theirs");
+    }
+
+    #[tokio::test]
+    async fn what_a_kill_left_beside_a_file_is_written_over() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(".f.carrick"), "half").unwrap();
+        let path = dir.path().join("f");
+        host().write(path.to_str().unwrap(), &mine("whole", 0o644), How::Replace).await.unwrap();
+        assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_second_is_told_who_holds_the_lock_and_has_it_after() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let path = path.to_str().unwrap();
+        let held = host().lock(path, "carrick reset, process 17").await.unwrap();
+        let told = host().lock(path, "me").await.unwrap_err();
+        assert_eq!(told, Locked::By("carrick reset, process 17".into()));
+        drop(held);
+        assert!(host().lock(path, "me").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_command_that_fails_is_told_by_its_last_words() {
+        let argv = ["sh", "-c", "echo out; echo first >&2; echo last >&2; exit 3"];
+        let ended = host().run(&argv, Duration::from_secs(5)).await.unwrap();
+        assert_eq!(ended.well(&["x", "y"]).unwrap_err().to_string(), "x y: exit 3: last");
+        let missing = host().run(&["no-such-tool"], Duration::from_secs(5)).await.unwrap_err();
+        assert_eq!(missing.to_string(), "no-such-tool: the command is not installed");
+    }
+}
