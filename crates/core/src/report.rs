@@ -196,15 +196,20 @@ pub enum Health {
 
 /// Runs every check on the facts; what `ignore` names does not count.
 pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
-    let findings: Vec<Judged> =
-        crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
-    let subsystems = Subsystem::ALL.into_iter().map(|name| subsystem(name, &findings)).collect();
+    let findings = crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
+    Report { machine: machine(facts), ..of("check", &facts.host, findings) }
+}
+
+/// What a verb found: nothing is known of the machine, and no cause is named yet.
+pub fn of(verb: &'static str, host: &str, findings: Vec<Judged>) -> Report {
+    let seen = |name: &Subsystem| verb == "check" || findings.iter().any(|finding| finding.subsystem == *name);
+    let subsystems = Subsystem::ALL.into_iter().filter(seen).map(|name| subsystem(name, &findings)).collect();
     Report {
         schema: SCHEMA,
-        verb: "check",
-        host: facts.host.clone(),
+        verb,
+        host: host.to_owned(),
         verdict: overall(&findings),
-        machine: machine(facts),
+        machine: Machine::default(),
         causes: Vec::new(),
         findings,
         subsystems,
@@ -212,7 +217,7 @@ pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
     }
 }
 
-fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
+pub fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
     let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
     let says = printable(&says);
     let evidence = evidence
@@ -248,7 +253,7 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
-fn overall(findings: &[Judged]) -> Overall {
+pub fn overall(findings: &[Judged]) -> Overall {
     let worst = findings.iter().filter(|finding| !finding.ignored).map(|finding| finding.verdict).max();
     match worst {
         Some(Outcome::Fail) => Overall::Fail,
@@ -273,7 +278,7 @@ fn subsystem(name: Subsystem, findings: &[Judged]) -> SubsystemReport {
     SubsystemReport { name, verdict, why }
 }
 
-fn machine(facts: &Facts) -> Machine {
+pub fn machine(facts: &Facts) -> Machine {
     Machine {
         os: facts.os_release().ok().map(|os| os.pretty_name),
         containerd: facts.containerd_version().ok().map(|version| version.to_string()),
