@@ -1,4 +1,5 @@
 //! Plans carried out, cut off and taken back, on a machine in memory.
+#![allow(clippy::unwrap_used)] // What helps a test is a test.
 
 use carrick_core::plan::edit::{Edit, Set};
 use carrick_core::plan::protect::Protected;

@@ -211,12 +211,12 @@ impl Host for Machine {
         let written = match how {
             How::Replace => {
                 let temporary = beside(path);
-                let fill = |inner: &mut Inner| {
+                let into_it = |inner: &mut Inner| {
                     inner.needs_parent(path)?;
                     inner.put(&temporary, file.clone());
                     Ok(())
                 };
-                self.change("fill", &temporary, fill).and_then(|()| {
+                self.change("fill", &temporary, into_it).and_then(|()| {
                     self.change("rename to", path, |inner| {
                         inner.files.remove(&temporary);
                         inner.put(path, file.clone());

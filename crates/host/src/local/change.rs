@@ -121,6 +121,10 @@ fn boxed<T: Send + 'static>(
 
 /// `No space left on device (os error 28)`: the number is of no use to a reader.
 fn reason(error: &io::Error) -> String {
+    // What the kernel calls a link where none is followed: "Too many levels of symbolic links".
+    if rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP) {
+        return "is a link".to_owned();
+    }
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
