@@ -55,8 +55,8 @@ impl Ssh {
         };
         let begun = Instant::now();
         let status = match timeout(limit + GRACE, all).await {
-            // What `timeout` there kills ends like that; a command that killed itself does so earlier.
-            Ok(Ok(status)) if status.code() == Some(137) && begun.elapsed() >= limit => None,
+            // How ssh tells of what `timeout` there killed; a command that killed itself did so earlier.
+            Ok(Ok(status)) if matches!(status.code(), Some(137 | 255)) && begun.elapsed() >= limit => None,
             Ok(status) => Some(status.map_err(|error| error.to_string())?),
             Err(_) => None,
         };
