@@ -13,6 +13,8 @@ pub enum Exit {
     /// Warnings or unknowns, and nothing worse.
     Warnings = 4,
     Unreachable = 7,
+    /// Nobody said yes.
+    Consent = 8,
 }
 
 impl From<Exit> for ExitCode {
@@ -46,6 +48,14 @@ impl Failure {
 
     pub fn internal(message: impl Into<String>) -> Self {
         Failure { exit: Exit::Internal, message: message.into() }
+    }
+
+    pub fn failed(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Failed, message: message.into() }
+    }
+
+    pub fn consent(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Consent, message: message.into() }
     }
 
     pub fn unreachable(message: impl Into<String>) -> Self {

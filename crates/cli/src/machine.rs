@@ -9,7 +9,7 @@ use carrick_core::aim::{Aim, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
 use carrick_engine::observe::observe;
 use carrick_host::probe::Redactions;
-use carrick_host::{Local, Probe, Progress, Ssh, bundle, ssh};
+use carrick_host::{Host, Local, Probe, Progress, Ssh, bundle, ssh};
 use tokio::time::Instant;
 
 use crate::exit::Failure;
@@ -33,7 +33,7 @@ pub struct Where {
 }
 
 /// The cluster to look at from there.
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub struct Cluster {
     /// The API server the machine is to join
     #[arg(long, value_name = "HOST:PORT")]
@@ -113,14 +113,24 @@ pub type Seen = (Facts, Redactions);
 impl Where {
     /// Looks at the machine, saying what it waits for when that takes more than a second.
     pub async fn observe(&self, cluster: Cluster) -> Result<Seen, Failure> {
-        let (admin, aim) = (cluster.admin()?, cluster.aim()?);
-        let mut line = LiveLine::new();
-        let probe: Box<dyn Probe> = match &self.host {
+        let host = self.host().await?;
+        self.observe_on(host.as_ref(), cluster).await
+    }
+
+    /// The machine, to look at and to change.
+    pub async fn host(&self) -> Result<Box<dyn Host>, Failure> {
+        Ok(match &self.host {
             None => Box::new(Local::new(self.time_box)),
             Some(destination) => Box::new(self.connect(destination).await?),
-        };
+        })
+    }
+
+    /// Looks at a machine that was reached before.
+    pub async fn observe_on(&self, probe: &dyn Probe, cluster: Cluster) -> Result<Seen, Failure> {
+        let (admin, aim) = (cluster.admin()?, cluster.aim()?);
+        let mut line = LiveLine::new();
         let progress = Progress::default();
-        let looking = observe(probe.as_ref(), aim.as_ref(), admin.as_ref(), self.time_box, &progress);
+        let looking = observe(probe, aim.as_ref(), admin.as_ref(), self.time_box, &progress);
         tokio::pin!(looking);
         let mut tick = tokio::time::interval_at(Instant::now() + QUIET, Duration::from_millis(200));
         loop {

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+mod act;
 mod exit;
 mod input;
 mod machine;

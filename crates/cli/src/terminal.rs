@@ -65,10 +65,25 @@ impl LiveLine {
     }
 }
 
-impl Drop for LiveLine {
-    fn drop(&mut self) {
-        if self.shown {
+impl LiveLine {
+    /// As a line that is written over; without a terminal as a line of its own.
+    pub fn show_or_say(&mut self, text: &str) {
+        if std::io::stderr().is_terminal() {
+            self.show(text);
+        } else {
+            say(text);
+        }
+    }
+
+    pub fn clear(&mut self) {
+        if std::mem::take(&mut self.shown) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+impl Drop for LiveLine {
+    fn drop(&mut self) {
+        self.clear();
     }
 }

@@ -1,5 +1,7 @@
 //! Brings machines (carrick-host) and clusters (carrick-cluster) together; neither knows the other.
 //!
+//! * [`act`]: carries plans out, writes down what it does, takes it back
 //! * [`observe`]: everything there is to see of a machine, and of the cluster as that machine sees it
 
+pub mod act;
 pub mod observe;

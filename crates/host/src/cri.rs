@@ -47,6 +47,13 @@ pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) 
     }
 }
 
+/// Whether the first runtime that is there answers at all.
+pub async fn answers(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Result<(), Why> {
+    let (_, channel) = reach(probe, endpoints, time_box).await?;
+    let asked = call::<_, VersionResponse>(channel, "Runtime", "Version", VersionRequest::default());
+    boxed(time_box, async { asked.await.map(drop).map_err(|status| why(&status)) }).await
+}
+
 fn keep(answer: &Value) -> Kept {
     // In lines, as crictl prints it: evidence is a line.
     command::keep(format!("{answer:#}\n").as_bytes(), KEEP)

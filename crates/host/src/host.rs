@@ -10,10 +10,20 @@ pub const LARGEST: u64 = 4 << 20;
 /// A file operation is over in milliseconds, on a slow disk in a second.
 pub const FILE_TIME: Duration = Duration::from_secs(20);
 
+/// What a file is called while it is being filled: beside the one it will replace, so that the rename stays on one
+/// filesystem, and always the same, so that what a kill left behind can be found.
+pub fn beside(path: &str) -> String {
+    let (dir, name) = path.rsplit_once('/').unwrap_or(("", path));
+    format!("{dir}/.{name}.carrick")
+}
+
 /// A machine that can be changed. Paths are absolute; links are never followed.
 pub trait Host: Probe {
     /// What is at a path; `None`: nothing.
     fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>>;
+
+    /// The names in a directory, in no order. One that is not there has none.
+    fn list<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Vec<String>, Trouble>>;
 
     /// Makes a file hold exactly these bytes, on disk before this returns.
     fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>>;

@@ -1,8 +1,10 @@
 //! Another machine, through the system's OpenSSH client: the user's configuration, agent, jump hosts and keys count.
 //!
 //! One connection a run, which later calls share. All facts come in one round trip: a constant script on `sh -s`, one line
-//! a job after it, framed lines back (observe.sh says how). Nothing is installed there and nothing is written.
+//! a job after it, framed lines back (observe.sh says how). Nothing is installed there; what changes something is in
+//! `change`, and only whoever holds a `Host` gets there.
 
+mod change;
 mod transcript;
 
 use std::ffi::OsStr;

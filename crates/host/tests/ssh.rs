@@ -5,14 +5,16 @@ mod support;
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use carrick_core::fact::keep::{Keep, USUAL};
 use carrick_core::fact::{Source, Why};
+use carrick_host::host::{Entry, File, How, Locked};
 use carrick_host::ssh::Options;
-use carrick_host::{Local, Observation, Probe, Progress, Ssh, Target};
+use carrick_host::{Host, Local, Observation, Probe, Progress, Ssh, Target};
 use support::{Sshd, fifo, kill, leak, path, program, query, seen, shell, text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -103,6 +105,97 @@ fn questions() -> Vec<Source> {
         query("ends", &["seq", "1", "400000"], Keep::Ends { head: 1000, tail: 1000 }),
         query("short ends", &["seq", "1", "10"], Keep::Ends { head: 1000, tail: 1000 }),
     ]
+}
+
+/// The same changes, told as far as one can see them.
+async fn changes(host: &dyn Host, dir: &Path) -> Vec<String> {
+    let at = |name: &str| dir.join(name).to_string_lossy().into_owned();
+    let metadata = fs::metadata(dir).unwrap();
+    let file = |bytes: &[u8], mode| File { bytes: bytes.to_vec(), mode, uid: metadata.uid(), gid: metadata.gid() };
+    std::os::unix::fs::symlink("plain", dir.join("link")).unwrap();
+    let mut told = Vec::new();
+    // Where it is is all that differs.
+    let mut say = |text: String| told.push(text.replace(&*dir.to_string_lossy(), "DIR"));
+    let odd = "it's \"a\" $(name) `x` \\ *\nline";
+    let all_bytes: Vec<u8> = (0..=255).collect();
+    for (name, bytes, mode, how) in [
+        ("plain", &b"one\n"[..], 0o644, How::Replace),
+        ("plain", &all_bytes, 0o640, How::InPlace),
+        ("plain", b"short", 0o600, How::InPlace),
+        ("plain", b"+ more\n", 0o600, How::Append),
+        ("new", b"appended\n", 0o600, How::Append),
+        (odd, b"", 0o755, How::Replace),
+        ("link", b"x", 0o644, How::InPlace),
+        ("link", b"x", 0o644, How::Append),
+        ("no/dir", b"x", 0o644, How::Replace),
+    ] {
+        let path = at(name);
+        say(format!("write {name} {how:?}: {:?}", host.write(&path, &file(bytes, mode), how).await));
+        let seen = host.look(&path).await;
+        if let Ok(Some(Entry::File(file))) = &seen {
+            say(format!("{:?}", file.bytes));
+        }
+        say(format!("look {name}: {seen:?}"));
+    }
+    say(format!("{:?}", host.make_dir(&at("dir"), 0o750).await));
+    say(format!("{:?}", host.make_dir(&at("dir"), 0o777).await));
+    say(format!("{:?}", host.make_dir(&at("no/dir"), 0o777).await));
+    say(format!("{:?}", host.look(&at("dir")).await));
+    say(format!("{:?}", host.set_mode(&at("dir"), 0o700).await));
+    say(format!("{:?}", host.set_mode(&at("link"), 0o700).await));
+    say(format!("{:?}", host.set_mode(&at("absent"), 0o700).await));
+    say(format!("{:?}", host.look(&at("dir")).await));
+    for name in ["new", "dir", "absent", "absent/x", "link"] {
+        say(format!("remove {name}: {:?}", host.remove(&at(name)).await));
+    }
+    let mut names = host.list(&dir.to_string_lossy()).await.unwrap();
+    names.sort();
+    say(format!("{names:?} {:?}", host.list(&at("absent")).await));
+    say(format!("{:?}", host.look("/dev/null").await));
+    say(format!("{:?}", host.look("/proc/sys/kernel/ostype").await));
+    for argv in
+        [&["printf", "<%s>", "a b", "it's", "$HOME", ""][..], &["sh", "-c", "echo x >&2; exit 3"], &["cat"], &["list"]]
+    {
+        say(format!(
+            "{:?}",
+            host.run(argv, BOX).await.map(|ended| (ended.exit, ended.out, ended.errors.contains('x')))
+        ));
+    }
+    say(format!("{:?}", host.run(&["sleep", "60"], SHORT).await.map(drop)));
+    told
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn changes_what_the_machine_itself_would_change() {
+    let Some(sshd) = Sshd::start("") else { return };
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let ssh = sshd.connect(BOX).await;
+    let (locally, remotely) = (changes(&Local::new(BOX), here.path()).await, changes(&ssh, there.path()).await);
+    for (local, remote) in locally.iter().zip(&remotely) {
+        assert_eq!(local, remote);
+    }
+    assert_eq!(locally.len(), remotely.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_lock_for_those_who_are_there_and_those_who_come() {
+    let Some(sshd) = Sshd::start("") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (ssh, local, path) = (sshd.connect(BOX).await, Local::new(BOX), path(dir.path(), "lock"));
+    let held = ssh.lock(path, "carrick reset over ssh\n").await.unwrap();
+    assert_eq!(local.lock(path, "me").await.unwrap_err(), Locked::By("carrick reset over ssh".into()));
+    drop(held);
+    // The session there ends a moment after ours.
+    let mut here = local.lock(path, "carrick join here\n").await;
+    for _ in 0..50 {
+        if here.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        here = local.lock(path, "carrick join here\n").await;
+    }
+    let _here = here.unwrap();
+    assert_eq!(ssh.lock(path, "me").await.unwrap_err(), Locked::By("carrick join here".into()));
 }
 
 #[tokio::test(flavor = "multi_thread")]

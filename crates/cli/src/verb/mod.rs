@@ -13,6 +13,8 @@ mod collect;
 mod demo;
 mod diagnose;
 mod explain;
+mod history;
+mod undo;
 
 #[derive(Debug, Parser)]
 #[command(name = "carrick", version, about = ABOUT, after_help = EXITS, disable_help_subcommand = true)]
@@ -25,8 +27,7 @@ pub struct Carrick {
 }
 
 const ABOUT: &str = "Joins worker machines to Kubernetes, and says the true cause when it cannot.";
-const EXITS: &str =
-    "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 7 unreachable";
+const EXITS: &str = "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 7 unreachable · 8 needs consent";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Colour {
@@ -40,6 +41,8 @@ enum Verb {
     Check(check::Args),
     Diagnose(diagnose::Args),
     Collect(collect::Args),
+    Undo(undo::Args),
+    History(history::Args),
     Explain(explain::Args),
     Demo(demo::Args),
 }
@@ -86,6 +89,8 @@ impl Carrick {
             Verb::Check(args) => check::run(args).await,
             Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
+            Verb::Undo(args) => undo::run(args).await,
+            Verb::History(args) => history::run(args).await,
             Verb::Explain(args) => explain::run(&args),
             Verb::Demo(args) => demo::run(&args),
         }

@@ -187,7 +187,7 @@ impl Effect {
     }
 
     /// What it changes: two effects with the same place are about one thing.
-    fn place(&self) -> (u8, &str) {
+    pub fn place(&self) -> (u8, &str) {
         match self {
             Effect::LoadModule { name } => (3, name),
             Effect::Sysctl { key, .. } => (4, key),

@@ -75,7 +75,10 @@ impl Protected {
         if path.split('/').any(|part| part == ".." || part == ".") || !path.starts_with('/') {
             return Some("not a plain absolute path".to_owned());
         }
-        if !OURS_TO_CHANGE.iter().any(|root| is_at_or_under(path, root)) {
+        // On the way to a place of ours a directory may be missing; making it changes nothing that is there.
+        let leads_there =
+            matches!(effect, Effect::MakeDir { .. }) && OURS_TO_CHANGE.iter().any(|root| is_at_or_under(root, path));
+        if !leads_there && !OURS_TO_CHANGE.iter().any(|root| is_at_or_under(path, root)) {
             return Some("not a place of a worker's join".to_owned());
         }
         let only_directory = DIRECTORY_ONLY.iter().any(|root| is_at_or_under(path, root));

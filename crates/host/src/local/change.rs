@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::{Local, query};
-use crate::host::{Ended, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble};
+use crate::host::{Ended, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble, beside};
 use crate::probe::Answer;
 
 /// Of permissions: everything `chmod` sets.
@@ -26,6 +26,13 @@ const HOLDER: u64 = 4096;
 impl Host for Local {
     fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>> {
         boxed(path, look)
+    }
+
+    fn list<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Vec<String>, Trouble>> {
+        boxed(path, |path| match fs::read_dir(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            entries => entries?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect(),
+        })
     }
 
     fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>> {
@@ -41,7 +48,7 @@ impl Host for Local {
         boxed(path, move |path| {
             match fs::DirBuilder::new().mode(mode).create(path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-                made => made?,
+                created => created?,
             }
             // What the umask took away.
             fs::set_permissions(path, Permissions::from_mode(mode))?;
@@ -96,10 +103,10 @@ impl Host for Local {
 }
 
 /// A file operation on a thread of its own: a path may lie on a mount that hangs.
-fn boxed<'a, T: Send + 'static>(
-    path: &'a str,
+fn boxed<T: Send + 'static>(
+    path: &str,
     work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
-) -> Answer<'a, Result<T, Trouble>> {
+) -> Answer<'_, Result<T, Trouble>> {
     let place = PathBuf::from(path);
     Box::pin(async move {
         let done = timeout(FILE_TIME, spawn_blocking(move || work(&place))).await;
@@ -114,6 +121,10 @@ fn boxed<'a, T: Send + 'static>(
 
 /// `No space left on device (os error 28)`: the number is of no use to a reader.
 fn reason(error: &io::Error) -> String {
+    // What the kernel calls a link where none is followed: "Too many levels of symbolic links".
+    if rustix::io::Errno::from_io_error(error) == Some(rustix::io::Errno::LOOP) {
+        return "is a link".to_owned();
+    }
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
@@ -151,15 +162,8 @@ fn no_follow() -> i32 {
     (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed()
 }
 
-/// Beside the file, so that a rename stays on one filesystem; always the same name, so that what a kill left behind is
-/// written over by the next run.
-fn beside(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.carrick"))
-}
-
 fn replace(path: &Path, new: &File) -> io::Result<()> {
-    let temporary = beside(path);
+    let temporary = PathBuf::from(beside(&path.to_string_lossy()));
     match fs::remove_file(&temporary) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}

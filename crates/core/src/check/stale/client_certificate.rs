@@ -91,7 +91,7 @@ fn mend(verdict: Verdict, state: &JoinState) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
-    use crate::fact::join_state::sample::{clean, joined};
+    use crate::fact::join_state::sample::{SERVER, clean, joined};
     use crate::fact::pki::sample::Authority;
     use crate::fact::{Source, kubeconfig};
     use crate::testing::table;
@@ -108,6 +108,11 @@ mod tests {
                 ("none", clean(), Pass),
                 ("joined", joined(&ca), Pass),
                 ("joined to this cluster", joined(&ca).with_api("cluster-ca", &ca.pem), Pass),
+                (
+                    "joined, the CA not in kubelet.conf",
+                    joined(&ca).with_file(kubeconfig::KUBELET, &kubeconfig::sample::kubelet(SERVER, "")),
+                    Pass,
+                ),
                 ("left by this cluster", left(2027).with_api("cluster-ca", &ca.pem), Pass),
                 ("left by some cluster", left(2027), Warn),
                 ("left by another cluster", left(2027).with_api("cluster-ca", &other.pem), Fail),

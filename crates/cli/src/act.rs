@@ -1,0 +1,202 @@
+//! Changing a machine: the plan on the screen, a yes, the steps as they are made. The same for every verb that acts.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Write as _};
+use std::time::Instant;
+
+use carrick_core::fact::Facts;
+use carrick_core::plan::Plan;
+use carrick_core::plan::protect::Protected;
+use carrick_engine::act::undo::NotUndone;
+use carrick_engine::act::{self, Actor, Grounded, Stopped, Told, shown_change};
+use carrick_host::Host;
+use carrick_host::host::{Lock, Locked};
+use serde_json::json;
+
+use crate::exit::Failure;
+use crate::terminal::{self, BOLD, DIM, FAIL, LiveLine, OK, styled};
+
+/// Whether, and how far, a verb may change something.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Consent {
+    /// Print what would be changed, and change nothing
+    #[arg(long, conflicts_with = "yes")]
+    pub plan: bool,
+    /// Change it without asking
+    #[arg(short, long)]
+    pub yes: bool,
+    /// A path that must not be touched; may be given more than once
+    #[arg(long, value_name = "PATH")]
+    protect: Vec<String>,
+}
+
+impl Consent {
+    pub fn is_given(&self) -> bool {
+        self.plan || self.yes || !self.protect.is_empty()
+    }
+
+    /// What must be left alone on a machine.
+    pub fn protected(&self, facts: &Facts) -> Result<Protected, Failure> {
+        let named = self.protect.iter().map(|path| protectable(path)).collect::<Result<_, _>>()?;
+        Protected::on(facts, named).map_err(|missing| {
+            Failure::failed(format!(
+                "cannot tell what must not be touched ({missing}); nothing was changed; try as root"
+            ))
+        })
+    }
+
+    /// Asks, unless the answer was given. The question goes to the terminal itself: stdin may carry a token.
+    pub fn ask(&self, question: &str) -> Result<(), Failure> {
+        if self.yes {
+            return Ok(());
+        }
+        let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
+        let Ok(terminal) = terminal else {
+            return Err(Failure::consent(
+                "nothing was changed: there is no terminal to ask on; say --yes, or see --plan",
+            ));
+        };
+        let answer = prompt(terminal, question)
+            .map_err(|error| Failure::consent(format!("nothing was changed: /dev/tty: {error}")))?;
+        if matches!(answer.trim(), "y" | "Y" | "yes") {
+            return Ok(());
+        }
+        Err(Failure::consent("nothing was changed"))
+    }
+}
+
+fn protectable(path: &str) -> Result<String, Failure> {
+    let plain = path.trim_end_matches('/');
+    if plain.starts_with('/') && !plain.split('/').any(|part| part == ".." || part == ".") {
+        return Ok(plain.to_owned());
+    }
+    Err(Failure::usage(format!("--protect {path:?} is not a plain absolute path")))
+}
+
+fn prompt(mut terminal: File, question: &str) -> std::io::Result<String> {
+    write!(terminal, "{question} [y/N] ")?;
+    let mut answer = String::new();
+    BufReader::new(terminal).read_line(&mut answer)?;
+    Ok(answer)
+}
+
+/// Who acts, for the machine's journal.
+pub fn actor(verb: &str) -> Actor {
+    let by = match std::env::var("SUDO_USER") {
+        Ok(user) if !user.is_empty() => format!("{user} through sudo"),
+        _ => std::env::var("USER").unwrap_or_else(|_| format!("uid {}", rustix::process::getuid().as_raw())),
+    };
+    Actor { verb: verb.to_owned(), by, version: env!("CARGO_PKG_VERSION").to_owned() }
+}
+
+pub async fn lock(host: &dyn Host, actor: &Actor) -> Result<Lock, Failure> {
+    act::lock(host, actor).await.map_err(|locked| match locked {
+        Locked::By(_) => Failure::failed(locked.to_string()),
+        Locked::Trouble(trouble) => Failure::failed(format!("nothing was changed: {trouble}; try as root")),
+    })
+}
+
+pub async fn ground(host: &dyn Host, plan: &Plan) -> Result<Vec<Grounded>, Failure> {
+    act::ground(host, plan).await.map_err(|trouble| Failure::failed(format!("nothing was changed: {trouble}")))
+}
+
+/// The plan for people: each change in a sentence, why, and what a file's lines become.
+pub fn told(host: &str, steps: &[Grounded]) -> String {
+    let count = if steps.len() == 1 { "1 change".to_owned() } else { format!("{} changes", steps.len()) };
+    let mut out = format!("{} · {count}\n\n", styled(BOLD, host));
+    for (at, grounded) in steps.iter().enumerate() {
+        let why = grounded.step.why.join(", ");
+        let _ = writeln!(out, "  {:>2}  {}  {}", at + 1, grounded.step.effect, styled(DIM, &why));
+        for line in shown_change(grounded.old.as_ref(), grounded.new.as_ref()) {
+            let style = if line.starts_with('-') { FAIL } else { OK };
+            let _ = writeln!(out, "      {style}{line}{style:#}");
+        }
+    }
+    out
+}
+
+/// The plan for programs.
+pub fn as_json(host: &str, steps: &[Grounded]) -> Result<String, Failure> {
+    let steps: Result<Vec<_>, serde_json::Error> = steps.iter().map(step_as_json).collect();
+    let steps = steps.map_err(|error| Failure::internal(error.to_string()))?;
+    Ok(format!("{:#}\n", json!({"schema": "carrick.plan/v1", "host": host, "steps": steps})))
+}
+
+fn step_as_json(grounded: &Grounded) -> Result<serde_json::Value, serde_json::Error> {
+    let mut step = serde_json::to_value(&grounded.step)?;
+    if let Some(step) = step.as_object_mut() {
+        step.insert("sentence".into(), grounded.step.effect.to_string().into());
+        step.insert("was".into(), serde_json::to_value(&grounded.was)?);
+        step.insert("undo".into(), grounded.step.effect.taken_back(&grounded.was).into());
+        let change = shown_change(grounded.old.as_ref(), grounded.new.as_ref());
+        step.insert("change".into(), change.into());
+    }
+    Ok(step)
+}
+
+/// Steps on the screen, one line each, as they are done.
+pub struct Steps {
+    line: LiveLine,
+    doing: String,
+    since: Instant,
+}
+
+impl Steps {
+    pub fn new() -> Self {
+        Steps { line: LiveLine::new(), doing: String::new(), since: Instant::now() }
+    }
+
+    pub fn tell(&mut self, told: &Told<'_>) {
+        match told {
+            Told::Begins(_, doing) => {
+                self.doing.clone_from(doing);
+                self.since = Instant::now();
+                self.line.show(&format!("  ..  {doing}"));
+            }
+            Told::Waits(elapsed, reason) => {
+                let text = format!("  ..  {}: {reason} ({} s)", self.doing, elapsed.as_secs());
+                self.line.show_or_say(&text);
+            }
+            Told::Done(_) => {
+                self.line.clear();
+                let took = self.since.elapsed().as_secs_f64();
+                terminal::say(&format!(
+                    "  {}  {}  {}",
+                    styled(OK, "ok"),
+                    self.doing,
+                    styled(DIM, &format!("{took:.1} s"))
+                ));
+            }
+        }
+    }
+}
+
+/// Carries a grounded plan out. The caller holds the lock.
+pub async fn carry_out(
+    host: &dyn Host,
+    actor: &Actor,
+    steps: &[Grounded],
+    protected: &Protected,
+) -> Result<u32, Failure> {
+    let mut shown = Steps::new();
+    let applied = act::apply(host, actor, steps, protected, &mut |told| shown.tell(&told)).await;
+    applied.map_err(|stopped| stopped_as_failure(&stopped))
+}
+
+fn stopped_as_failure(stopped: &Stopped) -> Failure {
+    match stopped {
+        Stopped::Refused(refusal) => Failure::failed(format!("refused, nothing was changed: {refusal}")),
+        _ => Failure::failed(stopped.to_string()),
+    }
+}
+
+pub fn not_undone(error: &NotUndone) -> Failure {
+    use carrick_engine::act::journal::Broken;
+    match error {
+        NotUndone::Nothing | NotUndone::Already(_) | NotUndone::Broken(Broken::Unknown(_)) => {
+            Failure::usage(error.to_string())
+        }
+        _ => Failure::failed(error.to_string()),
+    }
+}

@@ -1,0 +1,73 @@
+//! `carrick check --fix`: check, plan, a yes, apply, and check again, until nothing is left that is safe to fix.
+
+use carrick_core::fix;
+use carrick_core::plan::Plan;
+use carrick_core::report::Report;
+use carrick_engine::act::journal;
+
+use super::{Args, judge, show};
+use crate::act;
+use crate::exit::{Exit, Failure};
+use crate::render::Format;
+use crate::terminal;
+
+/// A fix may bring another to light (a runtime that answers at last); more than this is no progress.
+const ROUNDS: usize = 3;
+
+pub async fn run(args: &Args) -> Result<Exit, Failure> {
+    if !matches!(args.output, Format::Text | Format::Json) {
+        return Err(Failure::usage("--fix prints text or json; see carrick check --help"));
+    }
+    let host = args.place.host().await?;
+    let actor = act::actor("check --fix");
+    let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
+    let mut runs = Vec::new();
+    for round in 0..=ROUNDS {
+        let (facts, report) = judge(args, host.as_ref()).await?;
+        // What a run that was killed had still to reload or restart.
+        let owed = journal::owed(host.as_ref()).await.map_err(|broken| Failure::failed(broken.to_string()))?;
+        let plan = fix::plan(&facts, &report).and_then(|plan| Plan::of(owed.into_iter().chain(plan.steps)));
+        let plan = plan.map_err(|conflict| Failure::internal(conflict.to_string()))?;
+        let steps = act::ground(host.as_ref(), &plan).await?;
+        if args.consent.plan {
+            return print_plan(args, host.name(), &steps);
+        }
+        if steps.is_empty() || round == ROUNDS {
+            return finish(args, &report, &runs);
+        }
+        let protected = args.consent.protected(&facts)?;
+        if !args.consent.yes {
+            terminal::say(&act::told(host.name(), &steps));
+        }
+        args.consent.ask("Make these changes?")?;
+        runs.push(act::carry_out(host.as_ref(), &actor, &steps, &protected).await?);
+    }
+    Ok(Exit::Internal)
+}
+
+fn print_plan(args: &Args, host: &str, steps: &[carrick_engine::act::Grounded]) -> Result<Exit, Failure> {
+    let text = match args.output {
+        Format::Json => act::as_json(host, steps)?,
+        _ if steps.is_empty() => "Nothing to fix that is safe to fix; carrick check says what is wrong.\n".to_owned(),
+        _ => act::told(host, steps) + "\nNothing was changed. Do it: carrick check --fix\n",
+    };
+    terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
+    Ok(Exit::Ok)
+}
+
+fn finish(args: &Args, report: &Report, runs: &[u32]) -> Result<Exit, Failure> {
+    let exit = show(args, report, None)?;
+    if let Some(first) = runs.first() {
+        terminal::say(&format!("Take it back: {}", take_back(*first, runs)));
+    }
+    Ok(exit)
+}
+
+/// One command a run, the newest first.
+fn take_back(first: u32, runs: &[u32]) -> String {
+    if runs.len() == 1 {
+        return format!("carrick undo {first}");
+    }
+    let each: Vec<String> = runs.iter().rev().map(|run| format!("carrick undo {run}")).collect();
+    each.join(" && ")
+}

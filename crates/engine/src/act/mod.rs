@@ -1,0 +1,135 @@
+//! Carries plans out: what stands there is kept first, then each change is made, and written down before and after.
+//!
+//! ```text
+//! plan ─▶ ground ─▶ (shown, consented to) ─▶ apply ─▶ /var/lib/carrick/runs/N
+//! ```
+//!
+//! * [`ground`]: reads what stands where a plan would act; what is so already drops out
+//! * [`apply`]: makes the changes; [`journal`]: what is written down about them
+//! * [`undo`]: takes a run back
+
+use std::time::Duration;
+
+use carrick_core::plan::protect::{Protected, Refusal};
+use carrick_core::plan::{Plan, Step};
+use carrick_host::Host;
+use carrick_host::host::{File, Lock, Locked, Trouble};
+use jiff::Timestamp;
+
+pub mod journal;
+mod look;
+mod perform;
+pub mod undo;
+
+pub use look::{Grounded, ground};
+
+use journal::{Broken, Journal, Mark};
+
+/// One lock a machine. Below /run: no lock outlives a boot.
+pub const LOCK: &str = "/run/carrick.lock";
+
+/// What the one who waits is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told<'a> {
+    /// The place of a step in the run, and what is about to be done.
+    Begins(usize, String),
+    /// A step takes long: for how long, and what it waits for.
+    Waits(Duration, &'a str),
+    Done(usize),
+}
+
+/// Who acts, for the journal and for whoever finds the lock taken.
+#[derive(Clone, Debug)]
+pub struct Actor {
+    /// `check --fix`.
+    pub verb: String,
+    /// The person, as far as the machine knows: `root`, `ada through sudo`.
+    pub by: String,
+    pub version: String,
+}
+
+/// Why a plan was not carried out, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum Stopped {
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error(transparent)]
+    Locked(#[from] Locked),
+    #[error("nothing was changed: {0}")]
+    Before(Trouble),
+    #[error("nothing was changed: {0}")]
+    Journal(#[from] Broken),
+    /// The run's number, what was being done, and what went wrong.
+    #[error("stopped at \"{doing}\": {trouble}; take back what was done: carrick undo {run}")]
+    At { run: u32, doing: String, trouble: Trouble },
+}
+
+/// Takes the machine's lock for one actor.
+pub async fn lock(host: &dyn Host, actor: &Actor) -> Result<Lock, Locked> {
+    let Actor { verb, by, .. } = actor;
+    let holder =
+        format!("carrick {verb} by {by}, process {}, since {}\n", std::process::id(), to_the_second(host.now()));
+    host.lock(LOCK, &holder).await
+}
+
+/// Times for people have no fractions.
+pub fn to_the_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+/// Makes all changes, in order. The caller holds the lock. Gives the run's number.
+pub async fn apply(
+    host: &dyn Host,
+    actor: &Actor,
+    steps: &[Grounded],
+    protected: &Protected,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<u32, Stopped> {
+    let plan = Plan { steps: steps.iter().map(|grounded| grounded.step.clone()).collect() };
+    if let Some(refusal) = protected.refusal(&plan) {
+        return Err(refusal.into());
+    }
+    let mut journal = Journal::begin(host, actor, steps).await?;
+    for (at, grounded) in steps.iter().enumerate() {
+        tell(Told::Begins(at, grounded.step.effect.to_string()));
+        if let Err(trouble) = take(host, &mut journal, at, grounded, tell).await {
+            // Where even this cannot be written, the missing mark says that the step was not finished.
+            let _ = journal.mark(host, Some(at), Mark::Failed, &trouble.to_string()).await;
+            let doing = grounded.step.effect.to_string();
+            return Err(Stopped::At { run: journal.run(), doing, trouble });
+        }
+        tell(Told::Done(at));
+    }
+    let finished = journal.mark(host, None, Mark::Finished, "").await;
+    finished.map_err(|trouble| Stopped::At { run: journal.run(), doing: "close the journal".to_owned(), trouble })?;
+    Ok(journal.run())
+}
+
+async fn take(
+    host: &dyn Host,
+    journal: &mut Journal,
+    at: usize,
+    grounded: &Grounded,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<(), Trouble> {
+    let Step { effect, .. } = &grounded.step;
+    if let Some(path) = effect.path() {
+        let now = look::at(host, effect).await?.state;
+        if now != grounded.was {
+            return Err(Trouble::new(path, "was changed by somebody else since the plan was made"));
+        }
+    }
+    journal.mark(host, Some(at), Mark::Begun, "").await?;
+    perform::perform(host, effect, grounded.new.as_ref(), tell).await?;
+    journal.mark(host, Some(at), Mark::Done, "").await
+}
+
+/// What a person would see change in a file, secrets taken out: both sides, as far as they are text.
+pub fn shown_change(old: Option<&File>, new: Option<&File>) -> Vec<String> {
+    let text = |file: Option<&File>| {
+        carrick_core::redact::redact(&String::from_utf8_lossy(
+            file.map(|file| file.bytes.as_slice()).unwrap_or_default(),
+        ))
+    };
+    carrick_core::plan::edit::diff(&text(old), &text(new))
+}

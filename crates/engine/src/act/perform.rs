@@ -1,0 +1,93 @@
+//! Makes one change.
+
+use std::time::Duration;
+
+use carrick_core::plan::Effect;
+use carrick_host::host::{File, How, Trouble};
+use carrick_host::{Host, cri};
+use tokio::time::Instant;
+
+use super::Told;
+
+/// systemd gives a unit 90 s to start or to stop; the command waits for it.
+const UNIT_TIME: Duration = Duration::from_mins(2);
+/// Swap is read back into memory: gigabytes from a slow disk.
+const SWAP_TIME: Duration = Duration::from_mins(10);
+pub(super) const SHORT: Duration = Duration::from_secs(30);
+
+/// When a restarted runtime is asked whether it is back. A large one takes 20 s to load its plugins and images.
+const TRIES: [u64; 7] = [1, 5, 10, 15, 20, 25, 30];
+/// How long one answer may take.
+const TRY: Duration = Duration::from_secs(30);
+
+pub(super) async fn perform(
+    host: &dyn Host,
+    effect: &Effect,
+    new: Option<&File>,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<(), Trouble> {
+    match effect {
+        Effect::MakeDir { path, mode } => host.make_dir(path, *mode).await,
+        Effect::Write { path, in_place, .. } => {
+            put(host, path, new, if *in_place { How::InPlace } else { How::Replace }).await
+        }
+        Effect::Edit { path, .. } => put(host, path, new, How::Replace).await,
+        Effect::SetMode { path, mode } => host.set_mode(path, *mode).await,
+        Effect::Remove { path } => host.remove(path).await,
+        Effect::ReloadUnits => run(host, &["systemctl", "daemon-reload"], UNIT_TIME).await,
+        Effect::LoadModule { name } => run(host, &["modprobe", "--", name], SHORT).await,
+        Effect::Sysctl { key, value } => run(host, &["sysctl", "-q", "-w", &format!("{key}={value}")], SHORT).await,
+        Effect::SwapOff { device } => run(host, &["swapoff", "--", device], SWAP_TIME).await,
+        Effect::Enable { unit, enabled } => {
+            run(host, &["systemctl", if *enabled { "enable" } else { "disable" }, unit], SHORT).await
+        }
+        Effect::Run { unit, running } => {
+            run(host, &["systemctl", if *running { "start" } else { "stop" }, unit], UNIT_TIME).await
+        }
+        Effect::RestartRuntime { unit } => {
+            run(host, &["systemctl", "restart", unit], UNIT_TIME).await?;
+            answers(host, unit, tell).await
+        }
+    }
+}
+
+async fn put(host: &dyn Host, path: &str, new: Option<&File>, how: How) -> Result<(), Trouble> {
+    match new {
+        Some(new) => host.write(path, new, how).await,
+        None => Err(Trouble::new(path, "nothing to write")),
+    }
+}
+
+pub(super) async fn run(host: &dyn Host, argv: &[&str], limit: Duration) -> Result<(), Trouble> {
+    host.run(argv, limit).await?.well(argv).map(drop)
+}
+
+/// Waits for the runtime to answer through CRI, and says what it is doing where it does not.
+async fn answers(host: &dyn Host, unit: &str, tell: &mut (dyn FnMut(Told<'_>) + Send)) -> Result<(), Trouble> {
+    let begun = Instant::now();
+    for at in TRIES.map(Duration::from_secs) {
+        match cri::answers(host, cri::ENDPOINTS, TRY).await {
+            Ok(()) => return Ok(()),
+            Err(why) => tell(Told::Waits(begun.elapsed(), &why.to_string())),
+        }
+        tokio::time::sleep_until(begun + at).await;
+    }
+    match cri::answers(host, cri::ENDPOINTS, TRY).await {
+        Ok(()) => Ok(()),
+        Err(why) => Err(silent(host, unit, &why.to_string()).await),
+    }
+}
+
+/// The state of its unit and socket, and its last words.
+async fn silent(host: &dyn Host, unit: &str, why: &str) -> Trouble {
+    let said = |argv: &'static [&'static str]| async move {
+        host.run(argv, SHORT).await.map_or_else(|trouble| trouble.to_string(), |ended| ended.out.trim().to_owned())
+    };
+    let state = host.run(&["systemctl", "is-active", unit], SHORT).await.map(|ended| ended.out.trim().to_owned());
+    let sockets = said(&["ls", "-l", "/run/containerd/containerd.sock", "/run/crio/crio.sock"]).await;
+    let log = host.run(&["journalctl", "--no-pager", "-o", "cat", "-n", "10", "-u", unit], SHORT).await;
+    let log = log.map(|ended| ended.out).unwrap_or_default();
+    let lines = [format!("unit: {}", state.unwrap_or_default()), format!("socket: {sockets}")];
+    let told: Vec<String> = lines.into_iter().chain(log.lines().map(|line| format!("log: {line}"))).collect();
+    Trouble::new(unit, format!("does not answer through CRI: {why}\n{}", told.join("\n")))
+}

@@ -1,0 +1,202 @@
+//! Takes a run back: the same steps in the other order, each to what stood there before.
+//!
+//! What somebody changed since is not written over: then nothing is taken back, and the message says where the old file is.
+
+use carrick_core::plan::protect::{Protected, Refusal};
+use carrick_core::plan::{Effect, Plan, State};
+use carrick_host::Host;
+use carrick_host::host::{File, How, Locked, Trouble};
+
+use super::journal::{self, Broken, End, Journal, Mark, Past, Recorded};
+use super::{Told, look, perform};
+
+/// Why a run was not taken back, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum NotUndone {
+    #[error(transparent)]
+    Broken(#[from] Broken),
+    #[error(transparent)]
+    Locked(#[from] Locked),
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+    #[error("there is no run to take back; carrick history lists them")]
+    Nothing,
+    #[error("run {0} was taken back already")]
+    Already(u32),
+    #[error("run {run}: {what} was changed since; nothing was taken back. What it was is in {kept}")]
+    Changed { run: u32, what: String, kept: String },
+    #[error("run {run} is taken back only in part: {trouble}; try again: carrick undo {run}")]
+    Stopped { run: u32, trouble: Trouble },
+}
+
+impl From<Trouble> for NotUndone {
+    fn from(trouble: Trouble) -> Self {
+        NotUndone::Broken(trouble.into())
+    }
+}
+
+/// One thing that is put back.
+#[derive(Clone, Debug)]
+pub struct Back {
+    run: u32,
+    step: usize,
+    recorded: Recorded,
+}
+
+impl Back {
+    /// The sentence that says so.
+    pub fn sentence(&self) -> String {
+        self.recorded.step.effect.taken_back(&self.recorded.was)
+    }
+}
+
+/// What would be put back, in order.
+#[derive(Clone, Debug, Default)]
+pub struct Return {
+    pub backs: Vec<Back>,
+    /// All runs this is about.
+    pub runs: Vec<u32>,
+    /// What a run that was killed left beside files.
+    litter: Vec<String>,
+}
+
+/// Of one run, and of those it completed. `None`: of the last that changed something.
+pub async fn plan(host: &dyn Host, run: Option<u32>) -> Result<Return, NotUndone> {
+    let mut past = match run {
+        Some(run) => journal::load(host, run).await?,
+        None => last(host).await?,
+    };
+    if past.end() == End::Undone {
+        return Err(NotUndone::Already(past.run.run));
+    }
+    let mut back = Return::default();
+    loop {
+        collect(host, &past, &mut back.backs).await?;
+        back.runs.push(past.run.run);
+        back.litter.extend(past.litter());
+        match past.run.continues {
+            Some(earlier) if earlier < past.run.run => past = journal::load(host, earlier).await?,
+            _ => break,
+        }
+    }
+    back.backs = readers_last(once(back.backs));
+    Ok(back)
+}
+
+/// Of several changes of one thing the first knows what was there; the newest stands first here.
+fn once(backs: Vec<Back>) -> Vec<Back> {
+    let mut places: Vec<Back> = Vec::new();
+    for back in backs {
+        let place = back.recorded.step.effect.place();
+        places.retain(|known| known.recorded.step.effect.place() != place);
+        places.push(back);
+    }
+    places
+}
+
+/// Who reads the files is told once they are as they were.
+fn readers_last(backs: Vec<Back>) -> Vec<Back> {
+    let (moments, mut ordered): (Vec<Back>, Vec<Back>) =
+        backs.into_iter().partition(|back| back.recorded.becomes == State::Moment);
+    ordered.extend(moments.into_iter().rev());
+    ordered
+}
+
+async fn last(host: &dyn Host) -> Result<Past, NotUndone> {
+    for past in journal::history(host).await?.into_iter().rev() {
+        let past = past?;
+        if past.end() != End::Undone && past.changed_something() {
+            return Ok(past);
+        }
+    }
+    Err(NotUndone::Nothing)
+}
+
+async fn collect(host: &dyn Host, past: &Past, backs: &mut Vec<Back>) -> Result<(), NotUndone> {
+    let run = past.run.run;
+    for step in past.begun().into_iter().rev() {
+        let Some(recorded) = past.run.steps.get(step).cloned() else { continue };
+        let effect = &recorded.step.effect;
+        if !effect.can_be_undone() {
+            continue;
+        }
+        if recorded.becomes != State::Moment {
+            let now = look::at(host, effect).await?.state;
+            if now == recorded.was {
+                continue;
+            }
+            // Where a later run of the same chain changed it too, it was compared with what that one left.
+            let later = backs.iter().any(|back| back.recorded.step.effect.place() == effect.place());
+            if let (Some(path), false, true) = (effect.path(), later, now != recorded.becomes) {
+                let kept = format!("{}/runs/{run:04}/backup/{step}", journal::HOME);
+                return Err(NotUndone::Changed { run, what: path.to_owned(), kept });
+            }
+        }
+        backs.push(Back { run, step, recorded });
+    }
+    Ok(())
+}
+
+/// Puts everything back. The caller holds the lock.
+pub async fn apply(
+    host: &dyn Host,
+    back: &Return,
+    protected: &Protected,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<(), NotUndone> {
+    let steps = back.backs.iter().map(|back| back.recorded.step.clone()).collect();
+    if let Some(refusal) = protected.refusal(&Plan { steps }) {
+        return Err(refusal.into());
+    }
+    for litter in &back.litter {
+        host.remove(litter).await?;
+    }
+    for (at, back) in back.backs.iter().enumerate() {
+        tell(Told::Begins(at, back.sentence()));
+        let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
+        put_back(host, back, tell).await.map_err(stopped)?;
+        Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, "").await.map_err(stopped)?;
+        tell(Told::Done(at));
+    }
+    for &run in &back.runs {
+        let marked = Journal::of(run).mark(host, None, Mark::Undone, "").await;
+        marked.map_err(|trouble| NotUndone::Stopped { run, trouble })?;
+    }
+    Ok(())
+}
+
+async fn put_back(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<'_>) + Send)) -> Result<(), Trouble> {
+    let Recorded { step, was, .. } = &back.recorded;
+    let effect = &step.effect;
+    match (effect, was) {
+        (Effect::MakeDir { path, .. }, State::Absent) => match host.remove(path).await {
+            // Somebody has put something into it since: it is theirs now.
+            Err(_) if !host.list(path).await?.is_empty() => Ok(()),
+            removed => removed,
+        },
+        (_, State::File { mode, uid, gid, .. }) => {
+            let kept = journal::kept(host, back.run, back.step).await?;
+            let file = File { bytes: kept.bytes, mode: *mode, uid: *uid, gid: *gid };
+            let in_place = matches!(effect, Effect::Write { in_place: true, .. });
+            let how = if in_place { How::InPlace } else { How::Replace };
+            host.write(effect.path().unwrap_or_default(), &file, how).await
+        }
+        (Effect::SetMode { path, .. }, State::Dir { mode, .. }) => host.set_mode(path, *mode).await,
+        (Effect::Sysctl { key, .. }, State::Value { value }) => {
+            let back = Effect::Sysctl { key: key.clone(), value: value.clone() };
+            perform::perform(host, &back, None, tell).await
+        }
+        (Effect::SwapOff { device }, _) => perform::run(host, &["swapon", "--", device], perform::SHORT).await,
+        (Effect::Enable { unit, .. }, State::Value { value }) => {
+            let back = Effect::Enable { unit: unit.clone(), enabled: value == "enabled" };
+            perform::perform(host, &back, None, tell).await
+        }
+        (Effect::Run { unit, .. }, State::Value { value }) => {
+            let back = Effect::Run { unit: unit.clone(), running: value == "active" };
+            perform::perform(host, &back, None, tell).await
+        }
+        (Effect::ReloadUnits | Effect::RestartRuntime { .. }, _) => perform::perform(host, effect, None, tell).await,
+        (_, State::Absent) if effect.path().is_some() => host.remove(effect.path().unwrap_or_default()).await,
+        _ => Ok(()),
+    }
+}

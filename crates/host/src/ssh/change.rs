@@ -1,0 +1,261 @@
+//! How another machine is changed: a constant script on `sh -s`, one call a round trip (change.sh has the calls).
+//!
+//! What a file is to hold goes over stdin, never over a command line.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use carrick_core::redact::redact;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, Command};
+use tokio::time::{Instant, timeout};
+
+use super::{GRACE, Ssh, nonce, quote};
+use crate::command::last_line;
+use crate::host::{Ended, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble};
+use crate::probe::Answer;
+
+const SCRIPT: &str = include_str!("change.sh");
+
+/// Of a command's output: enough for every message; the rest is read and dropped.
+const MOST_OUTPUT: u64 = 1 << 20;
+
+impl Ssh {
+    /// One call of the script: its answer without the noise before it.
+    async fn order(&self, words: &[&str], limit: Duration, most: u64) -> Result<(i32, Vec<u8>, String), String> {
+        let nonce = nonce(self.dir.path());
+        let mut child = self.orderly(limit).spawn().map_err(|error| format!("ssh could not be run: {error}"))?;
+        let script = order_script(&nonce, words);
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // Where it cannot be written there is no answer, and that is told.
+                let _ = stdin.write_all(script.as_bytes()).await;
+            }
+        };
+        let (mut out, mut errors) = (Vec::new(), Vec::new());
+        let read = async {
+            if let Some(stdout) = stdout {
+                let mut stdout = stdout.take(most);
+                let _ = stdout.read_to_end(&mut out).await;
+                let _ = tokio::io::copy(&mut stdout.into_inner(), &mut tokio::io::sink()).await;
+            }
+        };
+        let complain = async {
+            if let Some(stderr) = stderr {
+                let mut stderr = stderr.take(most);
+                let _ = stderr.read_to_end(&mut errors).await;
+                let _ = tokio::io::copy(&mut stderr.into_inner(), &mut tokio::io::sink()).await;
+            }
+        };
+        let all = async {
+            tokio::join!(write, read, complain);
+            child.wait().await
+        };
+        let begun = Instant::now();
+        let status = match timeout(limit + GRACE, all).await {
+            // How ssh tells of what `timeout` there killed; a command that killed itself did so earlier.
+            Ok(Ok(status)) if matches!(status.code(), Some(137 | 255)) && begun.elapsed() >= limit => None,
+            Ok(status) => Some(status.map_err(|error| error.to_string())?),
+            Err(_) => None,
+        };
+        let status = status.ok_or_else(|| format!("no end in {} s", limit.as_secs()))?;
+        let errors = redact(&String::from_utf8_lossy(&errors));
+        match after_noise(&out, &nonce) {
+            Some(answer) => Ok((status.code().unwrap_or(255), answer.to_vec(), errors)),
+            None => Err(format!("no shell there: {}", last_line(&errors))),
+        }
+    }
+
+    fn orderly(&self, limit: Duration) -> Command {
+        let mut shell = self.client();
+        let sudo = if self.options.sudo { "sudo -n " } else { "" };
+        let order = format!("{sudo}timeout -s KILL {} sh -s", limit.as_secs().max(1));
+        shell.arg("--").arg(&self.destination).arg(order);
+        shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        shell
+    }
+
+    async fn file_order(&self, path: &str, words: &[&str]) -> Result<Vec<u8>, Trouble> {
+        let most = LARGEST + (64 << 10);
+        match self.order(words, FILE_TIME, most).await {
+            Ok((0, answer, _)) => Ok(answer),
+            Ok((_, _, errors)) => Err(Trouble::new(path, last_line(&errors).rsplit(": ").next().unwrap_or_default())),
+            Err(why) => Err(Trouble::new(path, why)),
+        }
+    }
+}
+
+/// The whole of it stands in one `{ … }`: a script that was cut off runs not at all. What it calls has no stdin but the
+/// rest of ours, which is empty, or the line that keeps a lock.
+fn order_script(nonce: &str, words: &[&str]) -> String {
+    let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
+    let largest = LARGEST + 1;
+    format!("{SCRIPT}\n{{ largest={largest}\nprintf 'carrick %s\\n' {nonce}\n{}\nexit\n}}\n", words.join(" "))
+}
+
+fn after_noise<'a>(out: &'a [u8], nonce: &str) -> Option<&'a [u8]> {
+    let mark = format!("carrick {nonce}\n");
+    let at = out.windows(mark.len()).position(|window| window == mark.as_bytes())?;
+    out.get(at + mark.len()..)
+}
+
+/// What `look` prints: a line, and after it a file's bytes.
+fn entry(answer: &[u8]) -> Result<Option<Entry>, String> {
+    let end = answer.iter().position(|&byte| byte == b'\n').ok_or("no answer")?;
+    let (line, bytes) = (answer.get(..end).unwrap_or_default(), answer.get(end + 1..).unwrap_or_default());
+    let line = String::from_utf8_lossy(line);
+    let words: Vec<&str> = line.split(' ').collect();
+    let octal = |text: &str| u32::from_str_radix(text, 8).map_err(|_| format!("{text:?} is not a mode"));
+    let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is not an owner"));
+    Ok(Some(match words.as_slice() {
+        ["none"] => return Ok(None),
+        ["dir", mode, uid, gid] => Entry::Dir { mode: octal(mode)?, uid: number(uid)?, gid: number(gid)? },
+        ["file", ..] if bytes.len() as u64 > LARGEST => return Err(format!("is larger than {} MiB", LARGEST >> 20)),
+        ["file", mode, uid, gid] => {
+            Entry::File(File { bytes: bytes.to_vec(), mode: octal(mode)?, uid: number(uid)?, gid: number(gid)? })
+        }
+        ["other", "a", "link"] => Entry::Other("a link"),
+        ["other", "a", "socket"] => Entry::Other("a socket"),
+        ["other", ..] => Entry::Other("a device"),
+        _ => return Err(format!("{line:?} is no answer")),
+    }))
+}
+
+impl Host for Ssh {
+    fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>> {
+        Box::pin(async move {
+            let answer = self.file_order(path, &["look", path]).await?;
+            entry(&answer).map_err(|why| Trouble::new(path, why))
+        })
+    }
+
+    fn list<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Vec<String>, Trouble>> {
+        Box::pin(async move {
+            let answer = self.file_order(path, &["list", path]).await?;
+            Ok(String::from_utf8_lossy(&answer).split_terminator('\0').map(str::to_owned).collect())
+        })
+    }
+
+    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>> {
+        Box::pin(async move {
+            let call = match how {
+                How::Replace => "replace",
+                How::InPlace => "in_place",
+                How::Append => "append",
+            };
+            let (mode, owner) = (format!("{:o}", file.mode), format!("{}:{}", file.uid, file.gid));
+            let (size, bytes) = (file.bytes.len().to_string(), BASE64_STANDARD.encode(&file.bytes));
+            self.file_order(path, &[call, path, &mode, &owner, &size, &bytes]).await.map(drop)
+        })
+    }
+
+    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
+        Box::pin(async move { self.file_order(path, &["make_dir", path, &format!("{mode:o}")]).await.map(drop) })
+    }
+
+    fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
+        Box::pin(async move { self.file_order(path, &["set_mode", path, &format!("{mode:o}")]).await.map(drop) })
+    }
+
+    fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>> {
+        Box::pin(async move { self.file_order(path, &["remove", path]).await.map(drop) })
+    }
+
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<Ended, Trouble>> {
+        Box::pin(async move {
+            let what = || argv.join(" ");
+            // `command` runs no function of ours that has the same name.
+            let words: Vec<&str> = ["command"].into_iter().chain(argv.iter().copied()).collect();
+            match self.order(&words, limit, MOST_OUTPUT).await {
+                Ok((127, out, errors)) if out.is_empty() && errors.contains("not found") => {
+                    Err(Trouble::new(what(), "the command is not installed"))
+                }
+                Ok((exit, out, errors)) => Ok(Ended { exit, out: redact(&String::from_utf8_lossy(&out)), errors }),
+                Err(why) => Err(Trouble::new(what(), why)),
+            }
+        })
+    }
+
+    fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> Answer<'a, Result<Lock, Locked>> {
+        Box::pin(async move {
+            let trouble = |why: String| Locked::from(Trouble::new(path, why));
+            let answer = timeout(FILE_TIME, self.hold(path, holder)).await;
+            match answer.unwrap_or_else(|_| Err(format!("no answer in {} s", FILE_TIME.as_secs()))).map_err(trouble)? {
+                Ok(held) => Ok(Lock::new(held)),
+                Err(said) => Err(Locked::By(said)),
+            }
+        })
+    }
+}
+
+/// The session that holds a lock there: it ends when its stdin does, which ends with us.
+struct Session {
+    _stdin: ChildStdin,
+    _child: Child,
+}
+
+/// A lock outlives no run of ours; a run that takes longer than this has lost its machine.
+const LONGEST_HELD: Duration = Duration::from_hours(24);
+
+impl Ssh {
+    async fn hold(&self, path: &str, holder: &str) -> Result<Result<Session, String>, String> {
+        let nonce = nonce(self.dir.path());
+        let mut child = self.orderly(LONGEST_HELD).spawn().map_err(|error| format!("ssh could not be run: {error}"))?;
+        let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err("ssh has no pipes".to_owned());
+        };
+        let script = order_script(&nonce, &["hold", path, holder]);
+        stdin.write_all(script.as_bytes()).await.map_err(|error| error.to_string())?;
+        let mut lines = BufReader::new(stdout).take(64 << 10).lines();
+        let mark = format!("carrick {nonce}");
+        loop {
+            match lines.next_line().await.map_err(|error| error.to_string())? {
+                None => {
+                    let mut said = String::new();
+                    if let Some(stderr) = child.stderr.take() {
+                        let _ = stderr.take(4096).read_to_string(&mut said).await;
+                    }
+                    return Err(last_line(&said).to_owned());
+                }
+                Some(line) if line.ends_with(&mark) => break,
+                Some(_) => {}
+            }
+        }
+        match lines.next_line().await.map_err(|error| error.to_string())?.as_deref() {
+            Some("held") => Ok(Ok(Session { _stdin: stdin, _child: child })),
+            Some(said) => Ok(Err(said.strip_prefix("taken ").unwrap_or(said).trim().to_owned())),
+            None => {
+                let mut said = String::new();
+                if let Some(stderr) = child.stderr.take() {
+                    let _ = stderr.take(4096).read_to_string(&mut said).await;
+                }
+                Err(last_line(&said).to_owned())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_an_entry_or_says_why_not() {
+        let file = Entry::File(File { bytes: b"a\n\0".to_vec(), mode: 0o644, uid: 0, gid: 7 });
+        assert_eq!(entry(b"file 644 0 7\na\n\0"), Ok(Some(file)));
+        assert_eq!(entry(b"none\n"), Ok(None));
+        assert_eq!(entry(b"dir 1777 0 0\n"), Ok(Some(Entry::Dir { mode: 0o1777, uid: 0, gid: 0 })));
+        assert_eq!(entry(b"other a link\n"), Ok(Some(Entry::Other("a link"))));
+        for broken in [&b""[..], b"file 9 0 0\n", b"file 644 0\n", b"file 644 x 0\n", b"hello\n"] {
+            assert!(entry(broken).is_err(), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn noise_before_the_answer_is_skipped() {
+        assert_eq!(after_noise(b"Welcome!\ncarrick x1\nnone\n", "x1"), Some(&b"none\n"[..]));
+        assert_eq!(after_noise(b"Welcome!\n", "x1"), None);
+    }
+}

@@ -1,0 +1,293 @@
+//! A machine in memory that can be changed, and that can lose its power between any two changes.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use carrick_core::fact::{Source, Why};
+use carrick_host::host::{Ended, Entry, File, How, Lock, Locked, Trouble, beside};
+use carrick_host::probe::{Answer, Observation, Progress, Stream, Target};
+use carrick_host::{Host, Probe};
+use jiff::Timestamp;
+
+/// Paths and what is there; kernel settings, swaps and units by what the tools that show them print.
+#[derive(Debug, Default)]
+pub struct Machine(Mutex<Inner>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    files: BTreeMap<String, Entry>,
+    swaps: Vec<String>,
+    /// `enabled UNIT` and `active UNIT`.
+    units: BTreeMap<String, bool>,
+    /// Every change that was made, in order.
+    changes: Vec<String>,
+    /// How many more changes there is power for.
+    power: Option<usize>,
+    /// A path that has no room left.
+    full: Option<String>,
+}
+
+/// What can be seen of a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    pub files: BTreeMap<String, Entry>,
+    pub swaps: Vec<String>,
+    /// Those that are on: `enabled UNIT`, `active UNIT`.
+    pub units: Vec<String>,
+}
+
+impl Machine {
+    /// With these files, of root and mode 0644; the directories they are in are made.
+    pub fn with(files: &[(&str, &str)]) -> Self {
+        let machine = Machine::default();
+        for (path, text) in files {
+            machine.inner().put(path, File::new(*text, 0o644));
+        }
+        machine
+    }
+
+    pub fn with_swap(self, device: &str) -> Self {
+        self.inner().swaps.push(device.to_owned());
+        self
+    }
+
+    /// The same machine as it was at the beginning of this call; what it does from now on does not change this one.
+    pub fn copy(&self) -> Self {
+        let Inner { files, swaps, units, .. } = &*self.inner();
+        let copy = Inner { files: files.clone(), swaps: swaps.clone(), units: units.clone(), ..Inner::default() };
+        Machine(Mutex::new(copy))
+    }
+
+    /// Power for this many changes more; `None`: for ever.
+    pub fn power(&self, changes: Option<usize>) {
+        self.inner().power = changes;
+    }
+
+    /// From now on nothing can be written below a path.
+    pub fn fill(&self, path: &str) {
+        self.inner().full = Some(path.to_owned());
+    }
+
+    /// Somebody else writes a file.
+    pub fn meddle(&self, path: &str, text: &str) {
+        self.inner().put(path, File::new(text, 0o644));
+    }
+
+    pub fn changes(&self) -> Vec<String> {
+        self.inner().changes.clone()
+    }
+
+    /// All that can be seen of it but what is below a path.
+    pub fn all_but(&self, hidden: &str) -> Sight {
+        let Inner { files, swaps, units, .. } = &*self.inner();
+        let files = files.iter().filter(|(path, _)| !path.starts_with(hidden));
+        let files = files.map(|(path, entry)| (path.clone(), entry.clone())).collect();
+        let units = units.iter().filter(|(_, on)| **on).map(|(unit, _)| unit.clone()).collect();
+        Sight { files, swaps: swaps.clone(), units }
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes one change, if there is power for it.
+    fn change(
+        &self,
+        what: &str,
+        path: &str,
+        make: impl FnOnce(&mut Inner) -> Result<(), Trouble>,
+    ) -> Result<(), Trouble> {
+        let mut inner = self.inner();
+        if let Some(left) = inner.power.as_mut() {
+            *left = left.checked_sub(1).ok_or_else(|| Trouble::new(path, "power cut"))?;
+        }
+        if inner.full.as_deref().is_some_and(|full| path.starts_with(full)) {
+            return Err(Trouble::new(path, "No space left on device"));
+        }
+        inner.changes.push(format!("{what} {path}"));
+        make(&mut inner)
+    }
+}
+
+impl Inner {
+    fn put(&mut self, path: &str, file: File) {
+        let mut dir = path;
+        while let Some((parent, _)) = dir.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
+            self.files.entry(parent.to_owned()).or_insert(Entry::Dir { mode: 0o755, uid: 0, gid: 0 });
+            dir = parent;
+        }
+        self.files.insert(path.to_owned(), Entry::File(file));
+    }
+
+    fn needs_parent(&self, path: &str) -> Result<(), Trouble> {
+        let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let there = parent.is_empty() || matches!(self.files.get(parent), Some(Entry::Dir { .. }));
+        if there { Ok(()) } else { Err(Trouble::new(path, "No such file or directory")) }
+    }
+
+    fn command(&mut self, argv: &[&str]) -> Ended {
+        let well = |out: &str| Ended { exit: 0, out: out.to_owned(), errors: String::new() };
+        match argv {
+            ["systemctl", "daemon-reload"] | ["modprobe", ..] => well(""),
+            ["systemctl", "is-enabled", unit] => {
+                well(if self.is("enabled", unit) { "enabled\n" } else { "disabled\n" })
+            }
+            ["systemctl", "is-active", unit] => well(if self.is("active", unit) { "active\n" } else { "inactive\n" }),
+            ["systemctl", verb @ ("enable" | "disable"), unit] => self.set("enabled", unit, *verb == "enable"),
+            ["systemctl", verb @ ("start" | "stop"), unit] => self.set("active", unit, *verb == "start"),
+            ["cat", "/proc/swaps"] => {
+                let lines: String = self.swaps.iter().map(|device| format!("{device} file 65532 0 -2\n")).collect();
+                well(&format!("Filename Type Size Used Priority\n{lines}"))
+            }
+            ["swapoff", "--", device] => {
+                self.swaps.retain(|swap| swap != device);
+                well("")
+            }
+            ["swapon", "--", device] => {
+                self.swaps.push((*device).to_owned());
+                well("")
+            }
+            ["sysctl", "-q", "-w", setting] => {
+                let (key, value) = setting.split_once('=').unwrap_or_default();
+                self.put(&format!("/proc/sys/{}", key.replace('.', "/")), File::new(format!("{value}\n"), 0o644));
+                well("")
+            }
+            _ => Ended { exit: 127, out: String::new(), errors: format!("{}: not on this machine", argv.join(" ")) },
+        }
+    }
+
+    fn is(&self, what: &str, unit: &str) -> bool {
+        self.units.get(&format!("{what} {unit}")).copied().unwrap_or_default()
+    }
+
+    fn set(&mut self, what: &str, unit: &str, value: bool) -> Ended {
+        self.units.insert(format!("{what} {unit}"), value);
+        Ended::default()
+    }
+}
+
+/// Looking needs no power of its own.
+fn ready<'a, T: Send + 'a>(value: T) -> Answer<'a, T> {
+    Box::pin(std::future::ready(value))
+}
+
+impl Probe for Machine {
+    fn name(&self) -> &'static str {
+        "m1"
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn observe<'a>(&'a self, _: &'a [Source], _: &'a Progress) -> Answer<'a, Vec<Observation>> {
+        ready(Vec::new())
+    }
+
+    fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+        ready(Err(Why::Absent))
+    }
+
+    fn connect<'a>(&'a self, _: &'a Target) -> Answer<'a, io::Result<Box<dyn Stream>>> {
+        ready(Err(io::ErrorKind::NotFound.into()))
+    }
+}
+
+impl Host for Machine {
+    fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>> {
+        ready(Ok(self.inner().files.get(path).cloned()))
+    }
+
+    fn list<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Vec<String>, Trouble>> {
+        let inner = self.inner();
+        let inside = inner.files.keys().filter_map(|file| file.strip_prefix(path)?.strip_prefix('/'));
+        ready(Ok(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect()))
+    }
+
+    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>> {
+        let written = match how {
+            How::Replace => {
+                let temporary = beside(path);
+                let into_it = |inner: &mut Inner| {
+                    inner.needs_parent(path)?;
+                    inner.put(&temporary, file.clone());
+                    Ok(())
+                };
+                self.change("fill", &temporary, into_it).and_then(|()| {
+                    self.change("rename to", path, |inner| {
+                        inner.files.remove(&temporary);
+                        inner.put(path, file.clone());
+                        Ok(())
+                    })
+                })
+            }
+            How::InPlace => self.change("write", path, |inner| {
+                inner.needs_parent(path)?;
+                inner.put(path, file.clone());
+                Ok(())
+            }),
+            How::Append => self.change("append to", path, |inner| {
+                inner.needs_parent(path)?;
+                let mut whole = match inner.files.get(path) {
+                    Some(Entry::File(old)) => old.clone(),
+                    _ => File::new("", file.mode),
+                };
+                whole.bytes.extend_from_slice(&file.bytes);
+                inner.put(path, whole);
+                Ok(())
+            }),
+        };
+        ready(written)
+    }
+
+    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
+        if matches!(self.inner().files.get(path), Some(Entry::Dir { .. })) {
+            return ready(Ok(()));
+        }
+        ready(self.change("make", path, |inner| {
+            inner.needs_parent(path)?;
+            inner.files.insert(path.to_owned(), Entry::Dir { mode, uid: 0, gid: 0 });
+            Ok(())
+        }))
+    }
+
+    fn set_mode<'a>(&'a self, path: &'a str, new: u32) -> Answer<'a, Result<(), Trouble>> {
+        ready(self.change("set the mode of", path, |inner| match inner.files.get_mut(path) {
+            Some(Entry::File(File { mode, .. }) | Entry::Dir { mode, .. }) => {
+                *mode = new;
+                Ok(())
+            }
+            _ => Err(Trouble::new(path, "No such file or directory")),
+        }))
+    }
+
+    fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>> {
+        let inside = format!("{path}/");
+        ready(self.change("remove", path, |inner| {
+            if inner.files.keys().any(|file| file.starts_with(&inside)) {
+                return Err(Trouble::new(path, "Directory not empty"));
+            }
+            inner.files.remove(path);
+            Ok(())
+        }))
+    }
+
+    fn run<'a>(&'a self, argv: &'a [&'a str], _: Duration) -> Answer<'a, Result<Ended, Trouble>> {
+        if let ["cat", ..] | ["systemctl", "is-enabled" | "is-active", _] = argv {
+            return ready(Ok(self.inner().command(argv)));
+        }
+        let mut ended = Ended::default();
+        let ran = self.change("run", &argv.join(" "), |inner| {
+            ended = inner.command(argv);
+            Ok(())
+        });
+        ready(ran.map(|()| ended))
+    }
+
+    fn lock<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Result<Lock, Locked>> {
+        ready(Ok(Lock::new(())))
+    }
+}
