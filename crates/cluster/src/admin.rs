@@ -1,4 +1,5 @@
-//! What an admin's kubeconfig says, and what only an admin may ask: a bootstrap token is not shown the DaemonSets.
+//! What an admin's kubeconfig says, and what only an admin may ask: a bootstrap token is not shown the DaemonSets. The
+//! kubelet's own kubeconfig is read the same way; what a node may ask is in [`crate::node`].
 //!
 //! What is secret ends in TLS settings and in a header that does not print itself; no complaint repeats it.
 
@@ -77,15 +78,29 @@ impl Admin {
 
     /// Name and status of every DaemonSet. Their pod templates are left out: environments hold what is nobody's business.
     pub async fn daemon_sets(&self, way: &dyn Way) -> Result<Capture, Why> {
-        let broken = |detail: String| Why::Broken(format!("{}: {detail}", self.endpoint));
-        let response = timeout(DEADLINE, self.get(way, DAEMON_SETS)).await;
-        let response = response.map_err(|_| broken(format!("no answer within {} s", DEADLINE.as_secs())))?;
-        let response = response.map_err(broken)?;
-        match response.status {
-            StatusCode::OK => statuses(&response.body).map(Capture::text).map_err(broken),
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Why::Denied),
-            status => Err(broken(format!("answers {status}"))),
+        match self.ask(way, DAEMON_SETS).await {
+            Ok(body) => statuses(&body).map(Capture::text).map_err(|detail| self.broken(&detail)),
+            // Every cluster has DaemonSets: who knows none is no API server.
+            Err(Why::Absent) => Err(self.broken("answers 404 Not Found")),
+            Err(why) => Err(why),
         }
+    }
+
+    /// One question; `Absent`: there is no such thing, `Denied`: not for this user.
+    pub(crate) async fn ask(&self, way: &dyn Way, path: &str) -> Result<String, Why> {
+        let response = timeout(DEADLINE, self.get(way, path)).await;
+        let response = response.map_err(|_| self.broken(&format!("no answer within {} s", DEADLINE.as_secs())))?;
+        let response = response.map_err(|detail| self.broken(&detail))?;
+        match response.status {
+            StatusCode::OK => Ok(response.body),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Why::Denied),
+            StatusCode::NOT_FOUND => Err(Why::Absent),
+            status => Err(self.broken(&format!("answers {status}"))),
+        }
+    }
+
+    pub(crate) fn broken(&self, detail: &str) -> Why {
+        Why::Broken(format!("{}: {detail}", self.endpoint))
     }
 
     async fn get(&self, way: &dyn Way, path: &str) -> Result<Response, String> {

@@ -52,7 +52,7 @@ pub async fn observe(
 }
 
 /// The way from a machine to the API server: that machine's resolver, network and clock.
-struct FromMachine<'a>(&'a dyn Probe);
+pub(crate) struct FromMachine<'a>(pub(crate) &'a dyn Probe);
 
 impl Way for FromMachine<'_> {
     fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {

@@ -12,7 +12,7 @@ use crate::terminal::{BOLD, DIM, FAIL, OK, UNKNOWN, WARN, styled};
 
 /// Where the sentences begin: behind the mark and the longest usual id.
 const ID_COLUMN: usize = 8;
-const LONGEST_ID: usize = 26;
+pub(super) const LONGEST_ID: usize = 26;
 /// Evidence beyond this is a list, not a proof; `-o json` has all of it.
 const EVIDENCE: usize = 6;
 
@@ -40,7 +40,7 @@ pub fn render(report: &Report, look: &Look) -> String {
     out
 }
 
-fn heading(report: &Report, look: &Look) -> String {
+pub(super) fn heading(report: &Report, look: &Look) -> String {
     let machine = &report.machine;
     let mut parts = vec![styled(BOLD, &report.host)];
     parts.extend(machine.os.clone());
@@ -65,7 +65,7 @@ fn by_subsystem<'a>(findings: &[&'a Judged]) -> Vec<(Subsystem, Vec<&'a Judged>)
     groups
 }
 
-fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
+pub(super) fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
     let (mark, style) = mark(finding.verdict);
     let mut out = sentence(finding, mark, style, id_width, look);
     let more = finding.evidence.len().saturating_sub(EVIDENCE);
@@ -148,10 +148,14 @@ fn ignored(report: &Report) -> String {
 
 fn summing_up(report: &Report) -> String {
     let counts = counts(report);
+    let (good, bad, so_so) = match report.verb {
+        "cni lint" => ("Nothing wrong.", "Pods would not get a network", "Works, with care"),
+        _ => ("Ready to join.", "Not ready to join", "Can join, with care"),
+    };
     match (report.verdict, counts.is_empty()) {
-        (Overall::Pass, _) => styled(OK, "Ready to join."),
-        (Overall::Fail, _) => format!("{}: {}.", styled(FAIL, "Not ready to join"), counts),
-        (Overall::Warn, _) => format!("{}: {}.", styled(WARN, "Can join, with care"), counts),
+        (Overall::Pass, _) => styled(OK, good),
+        (Overall::Fail, _) => format!("{}: {}.", styled(FAIL, bad), counts),
+        (Overall::Warn, _) => format!("{}: {}.", styled(WARN, so_so), counts),
         (Overall::Unknown, false) => format!("{}: {}.", styled(UNKNOWN, "Cannot tell"), counts),
         (Overall::Unknown, true) => styled(UNKNOWN, "Cannot tell: nothing was seen."),
     }

@@ -34,7 +34,7 @@ pub fn file(path: &str, text: &str) -> Report {
 pub fn dir(path: &str, files: &[Candidate]) -> Report {
     let mut findings = of_files(files, 1, || Ok(None));
     if files.first().is_some_and(|first| matches!(first.conf, Ok(Ok(_)))) {
-        let wins = first_file_wins::of_files(files, 1, || Ok(true));
+        let wins = first_file_wins::of_files(files, 1, None, || Ok(true));
         findings.push(Finding { check: &first_file_wins::CHECK, verdict: wins });
     }
     report(path, findings)
