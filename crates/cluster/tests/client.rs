@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use carrick_cluster::admin::Admin;
+use carrick_cluster::client::Client;
 use carrick_core::fact::{Capture, Why};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::RootCertStore;
@@ -105,7 +105,7 @@ async fn asks(server: &str, ca: &Authority, own: Option<&Pair>) -> Result<Captur
         ("key", Some((_, key))) => Ok(key.clone()),
         _ => Ok(ca.0.pem()),
     };
-    let admin = Admin::parse(&kubeconfig(server, &user), read).unwrap();
+    let admin = Client::parse(&kubeconfig(server, &user), read).unwrap();
     let way = Here { names: if server.contains("nowhere") { Vec::new() } else { vec![LOOPBACK] } };
     let found = admin.daemon_sets(&way).await;
     assert!(!format!("{found:?} {admin:?}").contains(TOKEN));
