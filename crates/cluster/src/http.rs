@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_error_is_told_with_its_cause() {
-        let body = Limited::new(http_body_util::Full::new(Bytes::from("four")), 3);
+        let body = Limited::new(Full::new(Bytes::from("four")), 3);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let error = runtime.block_on(body.collect()).expect_err("too long");
         assert_eq!(in_full(error.as_ref()), "length limit exceeded");
