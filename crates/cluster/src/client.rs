@@ -91,7 +91,9 @@ impl Client {
 
     /// Name and status of every DaemonSet. Their pod templates are left out: environments hold what is nobody's business.
     pub async fn daemon_sets(&self, way: &dyn Way) -> Result<Capture, Why> {
-        let list = self.get(way, DAEMON_SETS).await?;
+        // A list is there even where it is empty: who has none is no API server.
+        let no_list = |why| if why == Why::Absent { self.broken("answers 404 Not Found") } else { why };
+        let list = self.get(way, DAEMON_SETS).await.map_err(no_list)?;
         statuses(&list).map(Capture::text).map_err(|detail| self.broken(&detail))
     }
 
