@@ -4,6 +4,7 @@
 //! * [`check`]: one file per prerequisite of a join; the registry finds them
 //! * [`signature`]: failures as they read in text, one TOML file each
 //! * [`diagnose`]: the true cause out of any text
+//! * [`join`]: a join as data: its inputs, its states, the evidence that it holds
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
 //! * [`aim`]: the cluster a machine is to join: endpoint, token, pins
@@ -14,6 +15,7 @@ pub mod check;
 pub mod diagnose;
 pub mod discovery;
 pub mod fact;
+pub mod join;
 pub mod redact;
 pub mod report;
 pub mod signature;
