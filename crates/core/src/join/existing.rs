@@ -182,24 +182,59 @@ fn theirs(found: &Found, node: &Node, replace: bool, whose: &str) -> Decision {
     Decision::Join { says: format!("the Node {name} {whose}; this machine takes it over, as --replace-node says") }
 }
 
+/// Whatever may be found, for tests.
+#[cfg(test)]
+pub mod sample {
+    use proptest::prelude::*;
+
+    use super::{Found, Local, Node, SignedDuration, Why};
+    use crate::join::verify::sample::node;
+    use crate::testing::NOW;
+
+    /// The Node of this name: whose it is, and whether it is Ready.
+    pub fn the(identity: Option<bool>, ready: bool) -> Node {
+        Node { identity, ready, ..node() }
+    }
+
+    pub fn any_found() -> impl Strategy<Value = Found> {
+        let local = prop_oneof![
+            Just(Local::Nothing),
+            Just(Local::Leftovers { why: "x".into() }),
+            Just(Local::Bootstrapping),
+            Just(Local::Joined),
+            Just(Local::Stopped),
+            Just(Local::Elsewhere { server: "s".into() }),
+        ];
+        let seen = prop_oneof![
+            Just(Err(Why::Absent)),
+            Just(Err(Why::TimedOut)),
+            (any::<Option<bool>>(), any::<bool>()).prop_map(|(identity, ready)| Ok(the(identity, ready))),
+        ];
+        let age = proptest::option::of(0i64..200);
+        (local, any::<bool>(), seen, age, any::<bool>()).prop_map(|(local, kubeadm, node, age, admin)| Found {
+            local,
+            kubeadm: kubeadm.then_some(NOW),
+            node,
+            lease_age: age.map(SignedDuration::from_secs),
+            admin,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::sample::{any_found, the};
     use super::*;
-    use crate::fact::join_state::sample;
+    use crate::fact::join_state::sample as machine;
     use crate::fact::kubeconfig;
     use crate::fact::pki::sample::Authority;
     use crate::fact::{pki, unit};
-    use crate::join::verify::sample::node;
     use proptest::prelude::*;
 
     const T: Timestamp = crate::testing::NOW;
 
     fn found(local: Local, node: Result<Node, Why>) -> Found {
         Found { local, kubeadm: None, node, lease_age: None, admin: false }
-    }
-
-    fn the(identity: Option<bool>, ready: bool) -> Result<Node, Why> {
-        Ok(Node { identity, ready, ..node() })
     }
 
     fn kind(decision: &Decision) -> &'static str {
@@ -226,37 +261,37 @@ mod tests {
             ("leftovers, no Node", found(left(), Err(Why::Absent)), false, "join"),
             ("the API server does not answer", found(nothing(), Err(Why::TimedOut)), false, "retry"),
             ("in another cluster", found(Local::Elsewhere { server: "s".into() }, Err(Why::Absent)), true, "refuse"),
-            ("kubeadm at work", Found { kubeadm: Some(T), ..found(left(), the(ours, true)) }, false, "attach"),
-            ("joined", found(Local::Joined, the(ours, true)), false, "watch"),
+            ("kubeadm at work", Found { kubeadm: Some(T), ..found(left(), Ok(the(ours, true))) }, false, "attach"),
+            ("joined", found(Local::Joined, Ok(the(ours, true))), false, "watch"),
             ("joined, and nobody to ask", found(Local::Joined, Err(Why::TimedOut)), false, "watch"),
             ("rebooted in mid-join", found(Local::Bootstrapping, Err(Why::Absent)), false, "watch"),
-            ("kubelet stopped, its Node down", found(Local::Stopped, the(ours, false)), false, "join"),
-            ("reset, the old Node down", found(nothing(), the(ours, false)), false, "join"),
-            ("reset, the old Node Ready", found(nothing(), the(ours, true)), false, "wait"),
-            ("reset, Ready, admin, lease old", aged(30, found(nothing(), the(ours, true))), false, "remove"),
-            ("reset, Ready, admin, lease young", aged(5, found(nothing(), the(ours, true))), false, "wait"),
+            ("kubelet stopped, its Node down", found(Local::Stopped, Ok(the(ours, false))), false, "join"),
+            ("reset, the old Node down", found(nothing(), Ok(the(ours, false))), false, "join"),
+            ("reset, the old Node Ready", found(nothing(), Ok(the(ours, true))), false, "wait"),
+            ("reset, Ready, admin, lease old", aged(30, found(nothing(), Ok(the(ours, true)))), false, "remove"),
+            ("reset, Ready, admin, lease young", aged(5, found(nothing(), Ok(the(ours, true)))), false, "wait"),
             (
                 "reset, Ready, admin, lease unread",
-                Found { admin: true, ..found(nothing(), the(ours, true)) },
+                Found { admin: true, ..found(nothing(), Ok(the(ours, true))) },
                 false,
                 "wait",
             ),
-            ("another's, alive", found(nothing(), the(theirs, true)), false, "refuse"),
-            ("another's, alive, to be replaced", found(nothing(), the(theirs, true)), true, "refuse"),
-            ("another's, alive by its lease", aged(20, found(nothing(), the(theirs, false))), true, "refuse"),
-            ("another's, down", found(nothing(), the(theirs, false)), false, "refuse"),
-            ("another's, down, replaced", found(nothing(), the(theirs, false)), true, "join"),
-            ("another's, down, replaced, admin", aged(90, found(nothing(), the(theirs, false))), true, "remove"),
-            ("another's, dead lease, still Ready", aged(45, found(nothing(), the(theirs, true))), true, "remove"),
+            ("another's, alive", found(nothing(), Ok(the(theirs, true))), false, "refuse"),
+            ("another's, alive, to be replaced", found(nothing(), Ok(the(theirs, true))), true, "refuse"),
+            ("another's, alive by its lease", aged(20, found(nothing(), Ok(the(theirs, false)))), true, "refuse"),
+            ("another's, down", found(nothing(), Ok(the(theirs, false))), false, "refuse"),
+            ("another's, down, replaced", found(nothing(), Ok(the(theirs, false))), true, "join"),
+            ("another's, down, replaced, admin", aged(90, found(nothing(), Ok(the(theirs, false)))), true, "remove"),
+            ("another's, dead lease, still Ready", aged(45, found(nothing(), Ok(the(theirs, true)))), true, "remove"),
             (
                 "another's, dead lease, still Ready, no admin",
-                Found { admin: false, ..aged(45, found(nothing(), the(theirs, true))) },
+                Found { admin: false, ..aged(45, found(nothing(), Ok(the(theirs, true)))) },
                 true,
                 "wait",
             ),
-            ("nobody's, alive", found(nothing(), the(nobodys, true)), false, "refuse"),
-            ("nobody's, down", found(nothing(), the(nobodys, false)), false, "refuse"),
-            ("nobody's, down, replaced", found(nothing(), the(nobodys, false)), true, "join"),
+            ("nobody's, alive", found(nothing(), Ok(the(nobodys, true))), false, "refuse"),
+            ("nobody's, down", found(nothing(), Ok(the(nobodys, false))), false, "refuse"),
+            ("nobody's, down, replaced", found(nothing(), Ok(the(nobodys, false))), true, "join"),
         ] {
             let decision = decide(&found, replace);
             assert_eq!(kind(&decision), expected, "{name}: {decision:?}");
@@ -265,7 +300,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_which_machine() {
-        let Decision::Refuse { cause, .. } = decide(&found(Local::Nothing, the(Some(false), true)), false) else {
+        let Decision::Refuse { cause, .. } = decide(&found(Local::Nothing, Ok(the(Some(false), true))), false) else {
             panic!()
         };
         assert_eq!(
@@ -279,21 +314,21 @@ mod tests {
     #[test]
     fn reads_the_join_on_the_machine() {
         let (ca, other) = (Authority::make(), Authority::make());
-        let joined = || sample::joined(&ca);
-        let stopped = sample::kubelet_state("inactive", "dead");
+        let joined = || machine::joined(&ca);
+        let stopped = machine::kubelet_state("inactive", "dead");
         let boots = || {
-            sample::clean()
-                .with_file(kubeconfig::BOOTSTRAP, &kubeconfig::sample::bootstrap(sample::SERVER, &ca.pem))
-                .with_query(&unit::SHOW, &sample::kubelet_state("active", "running"))
+            machine::clean()
+                .with_file(kubeconfig::BOOTSTRAP, &kubeconfig::sample::bootstrap(machine::SERVER, &ca.pem))
+                .with_query(&unit::SHOW, &machine::kubelet_state("active", "running"))
         };
         for (name, facts, expected) in [
-            ("clean", sample::clean(), Local::Nothing),
+            ("clean", machine::clean(), Local::Nothing),
             ("joined", joined(), Local::Joined),
             ("stopped", joined().with_query(&unit::SHOW, &stopped), Local::Stopped),
             ("in mid-join", boots(), Local::Bootstrapping),
             (
                 "in mid-join, kubelet.conf written early",
-                boots().with_file(kubeconfig::KUBELET, &kubeconfig::sample::kubelet(sample::SERVER, &ca.pem)),
+                boots().with_file(kubeconfig::KUBELET, &kubeconfig::sample::kubelet(machine::SERVER, &ca.pem)),
                 Local::Bootstrapping,
             ),
             ("token left, no kubelet", boots().with_query(&unit::SHOW, &stopped), Local::Nothing),
@@ -305,7 +340,7 @@ mod tests {
             (
                 "of another cluster",
                 joined().with_api("cluster-ca", &other.pem),
-                Local::Elsewhere { server: sample::SERVER.into() },
+                Local::Elsewhere { server: machine::SERVER.into() },
             ),
             (
                 "of another cluster, stopped",
@@ -316,30 +351,6 @@ mod tests {
             assert_eq!(Local::of(&facts), Ok(expected), "{name}");
         }
         assert!(Local::of(&crate::testing::facts()).is_err());
-    }
-
-    pub fn any_found() -> impl Strategy<Value = Found> {
-        let local = prop_oneof![
-            Just(Local::Nothing),
-            Just(Local::Leftovers { why: "x".into() }),
-            Just(Local::Bootstrapping),
-            Just(Local::Joined),
-            Just(Local::Stopped),
-            Just(Local::Elsewhere { server: "s".into() }),
-        ];
-        let seen = prop_oneof![
-            Just(Err(Why::Absent)),
-            Just(Err(Why::TimedOut)),
-            (any::<Option<bool>>(), any::<bool>()).prop_map(|(identity, ready)| the(identity, ready)),
-        ];
-        let age = proptest::option::of(0i64..200);
-        (local, any::<bool>(), seen, age, any::<bool>()).prop_map(|(local, kubeadm, node, age, admin)| Found {
-            local,
-            kubeadm: kubeadm.then_some(T),
-            node,
-            lease_age: age.map(SignedDuration::from_secs),
-            admin,
-        })
     }
 
     proptest! {
@@ -358,6 +369,3 @@ mod tests {
         }
     }
 }
-
-#[cfg(test)]
-pub use tests::any_found;

@@ -58,13 +58,15 @@ pub struct Failure {
 const FATAL: [&str; 4] = ["machine.control-plane", "kubeadm.ca-hash-mismatch", "api.ca-pin", "node.taken-over"];
 
 /// What comes and goes by itself, or is gone once a failed attempt is cleaned up. Of a family: `cni.`.
-const TRANSIENT: [&str; 30] = [
+const TRANSIENT: [&str; 31] = [
     "api.closed",
     "api.connection-lost",
     "api.dns",
     "api.http",
     "api.name-unresolved",
     "api.no-route",
+    // Who has the name is looked at anew before the next attempt, and decided there.
+    "api.node-name",
     "api.refused",
     "api.slow",
     "api.tcp",
@@ -82,7 +84,6 @@ const TRANSIENT: [&str; 30] = [
     "kubeadm.node-query-failed",
     "kubeadm.tls-timeout",
     "network.resolver-silent",
-    // Who has the name is looked at anew before the next attempt, and decided there.
     "node.name-taken",
     "node.network-not-ready",
     "node.not-ready",
@@ -96,9 +97,9 @@ const TRANSIENT: [&str; 30] = [
 /// The class of a check's or a signature's id. What is not known to pass by itself has to be mended.
 pub fn class_of(id: &str) -> Class {
     let is = |known: &&str| id == *known || (known.ends_with('.') && id.starts_with(*known));
-    if FATAL.iter().any(|known| is(&known)) {
+    if FATAL.iter().any(is) {
         Class::Fatal
-    } else if TRANSIENT.iter().any(|known| is(&known)) {
+    } else if TRANSIENT.iter().any(is) {
         Class::Transient
     } else {
         Class::Configuration
@@ -132,7 +133,7 @@ mod tests {
             ("cni.no-subnet-env", Class::Transient),
             ("stale.ca-left", Class::Transient),
             ("kubelet.standalone", Class::Configuration),
-            ("kubeadm.token-not-signed", Class::Configuration),
+            ("api.token", Class::Configuration),
             ("filesystem.no-space", Class::Configuration),
             ("kubeadm.ca-hash-mismatch", Class::Fatal),
             ("api.refusedly", Class::Configuration),

@@ -239,13 +239,13 @@ mod tests {
     fn names_the_cause_of_what_the_lab_recorded() {
         let library = Library::built_in().unwrap();
         for (name, output, expected) in [
-            ("unknown-token", capture!("unknown-token"), "kubeadm.token-not-signed"),
-            ("wrong-token-secret", capture!("wrong-token-secret"), "kubeadm.token-secret-wrong"),
-            ("wrong-ca-hash", capture!("wrong-ca-hash"), "kubeadm.ca-hash-mismatch"),
-            ("api-refused", capture!("api-refused"), "api.refused"),
-            ("api-unreachable", capture!("api-unreachable"), "api.unreachable"),
-            ("name-taken", capture!("name-taken"), "node.name-taken"),
-            ("kubelet-disk-full", capture!("kubelet-disk-full"), "filesystem.no-space"),
+            ("unknown-token", capture!("unknown-token"), "api.token"),
+            ("wrong-token-secret", capture!("wrong-token-secret"), "api.token"),
+            ("wrong-ca-hash", capture!("wrong-ca-hash"), "api.ca-pin"),
+            ("api-refused", capture!("api-refused"), "api.tcp"),
+            ("api-unreachable", capture!("api-unreachable"), "api.slow"),
+            ("name-taken", capture!("name-taken"), "api.node-name"),
+            ("kubelet-disk-full", capture!("kubelet-disk-full"), "filesystem.space"),
             ("ip-forward-off", capture!("ip-forward-off"), "kernel.ip-forward"),
             ("bad-node-name", capture!("bad-node-name"), "machine.hostname"),
             ("dropin-missing", capture!("dropin-missing"), "kubeadm.tls-timeout"),

@@ -116,7 +116,8 @@ pub fn ways() -> BTreeSet<Way> {
         let mut walked = BTreeSet::new();
         while let Some(state) = open.pop() {
             // What a state is, apart from its times.
-            let kind = format!("{:?} {} {:?} {}", state.stage, state.attempt, state.seen, state.kubelet_started);
+            let started = state.memory.bootstrap_since.is_some();
+            let kind = format!("{:?} {} {:?} {started}", state.stage, state.attempt, state.seen);
             if !walked.insert(kind) {
                 continue;
             }

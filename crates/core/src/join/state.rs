@@ -157,20 +157,16 @@ impl Policy {
     /// How long a stage may take. A longer `JOIN_TIMEOUT` lengthens all but the bootstrap.
     pub fn wait(&self, stage: Stage) -> SignedDuration {
         let seconds = match stage {
-            Stage::Begun | Stage::CertificateIssued | Stage::Verified => 60,
+            Stage::Unjoined if self.fix => CONSENT,
+            Stage::Begun | Stage::Unjoined | Stage::CertificateIssued | Stage::Verified => 60,
             // The longest grace after which a Node without a kubelet is not Ready (50 s), and some.
             Stage::Blocked => 75,
-            Stage::Unjoined if self.fix => CONSENT,
-            Stage::Unjoined => 60,
-            // containerd may have to be restarted and to load its images.
-            Stage::Probed => 120,
             Stage::Prepared => 30,
-            // Two resolvers that do not answer cost kubeadm's checks a minute.
-            Stage::Joining => 120,
+            // containerd may have to load its images; two resolvers that are silent cost kubeadm's checks a minute.
+            Stage::Probed | Stage::Joining | Stage::NetworkReady => 120,
             Stage::KubeletUp | Stage::CertificateRequested => return self.bootstrap(),
             // Images are pulled.
             Stage::Registered => 300,
-            Stage::NetworkReady => 120,
             Stage::Waiting | Stage::Joined | Stage::Failed => 0,
         };
         let asked = i64::from(self.join_timeout.max(USUAL_TIMEOUT));
@@ -213,14 +209,21 @@ pub struct State {
     pub troubles: Vec<Cause>,
     /// Something was changed on the machine: not only looked at.
     pub changed: bool,
-    /// When the kubelet's time to get a certificate began.
-    pub(super) bootstrap_since: Option<Timestamp>,
-    pub(super) kubelet_started: bool,
-    pub(super) node_removed: bool,
-    pub(super) fixed: bool,
-    pub(super) told_unsigned: bool,
-    pub(super) runtime_down_since: Option<Timestamp>,
-    pub(super) look_again: Option<Timestamp>,
+    pub(super) memory: Memory,
+}
+
+/// What else is remembered within an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Memory {
+    /// Since when a kubeadm runs that an earlier driver started.
+    pub attached_since: Option<Timestamp>,
+    /// When the kubelet's time to get a certificate began: the kubelet that is seen from here on is the one of this join.
+    pub bootstrap_since: Option<Timestamp>,
+    pub node_removed: bool,
+    pub fixed: bool,
+    pub told_unsigned: bool,
+    pub runtime_down_since: Option<Timestamp>,
+    pub look_again: Option<Timestamp>,
 }
 
 /// `at`, so much later; at the end of time no later than that.

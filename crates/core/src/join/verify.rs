@@ -479,7 +479,10 @@ fn restarts(seen: &Seen) -> Verdict {
 /// A machine that has joined, for tests.
 #[cfg(any(test, feature = "testing"))]
 pub mod sample {
-    use super::*;
+    use super::{
+        Certificate, CertificateRequest, IpAddr, Kubelet, Lease, Node, Renewal, Runtime, Sandbox, Seen, Signing,
+        Timestamp,
+    };
 
     pub const STARTED: Timestamp = Timestamp::constant(1_794_744_000, 0);
 
@@ -522,14 +525,17 @@ mod tests {
         (ITEMS.iter().find(|item| item.id == id).unwrap().judge)(seen)
     }
 
-    #[test]
-    fn judges_each_piece() {
-        let with = |change: fn(&mut Seen)| {
-            let mut seen = joined();
-            change(&mut seen);
-            seen
-        };
-        let rows: Vec<(&str, &str, Seen, Outcome)> = vec![
+    type Row = (&'static str, &'static str, Seen, Outcome);
+
+    /// A machine that has joined, but for this.
+    fn with(change: fn(&mut Seen)) -> Seen {
+        let mut seen = joined();
+        change(&mut seen);
+        seen
+    }
+
+    fn rows_of_registration() -> Vec<Row> {
+        vec![
             ("verify.kubelet", "runs", joined(), Pass),
             (
                 "verify.kubelet",
@@ -595,6 +601,11 @@ mod tests {
             ),
             ("verify.lease", "none", with(|s| s.lease = Err(Why::Absent)), Fail),
             ("verify.lease", "denied", with(|s| s.lease = Err(Why::Denied)), Unknown),
+        ]
+    }
+
+    fn rows_of_the_network() -> Vec<Row> {
+        vec![
             ("verify.runtime-network", "ready", joined(), Pass),
             (
                 "verify.runtime-network",
@@ -626,7 +637,7 @@ mod tests {
                 "of the cluster before",
                 with(|s| {
                     s.sandbox =
-                        Ok(Sandbox { address: IpAddr::from([10, 244, 9, 7]), expected: vec!["10.244.1.0/24".into()] })
+                        Ok(Sandbox { address: IpAddr::from([10, 244, 9, 7]), expected: vec!["10.244.1.0/24".into()] });
                 }),
                 Fail,
             ),
@@ -650,7 +661,12 @@ mod tests {
                 Fail,
             ),
             ("verify.restarts", "denied", with(|s| s.pods = Err(Why::Denied)), Unknown),
-        ];
+        ]
+    }
+
+    #[test]
+    fn judges_each_piece() {
+        let rows: Vec<Row> = rows_of_registration().into_iter().chain(rows_of_the_network()).collect();
         for (id, name, seen, expected) in &rows {
             let verdict = verdict(seen, id);
             assert_eq!(verdict.outcome, *expected, "{id}, {name}: {}", verdict.says);
