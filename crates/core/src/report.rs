@@ -196,15 +196,19 @@ pub enum Health {
 
 /// Runs every check on the facts; what `ignore` names does not count.
 pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
-    let findings: Vec<Judged> =
-        crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
+    let findings = crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
+    of_findings("check", facts.host.clone(), machine(facts), findings)
+}
+
+/// A report of these findings, for the verbs that judge.
+pub fn of_findings(verb: &'static str, host: String, machine: Machine, findings: Vec<Judged>) -> Report {
     let subsystems = Subsystem::ALL.into_iter().map(|name| subsystem(name, &findings)).collect();
     Report {
         schema: SCHEMA,
-        verb: "check",
-        host: facts.host.clone(),
+        verb,
+        host,
         verdict: overall(&findings),
-        machine: machine(facts),
+        machine,
         causes: Vec::new(),
         findings,
         subsystems,
@@ -213,23 +217,20 @@ pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
 }
 
 fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
-    let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
-    let says = printable(&says);
-    let evidence = evidence
-        .into_iter()
-        .map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen })
-        .collect();
-    let remedy = remedy.iter().map(|command| printable(command)).collect();
-    let ignored = outcome > Outcome::Pass && ignore.covers(check);
-    Judged {
-        id: check.id,
-        subsystem: check.subsystem,
-        verdict: outcome,
-        title: says,
-        evidence,
-        remedy,
-        explains,
-        ignored,
+    let ignored = verdict.outcome > Outcome::Pass && ignore.covers(check);
+    Judged { ignored, ..Judged::of(check.id, check.subsystem, verdict) }
+}
+
+impl Judged {
+    /// A verdict as it is printed.
+    pub fn of(id: &'static str, subsystem: Subsystem, verdict: Verdict) -> Self {
+        let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
+        let evidence = evidence
+            .into_iter()
+            .map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen })
+            .collect();
+        let remedy = remedy.iter().map(|command| printable(command)).collect();
+        Judged { id, subsystem, verdict: outcome, title: printable(&says), evidence, remedy, explains, ignored: false }
     }
 }
 
@@ -273,7 +274,8 @@ fn subsystem(name: Subsystem, findings: &[Judged]) -> SubsystemReport {
     SubsystemReport { name, verdict, why }
 }
 
-fn machine(facts: &Facts) -> Machine {
+/// What the facts say the machine is.
+pub fn machine(facts: &Facts) -> Machine {
     Machine {
         os: facts.os_release().ok().map(|os| os.pretty_name),
         containerd: facts.containerd_version().ok().map(|version| version.to_string()),
