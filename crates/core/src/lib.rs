@@ -2,6 +2,7 @@
 //!
 //! * [`fact`]: what was seen of a machine, and why something was not seen
 //! * [`check`]: one file per prerequisite of a join; the registry finds them
+//! * [`cni`]: pod networks, one file per flavour: status, lint, wait, sync
 //! * [`signature`]: failures as they read in text, one TOML file each
 //! * [`diagnose`]: the true cause out of any text
 //! * [`plan`]: changes as data, and what no plan may touch
@@ -14,6 +15,7 @@
 
 pub mod aim;
 pub mod check;
+pub mod cni;
 pub mod diagnose;
 pub mod discovery;
 pub mod fact;

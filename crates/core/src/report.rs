@@ -197,18 +197,19 @@ pub enum Health {
 /// Runs every check on the facts; what `ignore` names does not count.
 pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
     let findings = crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
-    of_findings("check", facts.host.clone(), machine(facts), findings)
+    Report { machine: machine(facts), ..of("check", &facts.host, findings) }
 }
 
-/// A report of these findings, for the verbs that judge.
-pub fn of_findings(verb: &'static str, host: String, machine: Machine, findings: Vec<Judged>) -> Report {
-    let subsystems = Subsystem::ALL.into_iter().map(|name| subsystem(name, &findings)).collect();
+/// What a verb found: nothing is known of the machine, and no cause is named yet.
+pub fn of(verb: &'static str, host: &str, findings: Vec<Judged>) -> Report {
+    let seen = |name: &Subsystem| verb == "check" || findings.iter().any(|finding| finding.subsystem == *name);
+    let subsystems = Subsystem::ALL.into_iter().filter(seen).map(|name| subsystem(name, &findings)).collect();
     Report {
         schema: SCHEMA,
         verb,
-        host,
+        host: host.to_owned(),
         verdict: overall(&findings),
-        machine,
+        machine: Machine::default(),
         causes: Vec::new(),
         findings,
         subsystems,
@@ -216,7 +217,7 @@ pub fn of_findings(verb: &'static str, host: String, machine: Machine, findings:
     }
 }
 
-fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
+pub fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
     let ignored = verdict.outcome > Outcome::Pass && ignore.covers(check);
     Judged { ignored, ..Judged::of(check.id, check.subsystem, verdict) }
 }
@@ -249,7 +250,7 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
-fn overall(findings: &[Judged]) -> Overall {
+pub fn overall(findings: &[Judged]) -> Overall {
     let worst = findings.iter().filter(|finding| !finding.ignored).map(|finding| finding.verdict).max();
     match worst {
         Some(Outcome::Fail) => Overall::Fail,
