@@ -4,7 +4,7 @@ use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use carrick_cluster::admin::Admin;
+use carrick_cluster::client::Client;
 use carrick_core::aim::{Aim, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
 use carrick_engine::observe::observe;
@@ -58,7 +58,7 @@ pub struct Credential {
 }
 
 impl Credential {
-    pub fn admin(&self) -> Result<Option<Admin>, Failure> {
+    pub fn admin(&self) -> Result<Option<Client>, Failure> {
         self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
     }
 }
@@ -77,7 +77,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Cluster {
-    fn admin(&self) -> Result<Option<Admin>, Failure> {
+    fn admin(&self) -> Result<Option<Client>, Failure> {
         self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
     }
 
@@ -106,7 +106,7 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 /// One with many clusters is 100 kB; what is much longer is another file.
 const LONGEST_KUBECONFIG: u64 = 1 << 20;
 
-fn read_kubeconfig(path: &Path) -> Result<Admin, Failure> {
+fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
     let refused = |why: String| Failure::usage(format!("--kubeconfig {}: {why}", path.display()));
     let text = read_short(path).map_err(refused)?;
     // A relative path in it begins where the kubeconfig is, as for kubectl.
@@ -114,7 +114,7 @@ fn read_kubeconfig(path: &Path) -> Result<Admin, Failure> {
         let file = path.with_file_name("").join(name);
         read_short(&file).map_err(|error| format!("{}: {error}", file.display()))
     };
-    Admin::parse(&text, beside).map_err(refused)
+    Client::parse(&text, beside).map_err(refused)
 }
 
 fn read_short(path: &Path) -> Result<String, String> {

@@ -1,12 +1,12 @@
-//! A few GETs over one connection. No pool, no redirects, no proxy: the point is to see what this very path answers.
+//! A few requests over one connection. No pool, no redirects, no proxy: the point is to see what this very path answers.
 
 use std::error::Error;
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HOST, HeaderValue, USER_AGENT};
-use hyper::{Request, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
@@ -17,8 +17,15 @@ use carrick_core::aim::Endpoint;
 const LARGEST_ANSWER: usize = 4 << 20;
 
 pub struct Connection {
-    sender: SendRequest<Empty<Bytes>>,
+    sender: SendRequest<Full<Bytes>>,
     host: String,
+}
+
+/// What is sent along.
+pub struct Body {
+    /// Its content type.
+    pub kind: &'static str,
+    pub text: String,
 }
 
 pub struct Response {
@@ -40,16 +47,32 @@ impl Connection {
         Ok(Connection { sender, host: endpoint.to_string() })
     }
 
-    /// `authorization` is what [`bearer`] makes of a token.
     pub async fn get(&mut self, path: &str, authorization: Option<&HeaderValue>) -> Result<Response, String> {
-        let mut request = Request::get(path)
+        self.send(Method::GET, path, authorization, None).await
+    }
+
+    /// `authorization` is what [`bearer`] makes of a token.
+    pub async fn send(
+        &mut self,
+        method: Method,
+        path: &str,
+        authorization: Option<&HeaderValue>,
+        body: Option<Body>,
+    ) -> Result<Response, String> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
             .header(HOST, &self.host)
             .header(ACCEPT, "application/json")
             .header(USER_AGENT, concat!("carrick/", env!("CARGO_PKG_VERSION")));
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let request = request.body(Empty::new()).map_err(|error| in_full(&error))?;
+        let body = body.map_or_else(Bytes::new, |body| {
+            request = std::mem::take(&mut request).header(CONTENT_TYPE, body.kind);
+            Bytes::from(body.text)
+        });
+        let request = request.body(Full::new(body)).map_err(|error| in_full(&error))?;
         self.sender.ready().await.map_err(|error| in_full(&error))?;
         let response = self.sender.send_request(request).await.map_err(|error| in_full(&error))?;
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -111,7 +134,7 @@ mod tests {
 
     #[test]
     fn an_error_is_told_with_its_cause() {
-        let body = Limited::new(http_body_util::Full::new(Bytes::from("four")), 3);
+        let body = Limited::new(Full::new(Bytes::from("four")), 3);
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let error = runtime.block_on(body.collect()).expect_err("too long");
         assert_eq!(in_full(error.as_ref()), "length limit exceeded");

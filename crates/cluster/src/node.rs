@@ -6,13 +6,12 @@
 use carrick_core::fact::{Capture, Why};
 use serde_json::{Value, json};
 
-use crate::admin::Admin;
+use crate::client::Client;
 use crate::way::Way;
 
 /// What the kubelet has told of itself. `Absent`: the cluster has no Node of this name.
-pub async fn node(client: &Admin, way: &dyn Way, name: &str) -> Result<Capture, Why> {
-    let body = client.ask(way, &format!("/api/v1/nodes/{}", word(name)?)).await?;
-    let node: Value = serde_json::from_str(&body).map_err(|_| client.broken("its answer is no Node"))?;
+pub async fn node(client: &Client, way: &dyn Way, name: &str) -> Result<Capture, Why> {
+    let node = client.get(way, &format!("/api/v1/nodes/{}", word(name)?)).await?;
     let kept = json!({
         "metadata": { "name": node.pointer("/metadata/name") },
         "spec": { "podCIDR": node.pointer("/spec/podCIDR") },
@@ -26,15 +25,14 @@ pub async fn node(client: &Admin, way: &dyn Way, name: &str) -> Result<Capture, 
 
 /// The text under a key; `None` where the ConfigMap has no such key.
 pub async fn config_map(
-    client: &Admin,
+    client: &Client,
     way: &dyn Way,
     namespace: &str,
     name: &str,
     key: &str,
 ) -> Result<Option<String>, Why> {
     let path = format!("/api/v1/namespaces/{}/configmaps/{}", word(namespace)?, word(name)?);
-    let body = client.ask(way, &path).await?;
-    let map: Value = serde_json::from_str(&body).map_err(|_| client.broken("its answer is no ConfigMap"))?;
+    let map = client.get(way, &path).await?;
     Ok(map.get("data").and_then(|data| data.get(key)).and_then(Value::as_str).map(str::to_owned))
 }
 

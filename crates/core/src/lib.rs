@@ -7,6 +7,7 @@
 //! * [`diagnose`]: the true cause out of any text
 //! * [`plan`]: changes as data, and what no plan may touch
 //! * [`fix`]: what `check --fix` would change, one file per fix
+//! * [`join`]: a join as data: its inputs, its states, the evidence that it holds
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
 //! * [`aim`]: the cluster a machine is to join: endpoint, token, pins
@@ -19,6 +20,7 @@ pub mod diagnose;
 pub mod discovery;
 pub mod fact;
 pub mod fix;
+pub mod join;
 pub mod plan;
 pub mod redact;
 pub mod report;

@@ -218,23 +218,20 @@ pub fn of(verb: &'static str, host: &str, findings: Vec<Judged>) -> Report {
 }
 
 pub fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
-    let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
-    let says = printable(&says);
-    let evidence = evidence
-        .into_iter()
-        .map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen })
-        .collect();
-    let remedy = remedy.iter().map(|command| printable(command)).collect();
-    let ignored = outcome > Outcome::Pass && ignore.covers(check);
-    Judged {
-        id: check.id,
-        subsystem: check.subsystem,
-        verdict: outcome,
-        title: says,
-        evidence,
-        remedy,
-        explains,
-        ignored,
+    let ignored = verdict.outcome > Outcome::Pass && ignore.covers(check);
+    Judged { ignored, ..Judged::of(check.id, check.subsystem, verdict) }
+}
+
+impl Judged {
+    /// A verdict as it is printed.
+    pub fn of(id: &'static str, subsystem: Subsystem, verdict: Verdict) -> Self {
+        let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
+        let evidence = evidence
+            .into_iter()
+            .map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen })
+            .collect();
+        let remedy = remedy.iter().map(|command| printable(command)).collect();
+        Judged { id, subsystem, verdict: outcome, title: printable(&says), evidence, remedy, explains, ignored: false }
     }
 }
 
@@ -278,6 +275,7 @@ fn subsystem(name: Subsystem, findings: &[Judged]) -> SubsystemReport {
     SubsystemReport { name, verdict, why }
 }
 
+/// What the facts say the machine is.
 pub fn machine(facts: &Facts) -> Machine {
     Machine {
         os: facts.os_release().ok().map(|os| os.pretty_name),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use carrick_cluster::admin::Admin;
+use carrick_cluster::client::Client;
 use carrick_cluster::node;
 use carrick_core::cni::sync::{self, Refusal, Wanted};
 use carrick_core::cni::wait::{self, Now, Reason};
@@ -15,8 +15,8 @@ use carrick_host::probe::gather;
 use carrick_host::{Host, Progress, cri};
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::credentials;
 use crate::observe::FromMachine;
-use crate::own;
 
 /// Between two looks: what comes up is noticed within a second.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ const LOADED: Duration = Duration::from_secs(10);
 pub struct Network<'a> {
     pub host: &'a dyn Host,
     /// An admin's credential; without it the kubelet's own is used.
-    pub admin: Option<&'a Admin>,
+    pub admin: Option<&'a Client>,
     pub time_box: Duration,
 }
 
@@ -82,9 +82,8 @@ impl Network<'_> {
         let own;
         let client = match self.admin {
             Some(admin) => admin,
-            None => match own::client(self.host).await {
-                Ok(None) => return,
-                Ok(Some(client)) => {
+            None => match credentials::of_kubelet(self.host).await {
+                Ok(client) => {
                     own = client;
                     &own
                 }
@@ -177,7 +176,10 @@ impl Network<'_> {
         let client = match self.admin {
             Some(admin) => admin,
             None => {
-                own = own::client(self.host).await.map_err(Unwanted::Credential)?.ok_or(Unwanted::NotJoined)?;
+                if facts.has_kubelet_conf() == Ok(false) {
+                    return Err(Unwanted::NotJoined);
+                }
+                own = credentials::of_kubelet(self.host).await.map_err(Unwanted::Credential)?;
                 &own
             }
         };
@@ -198,7 +200,7 @@ impl Network<'_> {
 
     async fn config_map(
         &self,
-        client: &Admin,
+        client: &Client,
         facts: &Facts,
         flavour: &'static Flavour,
         key: &Key,

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick_cluster::admin::Admin;
+use carrick_cluster::client::Client;
 use carrick_cluster::path;
 use carrick_cluster::way::{Answer, Stream, Way};
 use carrick_core::aim::Aim;
@@ -18,7 +18,7 @@ use jiff::Timestamp;
 pub async fn observe(
     probe: &dyn Probe,
     aim: Option<&Aim>,
-    admin: Option<&Admin>,
+    admin: Option<&Client>,
     time_box: Duration,
     progress: &Progress,
 ) -> (Facts, Redactions) {
@@ -52,7 +52,7 @@ pub async fn observe(
 }
 
 /// The way from a machine to the API server: that machine's resolver, network and clock.
-pub(crate) struct FromMachine<'a>(pub(crate) &'a dyn Probe);
+pub struct FromMachine<'a>(pub &'a dyn Probe);
 
 impl Way for FromMachine<'_> {
     fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use carrick_cluster::admin::Admin;
+use carrick_cluster::client::Client;
 use carrick_cluster::node;
 use carrick_core::fact::{Capture, Why};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -50,7 +50,7 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
-    /// A server that gives `answer` to whoever shows what it wants, and asks for the DaemonSets.
+    /// A server that gives `answer` to whoever shows what it wants.
     async fn serve(&self, name: &str, wants: Wants, answer: (&'static str, &'static str)) -> u16 {
         self.serve_at("/apis/apps/v1/daemonsets", name, wants, answer).await
     }
@@ -116,7 +116,7 @@ async fn asks(server: &str, ca: &Authority, own: Option<&Pair>) -> Result<Captur
         ("key", Some((_, key))) => Ok(key.clone()),
         _ => Ok(ca.0.pem()),
     };
-    let admin = Admin::parse(&kubeconfig(server, &user), read).unwrap();
+    let admin = Client::parse(&kubeconfig(server, &user), read).unwrap();
     let way = Here { names: if server.contains("nowhere") { Vec::new() } else { vec![LOOPBACK] } };
     let found = admin.daemon_sets(&way).await;
     assert!(!format!("{found:?} {admin:?}").contains(TOKEN));
@@ -203,7 +203,7 @@ async fn a_kubelet_is_shown_its_node_and_the_config_maps_of_its_pods() {
             "own" => Ok(format!("{}{}", own.0, own.1)),
             _ => Ok(ca.0.pem()),
         };
-        Admin::parse(&kubeconfig(&format!("https://127.0.0.1:{port}"), &user), read).unwrap()
+        Client::parse(&kubeconfig(&format!("https://127.0.0.1:{port}"), &user), read).unwrap()
     };
     let port = ca.serve_at(node_path, "127.0.0.1", Wants::Certificate, ("200 OK", NODE)).await;
     let seen = node::node(&client(port), &way, "w1").await.unwrap().text;

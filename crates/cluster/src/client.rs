@@ -1,5 +1,4 @@
-//! What an admin's kubeconfig says, and what only an admin may ask: a bootstrap token is not shown the DaemonSets. The
-//! kubelet's own kubeconfig is read the same way; what a node may ask is in [`crate::node`].
+//! Who asks an API server, and whom it believes: an admin's kubeconfig, the kubelet's own, or a bootstrap token.
 //!
 //! What is secret ends in TLS settings and in a header that does not print itself; no complaint repeats it.
 
@@ -7,18 +6,19 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_core::aim::Endpoint;
+use carrick_core::aim::{Endpoint, Token};
 use carrick_core::fact::kubeconfig::{self, Cluster, User};
 use carrick_core::fact::{Capture, Why};
-use hyper::StatusCode;
+use carrick_core::redact::redact;
 use hyper::header::HeaderValue;
+use hyper::{Method, StatusCode};
 use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::http::{self, Connection, Response};
+use crate::http::{self, Body, Connection, Response};
 use crate::path::{ADDRESSES, in_words};
 use crate::tls::{self, Identity, Trust};
 use crate::way::{Stream, Way};
@@ -28,8 +28,8 @@ const DEADLINE: Duration = Duration::from_secs(3);
 
 const DAEMON_SETS: &str = "/apis/apps/v1/daemonsets";
 
-/// The current context of a kubeconfig: whom to ask, whom to believe, and who asks.
-pub struct Admin {
+/// Whom to ask, whom to believe, and who asks.
+pub struct Client {
     endpoint: Endpoint,
     /// What stands before every path where a gateway serves several clusters: `/k8s/clusters/c-1`.
     prefix: String,
@@ -39,13 +39,13 @@ pub struct Admin {
     bearer: Option<HeaderValue>,
 }
 
-impl fmt::Debug for Admin {
+impl fmt::Debug for Client {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "<redacted> at {}{}", self.endpoint, self.prefix)
     }
 }
 
-impl Admin {
+impl Client {
     /// Takes a kubeconfig apart; `read` gives the content of a file it names. A complaint names the field.
     pub fn parse(text: &str, read: impl Fn(&str) -> Result<String, String>) -> Result<Self, String> {
         let (cluster, user) = kubeconfig::current(text)?;
@@ -73,42 +73,85 @@ impl Admin {
         };
         let name =
             ServerName::try_from(name.to_owned()).map_err(|_| format!("{field}: {name:?} is not a host name"))?;
-        Ok(Admin { endpoint, prefix, name, tls, bearer })
+        Ok(Client { endpoint, prefix, name, tls, bearer })
+    }
+
+    /// Asks with a bootstrap token, believing this CA alone.
+    pub fn with_token(endpoint: &Endpoint, ca: &str, token: &Token) -> Result<Self, String> {
+        let tls = tls::settings(&Trust::Ca(ca), None).map_err(|error| tls::explain(&error))?;
+        let name = ServerName::try_from(endpoint.host.clone());
+        let name = name.map_err(|_| format!("{:?} is not a host name", endpoint.host))?;
+        let bearer = http::bearer(&format!("{}.{}", token.id, token.secret())).ok_or("the token fits no header")?;
+        Ok(Client { endpoint: endpoint.clone(), prefix: String::new(), name, tls, bearer: Some(bearer) })
+    }
+
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
     }
 
     /// Name and status of every DaemonSet. Their pod templates are left out: environments hold what is nobody's business.
     pub async fn daemon_sets(&self, way: &dyn Way) -> Result<Capture, Why> {
-        match self.ask(way, DAEMON_SETS).await {
-            Ok(body) => statuses(&body).map(Capture::text).map_err(|detail| self.broken(&detail)),
-            // Every cluster has DaemonSets: who knows none is no API server.
-            Err(Why::Absent) => Err(self.broken("answers 404 Not Found")),
+        // A list is there even where it is empty: who has none is no API server.
+        let no_list = |why| if why == Why::Absent { self.broken("answers 404 Not Found") } else { why };
+        let list = self.get(way, DAEMON_SETS).await.map_err(no_list)?;
+        statuses(&list).map(Capture::text).map_err(|detail| self.broken(&detail))
+    }
+
+    /// One object, or a list. `Absent`: there is none of this name.
+    pub async fn get(&self, way: &dyn Way, path: &str) -> Result<Value, Why> {
+        self.object(way, Method::GET, path, None).await
+    }
+
+    /// Changes a part of an object: what `part` names.
+    pub async fn merge(&self, way: &dyn Way, path: &str, part: &Value) -> Result<Value, Why> {
+        let body = Body { kind: "application/merge-patch+json", text: part.to_string() };
+        self.object(way, Method::PATCH, path, Some(body)).await
+    }
+
+    /// The same, for lists whose entries have a name of their own: conditions, taints.
+    pub async fn strategic_merge(&self, way: &dyn Way, path: &str, part: &Value) -> Result<Value, Why> {
+        let body = Body { kind: "application/strategic-merge-patch+json", text: part.to_string() };
+        self.object(way, Method::PATCH, path, Some(body)).await
+    }
+
+    pub async fn create(&self, way: &dyn Way, path: &str, object: &Value) -> Result<Value, Why> {
+        let body = Body { kind: "application/json", text: object.to_string() };
+        self.object(way, Method::POST, path, Some(body)).await
+    }
+
+    /// That there is none is fine.
+    pub async fn delete(&self, way: &dyn Way, path: &str) -> Result<(), Why> {
+        match self.object(way, Method::DELETE, path, None).await {
+            Ok(_) | Err(Why::Absent) => Ok(()),
             Err(why) => Err(why),
         }
     }
 
-    /// One question; `Absent`: there is no such thing, `Denied`: not for this user.
-    pub(crate) async fn ask(&self, way: &dyn Way, path: &str) -> Result<String, Why> {
-        let response = timeout(DEADLINE, self.get(way, path)).await;
+    async fn object(&self, way: &dyn Way, method: Method, path: &str, body: Option<Body>) -> Result<Value, Why> {
+        let response = timeout(DEADLINE, self.ask(way, method, path, body)).await;
         let response = response.map_err(|_| self.broken(&format!("no answer within {} s", DEADLINE.as_secs())))?;
         let response = response.map_err(|detail| self.broken(&detail))?;
         match response.status {
-            StatusCode::OK => Ok(response.body),
+            status if status.is_success() => serde_json::from_str(&response.body)
+                .map_err(|error| self.broken(&format!("its answer is not JSON: {error}"))),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Why::Denied),
             StatusCode::NOT_FOUND => Err(Why::Absent),
-            status => Err(self.broken(&format!("answers {status}"))),
+            status => Err(self.broken(&format!("answers {status}{}", message(&response.body)))),
         }
     }
 
-    pub(crate) fn broken(&self, detail: &str) -> Why {
+    fn broken(&self, detail: &str) -> Why {
         Why::Broken(format!("{}: {detail}", self.endpoint))
     }
 
-    async fn get(&self, way: &dyn Way, path: &str) -> Result<Response, String> {
+    /// One question on a connection of its own; whatever the answer.
+    pub async fn ask(&self, way: &dyn Way, method: Method, path: &str, body: Option<Body>) -> Result<Response, String> {
         let stream = self.dial(way).await?;
         let stream = tls::connect(stream, self.name.clone(), self.tls.clone()).await;
         let stream = stream.map_err(|error| tls::explain(&error))?;
         let mut connection = Connection::open(stream, &self.endpoint).await?;
-        connection.get(&format!("{}{path}", self.prefix), self.bearer.as_ref()).await
+        let path = format!("{}{path}", self.prefix);
+        connection.send(method, &path, self.bearer.as_ref(), body).await
     }
 
     async fn dial(&self, way: &dyn Way) -> Result<Box<dyn Stream>, String> {
@@ -235,8 +278,14 @@ fn filled(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.is_empty())
 }
 
-fn statuses(body: &str) -> Result<String, String> {
-    let list: Value = serde_json::from_str(body).map_err(|error| format!("its answer is not JSON: {error}"))?;
+/// What a Status object says, as `: nodes "w1" is forbidden: …`.
+fn message(body: &str) -> String {
+    let status: Option<Value> = serde_json::from_str(body).ok();
+    let message = status.as_ref().and_then(|status| status.get("message")?.as_str());
+    message.map(|message| format!(": {}", redact(message))).unwrap_or_default()
+}
+
+fn statuses(list: &Value) -> Result<String, String> {
     let items = list.get("items").and_then(Value::as_array).ok_or("its answer is not a list of DaemonSets")?;
     let short = |item: &Value| {
         json!({
@@ -313,7 +362,7 @@ mod tests {
                 bearer,
             ),
         ] {
-            let admin = Admin::parse(&with(&cluster, user), read(&made)).unwrap();
+            let admin = Client::parse(&with(&cluster, user), read(&made)).unwrap();
             assert_eq!(format!("{admin:?}"), format!("<redacted> at {at}"));
             let there = admin.bearer.as_ref().map(|bearer| bearer.to_str().unwrap());
             assert_eq!((there, admin.tls.client_auth_cert_resolver.has_certs()), (sent, sent.is_none()), "{at}");
@@ -391,7 +440,7 @@ mod tests {
                 "client-certificate: it holds no",
             ),
         ] {
-            let complaint = Admin::parse(&with(cluster, user), read(&made)).expect_err(part);
+            let complaint = Client::parse(&with(cluster, user), read(&made)).expect_err(part);
             assert!(complaint.contains(part), "{part}: {complaint}");
             assert!(!complaint.contains(SECRET), "{complaint}");
         }
@@ -400,11 +449,11 @@ mod tests {
     #[test]
     fn keeps_names_and_states_and_no_pod_template() {
         let item = r#"{"metadata":{"name":"a","namespace":"b","annotations":{"x":"s3cret"}},"spec":{"template":"s3cret"},"status":{"numberReady":2}}"#;
-        let kept = statuses(&format!(r#"{{"items":[{item}]}}"#)).unwrap();
+        let kept = statuses(&serde_json::from_str(&format!(r#"{{"items":[{item}]}}"#)).unwrap()).unwrap();
         let short = r#"{"metadata":{"namespace":"b","name":"a"},"status":{"numberReady":2}}"#;
         assert_eq!(kept, format!(r#"{{"kind":"DaemonSetList","items":[{short}]}}"#));
-        for body in ["", "<html>", "[]", "{}"] {
-            assert!(statuses(body).is_err(), "{body}");
+        for list in [json!([]), json!({}), json!({"items": 1})] {
+            assert!(statuses(&list).is_err(), "{list}");
         }
     }
 
@@ -412,10 +461,10 @@ mod tests {
         #[test]
         fn any_bytes_are_read_or_refused(bytes: Vec<u8>, server in ".*", pem in ".*") {
             let text = String::from_utf8_lossy(&bytes);
-            let _ = (Admin::parse(&text, |_| Ok(pem.clone())), statuses(&text));
+            let _ = (Client::parse(&text, |_| Ok(pem.clone())), message(&text));
             let own = json!({ "server": server, "certificate-authority": "ca", "token": text }).to_string();
             let own = own.trim_matches(['{', '}']);
-            let _ = Admin::parse(&with(own, &own.replace("certificate-authority", "client-key")), |_| Ok(pem.clone()));
+            let _ = Client::parse(&with(own, &own.replace("certificate-authority", "client-key")), |_| Ok(pem.clone()));
         }
     }
 }
