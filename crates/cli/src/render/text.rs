@@ -27,15 +27,12 @@ pub fn render(report: &Report, look: &Look) -> String {
             out.push_str(&block(finding, id_width, look));
         }
     }
-    out.push('\n');
-    if look.verbose {
-        out.push_str(&listed(report, Outcome::Pass, look));
-        out.push_str(&listed(report, Outcome::Skip, look));
-    } else {
-        out.push_str(&tally(report, Outcome::Pass, look));
-        out.push_str(&tally(report, Outcome::Skip, look));
+    let each = if look.verbose { listed } else { tally };
+    let rest = each(report, Outcome::Pass, look) + &each(report, Outcome::Skip, look) + &ignored(report);
+    if !rest.is_empty() {
+        out.push('\n');
     }
-    out.push_str(&ignored(report));
+    out.push_str(&rest);
     let _ = writeln!(out, "\n{}", summing_up(report));
     out
 }
@@ -47,7 +44,8 @@ pub(super) fn heading(report: &Report, look: &Look) -> String {
     parts.extend(machine.containerd.as_ref().map(|version| format!("containerd {version}")));
     parts.extend(machine.kubelet.as_ref().map(|version| format!("kubelet {version}")));
     let took = look.took.map(|took| format!(" in {:.1} s", took.as_secs_f64())).unwrap_or_default();
-    parts.push(format!("{} checks{took}", report.findings.len()));
+    let checks = if report.findings.len() == 1 { "check" } else { "checks" };
+    parts.push(format!("{} {checks}{took}", report.findings.len()));
     parts.join(" · ") + "\n"
 }
 
