@@ -52,7 +52,7 @@ fn events() -> Vec<(&'static str, Event)> {
         ("kubelet bootstrapping", found(Local::Bootstrapping, Err(Why::Absent), false, None)),
         ("a live join here", found(Local::Joined, Ok(node(true, true)), false, None)),
         ("own old Node still Ready", found(Local::Nothing, Ok(node(true, true)), false, None)),
-        ("own old Node still Ready; an admin asks", found(Local::Nothing, Ok(node(true, true)), true, Some(60))),
+        ("own old Node still Ready and an admin at hand", found(Local::Nothing, Ok(node(true, true)), true, Some(60))),
         ("another machine's Node", found(Local::Nothing, Ok(node(false, true)), false, None)),
         ("the cluster cannot be asked", found(Local::Nothing, Err(Why::TimedOut), false, None)),
         ("Node removed", Event::NodeRemoved),

@@ -10,8 +10,8 @@ use super::failure::{Cause, Class, Failure};
 use super::output::Milestone;
 use super::state::{Memory, Policy, Stage, State, later};
 use super::verify::{
-    Certificate, CertificateRequest, Cluster, Kubelet, Lease, Node, Pod, Renewal, Runtime, Sandbox, Seen, Signing,
-    Until, holds,
+    Certificate, CertificateRequest, Cluster, Kubelet, Lease, Node, Renewal, Runtime, Sandbox, Seen, Signing, Until,
+    holds,
 };
 use crate::fact::Why;
 
@@ -64,7 +64,6 @@ pub enum Event {
     Runtime(Result<Runtime, Why>),
     /// After [`Effect::Sandbox`]; `Why::Broken` is what the runtime said.
     Sandbox(Result<Sandbox, Why>),
-    Pods(Result<Vec<Pod>, Why>),
     /// Live diagnosis knows a cause: a full disk, a line of the kubelet's journal, what kubeadm retries for.
     Trouble(Cause),
     /// After [`Effect::Finish`].
@@ -350,7 +349,6 @@ impl State {
             Event::Node(node) => seen.node.clone_from(node),
             Event::Runtime(runtime) => seen.runtime.clone_from(runtime),
             Event::Sandbox(sandbox) => seen.sandbox.clone_from(sandbox),
-            Event::Pods(pods) => seen.pods.clone_from(pods),
             Event::Lease(Err(why)) => seen.lease = Err(why.clone()),
             Event::Lease(Ok(last)) => {
                 let first = seen.lease.as_ref().map_or_else(|_| last.clone(), |lease| lease.first.clone());
