@@ -130,7 +130,7 @@ pub struct Machine {
 }
 
 /// Why something does not work.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cause {
     pub id: String,
