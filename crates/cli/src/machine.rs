@@ -91,7 +91,7 @@ impl Cluster {
 /// A token is 23 bytes; what is much longer is another file.
 const LONGEST_TOKEN_FILE: u64 = 4096;
 
-fn read_token(path: &Path) -> Result<Token, Failure> {
+pub fn read_token(path: &Path) -> Result<Token, Failure> {
     let name = path.display();
     let mut text = String::new();
     let read = if path == Path::new("-") {
@@ -106,7 +106,7 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 /// One with many clusters is 100 kB; what is much longer is another file.
 const LONGEST_KUBECONFIG: u64 = 1 << 20;
 
-fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
+pub fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
     let refused = |why: String| Failure::usage(format!("--kubeconfig {}: {why}", path.display()));
     let text = read_short(path).map_err(refused)?;
     // A relative path in it begins where the kubeconfig is, as for kubectl.
@@ -117,7 +117,7 @@ fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
     Client::parse(&text, beside).map_err(refused)
 }
 
-fn read_short(path: &Path) -> Result<String, String> {
+pub fn read_short(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST_KUBECONFIG + 1).read_to_string(&mut text));
     match read {
@@ -139,6 +139,10 @@ impl Where {
     pub async fn observe(&self, cluster: Cluster) -> Result<Seen, Failure> {
         let host = self.host().await?;
         self.observe_on(host.as_ref(), cluster).await
+    }
+
+    pub fn time_box(&self) -> Duration {
+        self.time_box
     }
 
     /// The machine, to look at and to change.

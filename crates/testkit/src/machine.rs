@@ -49,6 +49,11 @@ impl Machine {
         machine
     }
 
+    pub fn with_link(self, path: &str, to: &str) -> Self {
+        self.inner().files.insert(path.to_owned(), Entry::Link(to.to_owned()));
+        self
+    }
+
     pub fn with_swap(self, device: &str) -> Self {
         self.inner().swaps.push(device.to_owned());
         self
@@ -241,6 +246,14 @@ impl Host for Machine {
             }),
         };
         ready(written)
+    }
+
+    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>> {
+        ready(self.change("link", path, |inner| {
+            inner.needs_parent(path)?;
+            inner.files.insert(path.to_owned(), Entry::Link(to.to_owned()));
+            Ok(())
+        }))
     }
 
     fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {

@@ -8,13 +8,14 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{Exit, Failure};
 
-mod check;
+pub mod check;
 mod cni;
 mod collect;
 mod demo;
 mod diagnose;
 mod explain;
 mod history;
+mod join;
 mod undo;
 
 #[derive(Debug, Parser)]
@@ -42,6 +43,7 @@ enum Verb {
     Check(check::Args),
     Diagnose(diagnose::Args),
     Collect(collect::Args),
+    Join(join::Args),
     Cni(cni::Args),
     Undo(undo::Args),
     History(history::Args),
@@ -95,6 +97,7 @@ impl Carrick {
             Verb::Check(args) => check::run(args).await,
             Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
+            Verb::Join(args) => Box::pin(join::run(args)).await,
             Verb::Cni(args) => cni::run(args).await,
             Verb::Undo(args) => undo::run(args).await,
             Verb::History(args) => history::run(args).await,

@@ -5,6 +5,7 @@
 //! * [`config`]: the JoinConfiguration kubeadm gets
 //! * [`output`]: what kubeadm prints, as milestones and causes
 //! * [`existing`]: a join or a Node of this name that is already there
+//! * [`prepare`]: what is changed before kubeadm runs, and what a failed attempt leaves
 //! * [`sight`]: evidence out of facts and of the API server's answers
 //! * [`verify`]: whether a machine has really joined, from what was seen of it
 //! * [`state`], [`mod@step`]: where a join is, and the only place where that changes
@@ -31,6 +32,7 @@ pub mod input;
 pub mod line;
 pub mod output;
 pub mod page;
+pub mod prepare;
 pub mod sight;
 pub mod state;
 pub mod step;

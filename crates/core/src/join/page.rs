@@ -32,7 +32,14 @@ pub struct Way {
 fn events() -> Vec<(&'static str, Event)> {
     let started = Some(BEGIN);
     let found = |local, node, admin, age: Option<i64>| {
-        Event::Found(Found { local, kubeadm: None, node, lease_age: age.map(SignedDuration::from_secs), admin })
+        Event::Found(Found {
+            local,
+            kubeadm: None,
+            node,
+            lease_age: age.map(SignedDuration::from_secs),
+            admin,
+            path: None,
+        })
     };
     let node = |identity, ready| Node {
         name: "w1".into(),
@@ -44,15 +51,21 @@ fn events() -> Vec<(&'static str, Event)> {
     };
     let kubelet = |standalone| Kubelet { active: true, standalone, restarts: 0, exit: None, started_at: started };
     let request = |state| Event::Request(Ok(CertificateRequest { name: "csr".into(), state }));
-    let attached =
-        Found { local: Local::Nothing, kubeadm: started, node: Err(Why::Absent), lease_age: None, admin: false };
+    let attached = Found {
+        local: Local::Nothing,
+        kubeadm: started,
+        node: Err(Why::Absent),
+        lease_age: None,
+        admin: false,
+        path: None,
+    };
     vec![
         ("nothing here, name free", found(Local::Nothing, Err(Why::Absent), false, None)),
         ("kubeadm still at work", Event::Found(attached)),
         ("kubelet bootstrapping", found(Local::Bootstrapping, Err(Why::Absent), false, None)),
         ("a live join here", found(Local::Joined, Ok(node(true, true)), false, None)),
         ("own old Node still Ready", found(Local::Nothing, Ok(node(true, true)), false, None)),
-        ("own old Node still Ready, admin", found(Local::Nothing, Ok(node(true, true)), true, Some(60))),
+        ("own old Node still Ready and an admin at hand", found(Local::Nothing, Ok(node(true, true)), true, Some(60))),
         ("another machine's Node", found(Local::Nothing, Ok(node(false, true)), false, None)),
         ("the cluster cannot be asked", found(Local::Nothing, Err(Why::TimedOut), false, None)),
         ("Node removed", Event::NodeRemoved),
@@ -124,7 +137,7 @@ pub fn ways() -> BTreeSet<Way> {
             for (when, event) in events() {
                 let now = if event == Event::Tick { state.deadline } else { later(state.since, SECOND) };
                 let (next, effects) = step(&state, &event, now);
-                if next.stage != state.stage {
+                if is_one_step(state.stage, next.stage) {
                     let done = effects.iter().filter_map(name_of).collect();
                     ways.insert(Way { from: state.stage, to: next.stage, when, done });
                 }
@@ -135,6 +148,13 @@ pub fn ways() -> BTreeSet<Way> {
         }
     }
     ways
+}
+
+/// Evidence that came early takes a join through several stages at once; drawn is each by itself.
+fn is_one_step(from: Stage, to: Stage) -> bool {
+    let place = |stage| Stage::ALL.iter().position(|it| *it == stage).unwrap_or_default();
+    let by_evidence = from >= Stage::Joining && to <= Stage::Verified;
+    from != to && (!by_evidence || place(to) == place(from) + 1 || to == Stage::Begun)
 }
 
 /// The page.
@@ -159,7 +179,7 @@ pub fn page() -> String {
         "\n`JOIN_TIMEOUT` (seconds, 300 unless set) is for the certificate, decided on at nine tenths of it and never after 270 s. \
          More than 300\nlengthens the other waits. What may pass is tried again, three times unless `MAX_RETRIES` says otherwise; \
          before each attempt\neverything is looked at anew. From *certificate-issued* on nothing is cleaned up: the machine is in \
-         the cluster.\n\n```mermaid\nstateDiagram-v2\n    [*] --> begun\n",
+         the cluster.\nWith `--until registered` the stage *registered* leads to *verified* at once, with `--until network` the pod network does.\n\n```mermaid\nstateDiagram-v2\n    [*] --> begun\n",
     );
     let mut labels: BTreeMap<(Stage, Stage), Vec<&str>> = BTreeMap::new();
     for way in drawn() {
@@ -184,9 +204,16 @@ pub fn page() -> String {
     page
 }
 
-/// The ways of the drawing: that everything may fail or be tried again is said once, in the table.
-fn drawn() -> impl Iterator<Item = Way> {
-    ways().into_iter().filter(|way| !matches!(way.to, Stage::Failed | Stage::Waiting) || way.when == "deadline")
+/// The ways of the drawing: how everything may fail is in the table; here, where its time being over leads at first.
+fn drawn() -> Vec<Way> {
+    let ways = ways();
+    let tried_again = |from| ways.iter().any(|way| way.from == from && way.to == Stage::Waiting);
+    let is_drawn = |way: &&Way| match way.to {
+        Stage::Waiting => way.when == "deadline",
+        Stage::Failed => way.when == "deadline" && (way.from == Stage::Blocked || !tried_again(way.from)),
+        _ => true,
+    };
+    ways.iter().filter(is_drawn).cloned().collect()
 }
 
 /// Mermaid takes a hyphen for the beginning of an arrow.

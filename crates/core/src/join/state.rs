@@ -224,6 +224,8 @@ pub(super) struct Memory {
     pub told_unsigned: bool,
     pub runtime_down_since: Option<Timestamp>,
     pub look_again: Option<Timestamp>,
+    /// What systemd had counted when this kubelet was first seen.
+    pub restarts_before: Option<u64>,
 }
 
 /// `at`, so much later; at the end of time no later than that.

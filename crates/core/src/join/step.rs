@@ -10,8 +10,8 @@ use super::failure::{Cause, Class, Failure};
 use super::output::Milestone;
 use super::state::{Memory, Policy, Stage, State, later};
 use super::verify::{
-    Certificate, CertificateRequest, Cluster, Kubelet, Lease, Node, Pod, Renewal, Runtime, Sandbox, Seen, Signing,
-    Until, holds,
+    Certificate, CertificateRequest, Cluster, Kubelet, Lease, Node, Renewal, Runtime, Sandbox, Seen, Signing, Until,
+    holds,
 };
 use crate::fact::Why;
 
@@ -64,7 +64,6 @@ pub enum Event {
     Runtime(Result<Runtime, Why>),
     /// After [`Effect::Sandbox`]; `Why::Broken` is what the runtime said.
     Sandbox(Result<Sandbox, Why>),
-    Pods(Result<Vec<Pod>, Why>),
     /// Live diagnosis knows a cause: a full disk, a line of the kubelet's journal, what kubeadm retries for.
     Trouble(Cause),
     /// After [`Effect::Finish`].
@@ -294,8 +293,11 @@ impl State {
         // Of a kubelet that an earlier driver saw start it is not known when: not before kubeadm did.
         let began = self.memory.attached_since.unwrap_or(now);
         self.memory.bootstrap_since = Some(began);
+        self.memory.restarts_before = Some(0);
         self.deadline = later(began, self.policy.bootstrap());
-        self.advance(now)
+        // What was seen of a kubelet before this one proves nothing, and accuses nobody.
+        self.seen = Seen { runtime: self.seen.runtime.clone(), ..Seen::default() };
+        Vec::new()
     }
 
     /// kubeadm's failure is one; its success is only a word.
@@ -347,9 +349,6 @@ impl State {
             Event::Node(node) => seen.node.clone_from(node),
             Event::Runtime(runtime) => seen.runtime.clone_from(runtime),
             Event::Sandbox(sandbox) => seen.sandbox.clone_from(sandbox),
-            Event::Pods(pods) => seen.pods.clone_from(pods),
-            // What a kubelet before this one renewed proves nothing.
-            Event::Lease(_) if self.stage < Stage::KubeletUp => {}
             Event::Lease(Err(why)) => seen.lease = Err(why.clone()),
             Event::Lease(Ok(last)) => {
                 let first = seen.lease.as_ref().map_or_else(|_| last.clone(), |lease| lease.first.clone());
@@ -358,6 +357,9 @@ impl State {
             _ => {}
         }
         self.mind_runtime(now);
+        if let Event::Kubelet(Ok(kubelet)) = event {
+            self.memory.restarts_before.get_or_insert(kubelet.restarts);
+        }
         if let Some(cause) = self.hopeless(now) {
             return self.fail(Class::Configuration, cause.says.clone(), vec![cause], now);
         }
@@ -389,42 +391,44 @@ impl State {
             };
             return Some(Cause::of("runtime.socket", format!("the container runtime does not answer: {why}")));
         }
-        if let Ok(kubelet) = &seen.kubelet
-            && self.memory.bootstrap_since.is_some()
-        {
-            if kubelet.standalone {
-                return Some(Cause::of(
-                    "kubelet.standalone",
-                    "the kubelet runs without --kubeconfig: alone, in no cluster",
-                ));
-            }
-            if !kubelet.active && kubelet.exit.is_some_and(|exit| NOT_FOUND.contains(&exit)) {
-                return Some(Cause::of("kubelet.cannot-execute", "systemd cannot execute the kubelet"));
-            }
-            if kubelet.restarts >= CRASH_LOOP && self.stage < Stage::Registered {
-                return Some(Cause::of(
-                    "kubelet.restart-loop",
-                    format!("the kubelet ended {} times", kubelet.restarts),
-                ));
-            }
+        // Before kubeadm starts the kubelet, what is seen is of a join that is over.
+        self.memory.bootstrap_since?;
+        if let Some(cause) = seen.kubelet.as_ref().ok().and_then(|kubelet| self.lost(kubelet)) {
+            return Some(cause);
         }
         if let (Ok(request), true) = (&seen.request, self.stage < Stage::CertificateIssued) {
+            let name = &request.name;
             match &request.state {
                 Signing::Denied { why } => {
-                    return Some(Cause::of("csr.denied", format!("the request {} was denied: {why}", request.name)));
+                    return Some(Cause::of("csr.denied", format!("the request {name} was denied: {why}")));
                 }
                 Signing::Failed { why } => {
-                    return Some(Cause::of("csr.failed", format!("the request {} failed: {why}", request.name)));
+                    return Some(Cause::of("csr.failed", format!("the request {name} failed: {why}")));
                 }
                 Signing::Pending | Signing::Approved => {}
             }
         }
         match &seen.certificate {
-            Ok(Certificate::Stale { why }) if self.memory.bootstrap_since.is_some() => {
+            Ok(Certificate::Stale { why }) => {
                 Some(Cause::of("stale.client-certificate", format!("the kubelet's certificate is stale: {why}")))
             }
             _ => None,
         }
+    }
+
+    /// Why a kubelet will not come into the cluster.
+    fn lost(&self, kubelet: &Kubelet) -> Option<Cause> {
+        let crashes = kubelet.restarts.saturating_sub(self.memory.restarts_before.unwrap_or(0));
+        if kubelet.standalone {
+            return Some(Cause::of(
+                "kubelet.standalone",
+                "the kubelet runs without --kubeconfig: alone, in no cluster",
+            ));
+        }
+        if !kubelet.active && kubelet.exit.is_some_and(|exit| NOT_FOUND.contains(&exit)) {
+            return Some(Cause::of("kubelet.cannot-execute", "systemd cannot execute the kubelet"));
+        }
+        (crashes >= CRASH_LOOP).then(|| Cause::of("kubelet.restart-loop", format!("the kubelet ended {crashes} times")))
     }
 
     fn mind_request(&mut self, now: Timestamp) -> Vec<Effect> {
@@ -586,7 +590,14 @@ mod tests {
     }
 
     fn nothing() -> Found {
-        Found { local: Local::Nothing, kubeadm: None, node: Err(Why::Absent), lease_age: None, admin: false }
+        Found {
+            local: Local::Nothing,
+            kubeadm: None,
+            node: Err(Why::Absent),
+            lease_age: None,
+            admin: false,
+            path: None,
+        }
     }
 
     fn kubelet() -> Event {
@@ -712,6 +723,23 @@ mod tests {
             assert_eq!(story.effects.first(), Some(&Effect::Diagnose), "{name}");
             assert!(matches!(story.effects.last(), Some(Effect::Report(Outcome::Failed(_)))), "{name}");
         }
+    }
+
+    #[test]
+    fn a_kubelet_before_this_one_accuses_nobody() {
+        let alone = Event::Kubelet(Ok(Kubelet { active: true, standalone: true, restarts: 900, ..Kubelet::default() }));
+        let story = Story::joining(Policy::default())
+            .then(4, alone)
+            .then(4, request(Signing::Denied { why: "of last week".into() }))
+            .then(5, Event::Kubeadm(Milestone::KubeletStarted))
+            .then(5, Event::Tick);
+        assert_eq!(story.state.stage, Stage::Joining);
+        assert_eq!(story.then(6, kubelet()).state.stage, Stage::KubeletUp);
+        let found = Found { local: Local::Joined, node: Ok(sample::node()), ..nothing() };
+        let restarted = |restarts| Event::Kubelet(Ok(Kubelet { active: true, restarts, ..Kubelet::default() }));
+        let joined = Story::new(Policy::default()).then(1, Event::Found(found)).then(2, restarted(7));
+        assert_eq!(joined.state.stage, Stage::CertificateIssued, "that was long ago");
+        assert_eq!(joined.then(30, restarted(9)).state.stage, Stage::Failed);
     }
 
     #[test]
