@@ -9,13 +9,12 @@ use std::ops::Range;
 
 use jiff::Timestamp;
 use memchr::{memchr, memchr_iter, memrchr};
-use regex::Captures;
 
 use super::line::{self, Clock, Line};
 use super::segment::{Segment, Segmenter};
 use crate::redact::redact;
 use crate::report::printable;
-use crate::signature::{Library, Signature};
+use crate::signature::{Library, Signature, Taken};
 
 /// A longer line is read in pieces: a JSON document on one line may have gigabytes.
 const LONGEST_LINE: usize = 64 << 10;
@@ -167,10 +166,10 @@ impl<'l> Scan<'l> {
     fn read(&mut self, text: &[u8]) {
         self.cut(text);
         self.look_for_hosts(text);
-        let library = self.library;
+        let mut search = self.library.finder().search(text);
         let (mut at, mut number) = (0, self.line);
-        while let Some(found) = text.get(at..).and_then(|rest| library.finder().find(rest)) {
-            let (start, end) = line_around(text, at + found.start());
+        while let Some(found) = search.next_from(at) {
+            let (start, end) = line_around(text, found);
             number += memchr_iter(b'\n', &text[at..start]).count() as u64;
             self.read_line(text, start..end, number);
             at = end;
@@ -204,22 +203,21 @@ impl<'l> Scan<'l> {
     fn read_line(&mut self, text: &[u8], place: Range<usize>, number: u64) {
         let offset = self.offset + place.start as u64;
         for line in line::read(text, place, self.now).into_iter().filter(|line| !line.narrated) {
-            for (n, captures) in self.library.recognise(&line.text) {
-                let node = captures.name("node").map(|node| node.as_str());
-                let node = node.or(line.host.as_deref()).map(str::to_owned);
-                let hit = self.hit(&line, (number, offset), self.library.get(n), &captures);
+            for (n, taken) in self.library.recognise(&line.text) {
+                let node = taken.named("node").or(line.host.as_deref()).map(str::to_owned);
+                let hit = self.hit(&line, (number, offset), self.library.get(n), &taken);
                 self.sighting(n, node).add(hit);
             }
         }
     }
 
-    fn hit(&self, line: &Line, (number, offset): (u64, u64), signature: &Signature, captures: &Captures) -> Hit {
-        let fill = |text: &String| Signature::filled(text, captures);
+    fn hit(&self, line: &Line, (number, offset): (u64, u64), signature: &Signature, taken: &Taken) -> Hit {
+        let fill = |text: &String| Signature::filled(text, taken);
         Hit {
             source: self.source.clone(),
             line: number,
             offset,
-            text: quote(&line.text, captures.get(0).map_or(0..0, |found| found.range())),
+            text: quote(&line.text, taken.range()),
             at: line.at.map(|at| self.clock.utc(line.host.as_deref(), at, line.zoned)),
             program: line.program.as_deref().map(str::to_owned),
             why: fill(&signature.cause),
