@@ -210,6 +210,8 @@ pub struct Library {
 struct Entry {
     signature: Signature,
     expression: Expression,
+    /// It may have a capture `node`: few have, and a capture costs more than to recognise a line.
+    names_node: bool,
 }
 
 /// What is wrong with a signature, in one line that names it.
@@ -260,8 +262,12 @@ impl Library {
         let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(literals.keys());
         let all = builder.map_err(wrong)?;
         let led_to = literals.into_values().collect();
-        let entries =
-            signatures.into_iter().map(|signature| Entry { signature, expression: Expression::default() }).collect();
+        let entry = |signature: Signature| Entry {
+            names_node: signature.regex.contains("<node>"),
+            signature,
+            expression: Expression::default(),
+        };
+        let entries = signatures.into_iter().map(entry).collect();
         Ok(Library { entries, by_id, finder, literals: all, led_to, broken: OnceLock::new() })
     }
 
@@ -282,27 +288,38 @@ impl Library {
         &self.finder
     }
 
-    /// The signatures that recognise a (decoded) line, and what they took from it. Of two of which one is `over` the
-    /// other, only the first.
-    pub fn recognise<'line>(&self, line: &'line str) -> Vec<(usize, Taken<'line>)> {
+    /// The signatures that recognise a (decoded) line. Of two of which one is `over` the other, only the first.
+    pub fn recognise(&self, line: &str) -> Vec<usize> {
         let found = self.literals.find_overlapping_iter(line);
         let led_to: BTreeSet<usize> =
             found.flat_map(|found| self.led_to[found.pattern().as_usize()].iter().copied()).collect();
-        let mut hits: Vec<(usize, Taken)> = led_to.into_iter().filter_map(|n| Some((n, self.take(n, line)?))).collect();
+        let is_match = |&n: &usize| {
+            let Entry { signature, expression, .. } = &self.entries[n];
+            self.compiled(n, expression.is_match(&signature.regex, line)).unwrap_or_default()
+        };
+        let mut hits: Vec<usize> = led_to.into_iter().filter(is_match).collect();
         if hits.len() > 1 {
             let under: BTreeSet<&str> =
-                hits.iter().flat_map(|(n, _)| self.get(*n).over.iter().map(String::as_str)).collect();
-            hits.retain(|(n, _)| !under.contains(self.get(*n).id.as_str()));
+                hits.iter().flat_map(|&n| self.get(n).over.iter().map(String::as_str)).collect();
+            hits.retain(|&n| !under.contains(self.get(n).id.as_str()));
         }
         hits
     }
 
-    fn take<'line>(&self, n: usize, line: &'line str) -> Option<Taken<'line>> {
-        let Entry { signature, expression } = &self.entries[n];
-        expression.take(&signature.regex, line).unwrap_or_else(|error| {
-            self.broken.get_or_init(|| Complaint::of(&signature.id, error.to_string()));
-            None
-        })
+    /// What a signature takes from a line it recognises.
+    pub fn take<'line>(&self, n: usize, line: &'line str) -> Option<Taken<'line>> {
+        let Entry { signature, expression, .. } = &self.entries[n];
+        self.compiled(n, expression.take(&signature.regex, line)).flatten()
+    }
+
+    /// The node that a line speaks of, where its signature takes it from there.
+    pub fn node<'line>(&self, n: usize, line: &'line str) -> Option<&'line str> {
+        self.entries[n].names_node.then(|| self.take(n, line)).flatten()?.named("node")
+    }
+
+    fn compiled<T>(&self, n: usize, outcome: Result<T, regex::Error>) -> Option<T> {
+        let broken = |error: regex::Error| Complaint::of(&self.get(n).id, error.to_string());
+        outcome.map_err(|error| self.broken.get_or_init(|| broken(error))).ok()
     }
 
     /// A signature that was needed and does not compile: what was found without it is not the whole.
