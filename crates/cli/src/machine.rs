@@ -49,7 +49,27 @@ pub struct Cluster {
     kubeconfig: Option<PathBuf>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// An admin's way into the cluster, for verbs that need no more of it.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Credential {
+    /// An admin's kubeconfig; without it the cluster is asked with the node's own credential, which may see less
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+impl Credential {
+    pub fn admin(&self) -> Result<Option<Client>, Failure> {
+        self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
+    }
+}
+
+impl From<Credential> for Cluster {
+    fn from(Credential { kubeconfig }: Credential) -> Self {
+        Cluster { api: None, token_file: None, ca_hash: Vec::new(), kubeconfig }
+    }
+}
+
+pub fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("not a number of seconds between 0.1 and 600".to_owned()),
@@ -71,7 +91,7 @@ impl Cluster {
 /// A token is 23 bytes; what is much longer is another file.
 const LONGEST_TOKEN_FILE: u64 = 4096;
 
-fn read_token(path: &Path) -> Result<Token, Failure> {
+pub fn read_token(path: &Path) -> Result<Token, Failure> {
     let name = path.display();
     let mut text = String::new();
     let read = if path == Path::new("-") {
@@ -86,7 +106,7 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 /// One with many clusters is 100 kB; what is much longer is another file.
 const LONGEST_KUBECONFIG: u64 = 1 << 20;
 
-fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
+pub fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
     let refused = |why: String| Failure::usage(format!("--kubeconfig {}: {why}", path.display()));
     let text = read_short(path).map_err(refused)?;
     // A relative path in it begins where the kubeconfig is, as for kubectl.
@@ -97,7 +117,7 @@ fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
     Client::parse(&text, beside).map_err(refused)
 }
 
-fn read_short(path: &Path) -> Result<String, String> {
+pub fn read_short(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST_KUBECONFIG + 1).read_to_string(&mut text));
     match read {
@@ -111,6 +131,10 @@ fn read_short(path: &Path) -> Result<String, String> {
 pub type Seen = (Facts, Redactions);
 
 impl Where {
+    pub fn time_box(&self) -> Duration {
+        self.time_box
+    }
+
     /// Looks at the machine, saying what it waits for when that takes more than a second.
     pub async fn observe(&self, cluster: Cluster) -> Result<Seen, Failure> {
         let host = self.host().await?;

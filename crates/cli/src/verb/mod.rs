@@ -8,12 +8,14 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{Exit, Failure};
 
-mod check;
+pub mod check;
+mod cni;
 mod collect;
 mod demo;
 mod diagnose;
 mod explain;
 mod history;
+mod join;
 mod undo;
 
 #[derive(Debug, Parser)]
@@ -27,7 +29,7 @@ pub struct Carrick {
 }
 
 const ABOUT: &str = "Joins worker machines to Kubernetes, and says the true cause when it cannot.";
-const EXITS: &str = "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 7 unreachable · 8 needs consent";
+const EXITS: &str = "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 6 timed out · 7 unreachable · 8 needs consent";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Colour {
@@ -41,6 +43,8 @@ enum Verb {
     Check(check::Args),
     Diagnose(diagnose::Args),
     Collect(collect::Args),
+    Join(join::Args),
+    Cni(cni::Args),
     Undo(undo::Args),
     History(history::Args),
     Explain(explain::Args),
@@ -69,8 +73,12 @@ fn in_one_line(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next().unwrap_or_default().trim_start_matches("error: ").to_owned();
-    let is_listed =
-        |line: &&str| line.starts_with('<') || line.starts_with("--") || line.starts_with("[possible values");
+    let is_listed = |line: &&str| {
+        line.starts_with('<')
+            || line.starts_with("--")
+            || line.starts_with("[possible values")
+            || line.starts_with("[subcommands")
+    };
     let listed: Vec<&str> = lines.clone().take_while(is_listed).collect();
     let is_hint = |tip: &&str| !tip.starts_with("to pass");
     let tip = lines.find_map(|line| line.strip_prefix("tip: ")).filter(is_hint).map(|tip| format!("; {tip}"));
@@ -89,6 +97,8 @@ impl Carrick {
             Verb::Check(args) => check::run(args).await,
             Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
+            Verb::Join(args) => Box::pin(join::run(args)).await,
+            Verb::Cni(args) => cni::run(args).await,
             Verb::Undo(args) => undo::run(args).await,
             Verb::History(args) => history::run(args).await,
             Verb::Explain(args) => explain::run(&args),

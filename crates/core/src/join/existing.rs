@@ -73,6 +73,8 @@ pub struct Found {
     pub lease_age: Option<SignedDuration>,
     /// There is an admin's kubeconfig: a Node can be deleted.
     pub admin: bool,
+    /// The step on the way to the API server that failed: why nothing could be asked.
+    pub path: Option<Cause>,
 }
 
 /// What follows from it, with a sentence for the person.
@@ -120,6 +122,9 @@ fn by_node(found: &Found, replace: bool) -> Decision {
         Ok(node) => node,
         Err(Why::Absent) => return Decision::Join { says: "no Node of this name is in the cluster".into() },
         Err(why) => {
+            if let Some(cause) = &found.path {
+                return Decision::Refuse { class: cause.class(), cause: cause.clone() };
+            }
             let says = format!("whether a Node of this name exists could not be asked: {why}");
             return Decision::Refuse { class: Class::Transient, cause: Cause::of("api.auth", says) };
         }
@@ -217,6 +222,7 @@ pub mod sample {
             node,
             lease_age: age.map(SignedDuration::from_secs),
             admin,
+            path: None,
         })
     }
 }
@@ -234,7 +240,7 @@ mod tests {
     const T: Timestamp = crate::testing::NOW;
 
     fn found(local: Local, node: Result<Node, Why>) -> Found {
-        Found { local, kubeadm: None, node, lease_age: None, admin: false }
+        Found { local, kubeadm: None, node, lease_age: None, admin: false, path: None }
     }
 
     fn kind(decision: &Decision) -> &'static str {

@@ -32,7 +32,14 @@ pub struct Way {
 fn events() -> Vec<(&'static str, Event)> {
     let started = Some(BEGIN);
     let found = |local, node, admin, age: Option<i64>| {
-        Event::Found(Found { local, kubeadm: None, node, lease_age: age.map(SignedDuration::from_secs), admin })
+        Event::Found(Found {
+            local,
+            kubeadm: None,
+            node,
+            lease_age: age.map(SignedDuration::from_secs),
+            admin,
+            path: None,
+        })
     };
     let node = |identity, ready| Node {
         name: "w1".into(),
@@ -44,8 +51,14 @@ fn events() -> Vec<(&'static str, Event)> {
     };
     let kubelet = |standalone| Kubelet { active: true, standalone, restarts: 0, exit: None, started_at: started };
     let request = |state| Event::Request(Ok(CertificateRequest { name: "csr".into(), state }));
-    let attached =
-        Found { local: Local::Nothing, kubeadm: started, node: Err(Why::Absent), lease_age: None, admin: false };
+    let attached = Found {
+        local: Local::Nothing,
+        kubeadm: started,
+        node: Err(Why::Absent),
+        lease_age: None,
+        admin: false,
+        path: None,
+    };
     vec![
         ("nothing here, name free", found(Local::Nothing, Err(Why::Absent), false, None)),
         ("kubeadm still at work", Event::Found(attached)),

@@ -590,7 +590,14 @@ mod tests {
     }
 
     fn nothing() -> Found {
-        Found { local: Local::Nothing, kubeadm: None, node: Err(Why::Absent), lease_age: None, admin: false }
+        Found {
+            local: Local::Nothing,
+            kubeadm: None,
+            node: Err(Why::Absent),
+            lease_age: None,
+            admin: false,
+            path: None,
+        }
     }
 
     fn kubelet() -> Event {
