@@ -6,6 +6,7 @@
 //! * [`diagnose`]: the true cause out of any text
 //! * [`plan`]: changes as data, and what no plan may touch
 //! * [`fix`]: what `check --fix` would change, one file per fix
+//! * [`reset`]: what `reset` would change to take a worker out of its cluster, or why it would not
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
 //! * [`aim`]: the cluster a machine is to join: endpoint, token, pins
@@ -20,6 +21,7 @@ pub mod fix;
 pub mod plan;
 pub mod redact;
 pub mod report;
+pub mod reset;
 pub mod signature;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
