@@ -86,7 +86,7 @@ fn read_token(path: &Path) -> Result<Token, Failure> {
 /// One with many clusters is 100 kB; what is much longer is another file.
 const LONGEST_KUBECONFIG: u64 = 1 << 20;
 
-fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
+pub fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
     let refused = |why: String| Failure::usage(format!("--kubeconfig {}: {why}", path.display()));
     let text = read_short(path).map_err(refused)?;
     // A relative path in it begins where the kubeconfig is, as for kubectl.
@@ -123,6 +123,11 @@ impl Where {
             None => Box::new(Local::new(self.time_box)),
             Some(destination) => Box::new(self.connect(destination).await?),
         })
+    }
+
+    /// How long one source may take.
+    pub fn time_box(&self) -> Duration {
+        self.time_box
     }
 
     /// Looks at a machine that was reached before.

@@ -16,6 +16,8 @@ use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
+pub mod pods;
+
 use crate::command;
 use crate::probe::{Kept, Observation, Probe, Stream, Target};
 

@@ -14,6 +14,7 @@ mod demo;
 mod diagnose;
 mod explain;
 mod history;
+mod reset;
 mod undo;
 
 #[derive(Debug, Parser)]
@@ -41,6 +42,7 @@ enum Verb {
     Check(check::Args),
     Diagnose(diagnose::Args),
     Collect(collect::Args),
+    Reset(reset::Args),
     Undo(undo::Args),
     History(history::Args),
     Explain(explain::Args),
@@ -89,6 +91,7 @@ impl Carrick {
             Verb::Check(args) => check::run(args).await,
             Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
+            Verb::Reset(args) => reset::run(args).await,
             Verb::Undo(args) => undo::run(args).await,
             Verb::History(args) => history::run(args).await,
             Verb::Explain(args) => explain::run(&args),
