@@ -1,6 +1,7 @@
 //! Finds the facts and the checks, so that adding one is one new file, and a file that is there cannot be forgotten.
 //!
 //! * every `src/fact/NAME.rs` is a module; where it has a `pub const SOURCES`, those are read on a machine
+//! * every `src/cni/NAME.rs` is a module; where it has a `pub const FLAVOUR`, that is a pod network that is told apart
 //! * every `src/fix/NAME.rs` is a fix
 //! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`
 //! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
@@ -15,6 +16,7 @@ fn main() {
     let source = here.join("src");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
     fs::write(out.join("facts.rs"), facts(&source.join("fact"))).expect("OUT_DIR is ours to write");
+    fs::write(out.join("flavours.rs"), flavours(&source.join("cni"))).expect("OUT_DIR is ours to write");
     fs::write(out.join("checks.rs"), checks(&source.join("check"))).expect("OUT_DIR is ours to write");
     fs::write(out.join("fixes.rs"), fixes(&source.join("fix"))).expect("OUT_DIR is ours to write");
     fs::write(out.join("signatures.rs"), signatures(&here.join("signatures"))).expect("OUT_DIR is ours to write");
@@ -31,6 +33,18 @@ fn facts(root: &Path) -> String {
         modules.push_str(&module(&file, ""));
         if read(&file).contains("pub const SOURCES: &[Source]") {
             writeln!(table, "    {stem}::SOURCES,").expect("a String takes it");
+        }
+    }
+    modules + &table + "];\n"
+}
+
+fn flavours(root: &Path) -> String {
+    let mut modules = String::new();
+    let mut table = String::from("pub static FLAVOURS: &[&Flavour] = &[\n");
+    for file in files(root, "rs").iter().filter(|file| stem(file) != "mod") {
+        modules.push_str(&module(file, ""));
+        if read(file).contains("pub const FLAVOUR: Flavour") {
+            writeln!(table, "    &{}::FLAVOUR,", stem(file)).expect("a String takes it");
         }
     }
     modules + &table + "];\n"

@@ -4,6 +4,7 @@ mod browser;
 mod build;
 mod cache;
 mod capture;
+mod carrick;
 mod case;
 mod cluster;
 mod error;

@@ -10,7 +10,12 @@ use carrick_core::report::Report;
 use carrick_core::signature::{self, Library, Signature, lint};
 
 pub fn run(check: bool) -> anyhow::Result<()> {
-    let pages = [("checks.md", checks()), ("signatures.md", signatures()?), ("report.schema.json", schema()?)];
+    let pages = [
+        ("checks.md", checks()),
+        ("signatures.md", signatures()?),
+        ("join.md", carrick_core::join::page::page()),
+        ("report.schema.json", schema()?),
+    ];
     let mut stale = Vec::new();
     for (name, text) in &pages {
         let path = reference().join(name);

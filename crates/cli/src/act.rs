@@ -37,10 +37,14 @@ impl Consent {
         self.plan || self.yes || !self.protect.is_empty()
     }
 
+    /// What `--protect` names.
+    pub fn protected_paths(&self) -> Result<Vec<String>, Failure> {
+        self.protect.iter().map(|path| protectable(path)).collect()
+    }
+
     /// What must be left alone on a machine.
     pub fn protected(&self, facts: &Facts) -> Result<Protected, Failure> {
-        let named = self.protect.iter().map(|path| protectable(path)).collect::<Result<_, _>>()?;
-        Protected::on(facts, named).map_err(|missing| {
+        Protected::on(facts, self.protected_paths()?).map_err(|missing| {
             Failure::failed(format!(
                 "cannot tell what must not be touched ({missing}); nothing was changed; try as root"
             ))

@@ -12,6 +12,7 @@ pub enum Exit {
     Failed = 3,
     /// Warnings or unknowns, and nothing worse.
     Warnings = 4,
+    TimedOut = 6,
     Unreachable = 7,
     /// Nobody said yes.
     Consent = 8,

@@ -71,7 +71,7 @@ impl Cluster {
 /// A token is 23 bytes; what is much longer is another file.
 const LONGEST_TOKEN_FILE: u64 = 4096;
 
-fn read_token(path: &Path) -> Result<Token, Failure> {
+pub fn read_token(path: &Path) -> Result<Token, Failure> {
     let name = path.display();
     let mut text = String::new();
     let read = if path == Path::new("-") {
@@ -97,7 +97,7 @@ pub fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
     Client::parse(&text, beside).map_err(refused)
 }
 
-fn read_short(path: &Path) -> Result<String, String> {
+pub fn read_short(path: &Path) -> Result<String, String> {
     let mut text = String::new();
     let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST_KUBECONFIG + 1).read_to_string(&mut text));
     match read {
@@ -117,17 +117,16 @@ impl Where {
         self.observe_on(host.as_ref(), cluster).await
     }
 
+    pub fn time_box(&self) -> Duration {
+        self.time_box
+    }
+
     /// The machine, to look at and to change.
     pub async fn host(&self) -> Result<Box<dyn Host>, Failure> {
         Ok(match &self.host {
             None => Box::new(Local::new(self.time_box)),
             Some(destination) => Box::new(self.connect(destination).await?),
         })
-    }
-
-    /// How long one source may take.
-    pub fn time_box(&self) -> Duration {
-        self.time_box
     }
 
     /// Looks at a machine that was reached before.

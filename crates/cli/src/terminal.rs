@@ -44,6 +44,11 @@ pub fn styled(style: Style, text: &str) -> String {
     format!("{style}{text}{style:#}")
 }
 
+/// Whether a line can be written over.
+pub fn is_live() -> bool {
+    std::io::stderr().is_terminal()
+}
+
 /// One line on a terminal's stderr that is written over until it is gone.
 pub struct LiveLine {
     shown: bool,

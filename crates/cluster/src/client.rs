@@ -37,6 +37,8 @@ pub struct Client {
     name: ServerName<'static>,
     tls: Arc<ClientConfig>,
     bearer: Option<HeaderValue>,
+    /// The CA it believes, as PEM.
+    ca: String,
 }
 
 impl fmt::Debug for Client {
@@ -73,7 +75,7 @@ impl Client {
         };
         let name =
             ServerName::try_from(name.to_owned()).map_err(|_| format!("{field}: {name:?} is not a host name"))?;
-        Ok(Client { endpoint, prefix, name, tls, bearer })
+        Ok(Client { endpoint, prefix, name, tls, bearer, ca: ca.text })
     }
 
     /// Asks with a bootstrap token, believing this CA alone.
@@ -82,7 +84,19 @@ impl Client {
         let name = ServerName::try_from(endpoint.host.clone());
         let name = name.map_err(|_| format!("{:?} is not a host name", endpoint.host))?;
         let bearer = http::bearer(&format!("{}.{}", token.id, token.secret())).ok_or("the token fits no header")?;
-        Ok(Client { endpoint: endpoint.clone(), prefix: String::new(), name, tls, bearer: Some(bearer) })
+        Ok(Client {
+            endpoint: endpoint.clone(),
+            prefix: String::new(),
+            name,
+            tls,
+            bearer: Some(bearer),
+            ca: ca.to_owned(),
+        })
+    }
+
+    /// The CA it believes, as PEM.
+    pub fn ca(&self) -> &str {
+        &self.ca
     }
 
     pub fn endpoint(&self) -> &Endpoint {
@@ -91,7 +105,9 @@ impl Client {
 
     /// Name and status of every DaemonSet. Their pod templates are left out: environments hold what is nobody's business.
     pub async fn daemon_sets(&self, way: &dyn Way) -> Result<Capture, Why> {
-        let list = self.get(way, DAEMON_SETS).await?;
+        // A list is there even where it is empty: who has none is no API server.
+        let no_list = |why| if why == Why::Absent { self.broken("answers 404 Not Found") } else { why };
+        let list = self.get(way, DAEMON_SETS).await.map_err(no_list)?;
         statuses(&list).map(Capture::text).map_err(|detail| self.broken(&detail))
     }
 

@@ -2,10 +2,12 @@
 //!
 //! * [`fact`]: what was seen of a machine, and why something was not seen
 //! * [`check`]: one file per prerequisite of a join; the registry finds them
+//! * [`cni`]: pod networks, one file per flavour: status, lint, wait, sync
 //! * [`signature`]: failures as they read in text, one TOML file each
 //! * [`diagnose`]: the true cause out of any text
 //! * [`plan`]: changes as data, and what no plan may touch
 //! * [`fix`]: what `check --fix` would change, one file per fix
+//! * [`join`]: a join as data: its inputs, its states, the evidence that it holds
 //! * [`reset`]: what `reset` would change to take a worker out of its cluster, or why it would not
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
@@ -14,10 +16,12 @@
 
 pub mod aim;
 pub mod check;
+pub mod cni;
 pub mod diagnose;
 pub mod discovery;
 pub mod fact;
 pub mod fix;
+pub mod join;
 pub mod plan;
 pub mod redact;
 pub mod report;

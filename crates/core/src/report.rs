@@ -130,7 +130,7 @@ pub struct Machine {
 }
 
 /// Why something does not work.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cause {
     pub id: String,
@@ -196,15 +196,20 @@ pub enum Health {
 
 /// Runs every check on the facts; what `ignore` names does not count.
 pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
-    let findings: Vec<Judged> =
-        crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
-    let subsystems = Subsystem::ALL.into_iter().map(|name| subsystem(name, &findings)).collect();
+    let findings = crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
+    Report { machine: machine(facts), ..of("check", &facts.host, findings) }
+}
+
+/// What a verb found: nothing is known of the machine, and no cause is named yet.
+pub fn of(verb: &'static str, host: &str, findings: Vec<Judged>) -> Report {
+    let seen = |name: &Subsystem| verb == "check" || findings.iter().any(|finding| finding.subsystem == *name);
+    let subsystems = Subsystem::ALL.into_iter().filter(seen).map(|name| subsystem(name, &findings)).collect();
     Report {
         schema: SCHEMA,
-        verb: "check",
-        host: facts.host.clone(),
+        verb,
+        host: host.to_owned(),
         verdict: overall(&findings),
-        machine: machine(facts),
+        machine: Machine::default(),
         causes: Vec::new(),
         findings,
         subsystems,
@@ -212,24 +217,21 @@ pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
     }
 }
 
-fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
-    let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
-    let says = printable(&says);
-    let evidence = evidence
-        .into_iter()
-        .map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen })
-        .collect();
-    let remedy = remedy.iter().map(|command| printable(command)).collect();
-    let ignored = outcome > Outcome::Pass && ignore.covers(check);
-    Judged {
-        id: check.id,
-        subsystem: check.subsystem,
-        verdict: outcome,
-        title: says,
-        evidence,
-        remedy,
-        explains,
-        ignored,
+pub fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
+    let ignored = verdict.outcome > Outcome::Pass && ignore.covers(check);
+    Judged { ignored, ..Judged::of(check.id, check.subsystem, verdict) }
+}
+
+impl Judged {
+    /// A verdict as it is printed.
+    pub fn of(id: &'static str, subsystem: Subsystem, verdict: Verdict) -> Self {
+        let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
+        let evidence = evidence
+            .into_iter()
+            .map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen })
+            .collect();
+        let remedy = remedy.iter().map(|command| printable(command)).collect();
+        Judged { id, subsystem, verdict: outcome, title: printable(&says), evidence, remedy, explains, ignored: false }
     }
 }
 
@@ -248,7 +250,7 @@ pub(crate) fn printable(text: &str) -> String {
         .collect()
 }
 
-fn overall(findings: &[Judged]) -> Overall {
+pub fn overall(findings: &[Judged]) -> Overall {
     let worst = findings.iter().filter(|finding| !finding.ignored).map(|finding| finding.verdict).max();
     match worst {
         Some(Outcome::Fail) => Overall::Fail,
@@ -273,7 +275,8 @@ fn subsystem(name: Subsystem, findings: &[Judged]) -> SubsystemReport {
     SubsystemReport { name, verdict, why }
 }
 
-fn machine(facts: &Facts) -> Machine {
+/// What the facts say the machine is.
+pub fn machine(facts: &Facts) -> Machine {
     Machine {
         os: facts.os_release().ok().map(|os| os.pretty_name),
         containerd: facts.containerd_version().ok().map(|version| version.to_string()),

@@ -24,7 +24,7 @@ fn machine() -> Machine {
         ("/proc/sys/net/ipv4/ip_forward", "0\n"),
         ("/var/lib/dpkg/status", ""),
     ];
-    Machine::with(&files).with_swap("/swap")
+    Machine::with(&files).with_swap("/swap").with_link("/etc/cni/net.d/link", "00-stray.conf")
 }
 
 /// One effect of every kind that needs no runtime.
@@ -48,6 +48,7 @@ fn plan() -> Plan {
         },
         Effect::SetMode { path: "/etc/modules-load.d/other.conf".into(), mode: 0o600 },
         Effect::Remove { path: "/etc/cni/net.d/00-stray.conf".into() },
+        Effect::Remove { path: "/etc/cni/net.d/link".into() },
         Effect::ReloadUnits,
         Effect::LoadModule { name: "br_netfilter".into() },
         Effect::Sysctl { key: "net.ipv4.ip_forward".into(), value: "1".into() },

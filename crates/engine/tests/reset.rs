@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use carrick_core::fact::{Facts, Source, sources};
 use carrick_core::plan::protect::Protected;
+use carrick_core::plan::{Effect, Plan, Step};
 use carrick_core::reset::{self, Options};
 use carrick_engine::act::journal::{self, End};
 use carrick_engine::act::undo::{self, NotUndone};
@@ -43,7 +44,7 @@ fn machine() -> Machine {
         ("/sys/class/net/x/y", ""),
     ];
     let machine = Machine::with(&files).with_running("kubelet").with_running("containerd");
-    machine.with_link("eth0").with_link("cni0").with_link("flannel.1").with_rules("iptables-nft", RULES)
+    machine.with_card("eth0").with_card("cni0").with_card("flannel.1").with_rules("iptables-nft", RULES)
 }
 
 async fn facts(machine: &Machine) -> Facts {
@@ -158,4 +159,34 @@ async fn what_is_mounted_since_the_plan_was_made_stops_it_before_anything_is_del
     assert!(stopped.to_string().ends_with("carrick undo 1"), "{stopped}");
     assert!(machine.all_but(HOME).files.contains_key("/var/lib/kubelet/config.yaml"));
     assert!(matches!(journal::load(&machine, 1).await.unwrap().end(), End::CutOff { .. }));
+}
+
+#[tokio::test]
+async fn a_cluster_that_does_not_answer_is_told_and_not_waited_for() {
+    let machine = machine();
+    let mark = Effect::MarkNotReady { node: "w1".into(), system_uuid: String::new(), machine_id: String::new() };
+    let stop = Effect::Run { unit: "kubelet".into(), running: false };
+    let steps = [mark, stop].map(|effect| Step { effect, why: Vec::new() }).to_vec();
+    let steps = act::ground(&machine, &Plan { steps }).await.unwrap();
+    let mut passed = Vec::new();
+    let mut tell = |told: Told<'_>| {
+        if let Told::Passed(at, why) = told {
+            passed.push((at, why));
+        }
+    };
+    act::apply(&machine, &actor(), &steps, &Protected::default(), &mut tell).await.unwrap();
+    assert_eq!(passed.len(), 1);
+    assert!(passed[0].1.contains("kubelet.conf"), "{}", passed[0].1);
+    assert_eq!(machine.all_but(HOME).units, ["active containerd"], "and the rest was done");
+    assert_eq!(journal::load(&machine, 1).await.unwrap().end(), End::Finished);
+}
+
+#[tokio::test]
+async fn nothing_is_drained_without_an_admins_word() {
+    let machine = machine();
+    let drain = Effect::Drain { node: "w1".into(), pods: Vec::new(), seconds: 1 };
+    let plan = Plan { steps: vec![Step { effect: drain, why: Vec::new() }] };
+    let steps = act::ground(&machine, &plan).await.unwrap();
+    let stopped = act::apply(&machine, &actor(), &steps, &Protected::default(), &mut |_| {}).await.unwrap_err();
+    assert!(stopped.to_string().contains("needs an admin's --kubeconfig"), "{stopped}");
 }

@@ -1,6 +1,7 @@
 //! The container runtime, asked over its own socket: what `crictl info` and `crictl images` would print, without crictl.
 //!
-//! The messages are written by hand: of CRI's runtime.v1 they have only the fields that are read here.
+//! The messages are written by hand: of CRI's runtime.v1 they have only the fields that are read here. [`sandbox`] is the
+//! one part that changes something.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -17,6 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 pub mod pods;
+pub mod sandbox;
 
 use crate::command;
 use crate::probe::{Kept, Observation, Probe, Stream, Target};

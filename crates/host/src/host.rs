@@ -28,6 +28,9 @@ pub trait Host: Probe {
     /// Makes a file hold exactly these bytes, on disk before this returns.
     fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>>;
 
+    /// Makes a link, in the place of what is there.
+    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>>;
+
     /// Makes a directory; the one it is in must be there.
     fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>>;
 
@@ -52,7 +55,9 @@ pub enum Entry {
         uid: u32,
         gid: u32,
     },
-    /// A link, a device, a socket: nothing Carrick writes to.
+    /// And where it leads to.
+    Link(String),
+    /// A device, a socket: nothing Carrick writes to.
     Other(&'static str),
 }
 

@@ -145,6 +145,8 @@ async fn changes(host: &dyn Host, dir: &Path) -> Vec<String> {
     say(format!("{:?}", host.set_mode(&at("link"), 0o700).await));
     say(format!("{:?}", host.set_mode(&at("absent"), 0o700).await));
     say(format!("{:?}", host.look(&at("dir")).await));
+    say(format!("{:?} {:?}", host.link(&at("new"), "some where").await, host.look(&at("new")).await));
+    say(format!("{:?}", host.link(&at("no/dir"), "x").await));
     for name in ["new", "dir", "absent", "absent/x", "link"] {
         say(format!("remove {name}: {:?}", host.remove(&at(name)).await));
     }

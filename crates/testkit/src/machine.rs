@@ -55,6 +55,11 @@ impl Machine {
         machine
     }
 
+    pub fn with_link(self, path: &str, to: &str) -> Self {
+        self.inner().files.insert(path.to_owned(), Entry::Link(to.to_owned()));
+        self
+    }
+
     pub fn with_swap(self, device: &str) -> Self {
         self.inner().swaps.push(device.to_owned());
         self
@@ -67,8 +72,9 @@ impl Machine {
     }
 
     /// With a network interface: `cni0` is a bridge, `flannel.1` a vxlan, any other a card.
-    pub fn with_link(self, name: &str) -> Self {
-        self.inner().files.insert(format!("{CARDS}/{name}"), Entry::Other("a link"));
+    pub fn with_card(self, name: &str) -> Self {
+        let to = format!("../../devices/virtual/net/{name}");
+        self.inner().files.insert(format!("{CARDS}/{name}"), Entry::Link(to));
         self
     }
 
@@ -330,10 +336,15 @@ fn listed(name: &str, entry: &Entry) -> String {
     let mode = match entry {
         Entry::File(_) => "-rw-r--r--",
         Entry::Dir { .. } => "drwxr-xr-x",
-        Entry::Other(_) => "lrwxrwxrwx",
+        Entry::Link(_) => "lrwxrwxrwx",
+        Entry::Other(_) => "srwxrwxrwx",
+    };
+    let target = match entry {
+        Entry::Link(to) => Some(to.clone()),
+        _ => None,
     };
     let (mode, name) = (mode.to_owned(), name.to_owned());
-    listing::render(&listing::Entry { mode, uid: 0, gid: 0, size: 0, mtime: 0, name, target: None })
+    listing::render(&listing::Entry { mode, uid: 0, gid: 0, size: 0, mtime: 0, name, target })
 }
 
 fn is_a_look(argv: &[&str]) -> bool {
@@ -426,6 +437,14 @@ impl Host for Machine {
             }),
         };
         ready(written)
+    }
+
+    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>> {
+        ready(self.change("link", path, |inner| {
+            inner.needs_parent(path)?;
+            inner.files.insert(path.to_owned(), Entry::Link(to.to_owned()));
+            Ok(())
+        }))
     }
 
     fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {

@@ -6,6 +6,7 @@ use clap::ValueEnum;
 
 mod diagnosis;
 mod html;
+pub mod join;
 mod json;
 mod junit;
 mod text;

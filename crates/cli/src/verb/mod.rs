@@ -8,12 +8,13 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{Exit, Failure};
 
-mod check;
+pub mod check;
 mod collect;
 mod demo;
 mod diagnose;
 mod explain;
 mod history;
+mod join;
 mod reset;
 mod undo;
 
@@ -28,7 +29,7 @@ pub struct Carrick {
 }
 
 const ABOUT: &str = "Joins worker machines to Kubernetes, and says the true cause when it cannot.";
-const EXITS: &str = "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 7 unreachable · 8 needs consent";
+const EXITS: &str = "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 6 timed out · 7 unreachable · 8 needs consent";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Colour {
@@ -42,6 +43,7 @@ enum Verb {
     Check(check::Args),
     Diagnose(diagnose::Args),
     Collect(collect::Args),
+    Join(join::Args),
     Reset(reset::Args),
     Undo(undo::Args),
     History(history::Args),
@@ -91,7 +93,8 @@ impl Carrick {
             Verb::Check(args) => check::run(args).await,
             Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
-            Verb::Reset(args) => reset::run(args).await,
+            Verb::Join(args) => Box::pin(join::run(args)).await,
+            Verb::Reset(args) => Box::pin(reset::run(args)).await,
             Verb::Undo(args) => undo::run(args).await,
             Verb::History(args) => history::run(args).await,
             Verb::Explain(args) => explain::run(&args),

@@ -46,12 +46,21 @@ pub struct Case<'l> {
 impl<'l> Case<'l> {
     /// What was observed of a machine: its facts, and what its journals say.
     pub fn of_facts(library: &'l Library, facts: Facts, node: Option<String>) -> Self {
+        Case::of_facts_and(library, facts, &[], node)
+    }
+
+    /// The same, and texts that belong to it: their names, and what they say.
+    pub fn of_facts_and(library: &'l Library, facts: Facts, texts: &[(&str, &str)], node: Option<String>) -> Self {
         let mut scan = Scan::new(library, facts.taken_at);
         for query in [&journal::KUBELET, &journal::CONTAINERD] {
             if let Ok(Capture { text, .. }) = facts.query(query) {
                 scan.begin(query.name, false);
                 scan.push(text.as_bytes());
             }
+        }
+        for (name, text) in texts {
+            scan.begin(name, false);
+            scan.push(text.as_bytes());
         }
         let seen = scan.finish();
         let node = node.or_else(|| most_spoken_of(&seen));

@@ -10,11 +10,6 @@ use crate::signature::{Library, Severity};
 
 /// None where nothing but the kubelet's word is known: a log alone says little of a machine's network.
 pub fn pieces(facts: &Facts, library: &Library, sightings: &[&Sighting]) -> Vec<Piece> {
-    let told = |what, says: Known<String>| {
-        let known = says.is_ok();
-        let says = says.unwrap_or_else(|missing| format!("not known: {missing}"));
-        Piece { what, says: printable(&says), known }
-    };
     let on_machine = [
         told("directory", directory(facts)),
         told("configuration", configuration(facts)),
@@ -26,6 +21,13 @@ pub fn pieces(facts: &Facts, library: &Library, sightings: &[&Sighting]) -> Vec<
         return Vec::new();
     }
     on_machine.into_iter().chain([told("kubelet", Ok(kubelet(library, sightings)))]).collect()
+}
+
+/// A piece: what is known of it, or why nothing is.
+pub fn told(what: &'static str, says: Known<String>) -> Piece {
+    let known = says.is_ok();
+    let says = says.unwrap_or_else(|missing| format!("not known: {missing}"));
+    Piece { what, says: printable(&says), known }
 }
 
 fn directory(facts: &Facts) -> Known<String> {

@@ -5,6 +5,7 @@
 //! loaded, and where the first is broken nothing is.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::Value;
 
@@ -12,8 +13,9 @@ use super::cidr::Cidr;
 use super::keep::USUAL;
 use super::listing::Entry;
 use super::{Facts, Known, Missing, OrAbsent, Query, Source, Why, dir_key};
+use crate::cni::{FLAVOURS, Flavour};
 
-const CONF_DIR: &str = "/etc/cni/net.d";
+pub const CONF_DIR: &str = "/etc/cni/net.d";
 const BIN_DIR: &str = "/opt/cni/bin";
 pub const SUBNET_ENV: &str = "/run/flannel/subnet.env";
 
@@ -38,6 +40,12 @@ pub const SOURCES: &[Source] = &[
     Source::Dir("/usr/libexec/cni"),
     Source::Query(&HEADERS),
     Source::File(SUBNET_ENV),
+    // Where the daemons of other pod networks leave their traces.
+    Source::Dir("/var/lib/calico"),
+    Source::Dir("/run/cilium"),
+    Source::Dir("/run/antrea"),
+    Source::Dir("/run/multus"),
+    Source::Dir("/run/openvswitch"),
 ];
 
 /// A configuration that can be loaded.
@@ -52,46 +60,26 @@ pub struct Conf {
 pub struct Plugin {
     pub kind: String,
     pub ipam: Option<String>,
+    /// The ranges its ipam is told to give addresses from.
+    pub ranges: Vec<String>,
 }
 
-/// The pod networks that are told apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flavour {
-    Flannel,
-    Calico,
-    Cilium,
-    Antrea,
-    Multus,
-    KubeOvn,
-    KubeRouter,
-    Weave,
+/// Why a file cannot be loaded, and on which line, where there is one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Broken {
+    pub line: Option<u32>,
+    pub says: String,
 }
 
-impl Flavour {
-    pub fn name(self) -> &'static str {
-        match self {
-            Flavour::Flannel => "flannel",
-            Flavour::Calico => "calico",
-            Flavour::Cilium => "cilium",
-            Flavour::Antrea => "antrea",
-            Flavour::Multus => "multus",
-            Flavour::KubeOvn => "kube-ovn",
-            Flavour::KubeRouter => "kube-router",
-            Flavour::Weave => "weave",
-        }
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.says)
     }
+}
 
-    fn of_plugin(kind: &str) -> Option<Self> {
-        Some(match kind {
-            "flannel" => Flavour::Flannel,
-            "calico" => Flavour::Calico,
-            "cilium-cni" => Flavour::Cilium,
-            "antrea" => Flavour::Antrea,
-            "multus" | "multus-shim" => Flavour::Multus,
-            "kube-ovn" => Flavour::KubeOvn,
-            "weave-net" => Flavour::Weave,
-            _ => return None,
-        })
+impl<T: Into<String>> From<T> for Broken {
+    fn from(says: T) -> Self {
+        Broken { line: None, says: says.into() }
     }
 }
 
@@ -107,10 +95,8 @@ impl Conf {
         for plugin in &self.plugins {
             programs.push(&plugin.kind);
             programs.extend(plugin.ipam.as_deref());
-            // flannel only writes a configuration for these and calls them.
-            if plugin.kind == "flannel" {
-                programs.extend(["bridge", "host-local"]);
-            }
+            let flavours = FLAVOURS.iter().filter(|flavour| flavour.plugins.contains(&plugin.kind.as_str()));
+            programs.extend(flavours.flat_map(|flavour| flavour.calls));
         }
         let mut seen = Vec::new();
         programs.retain(|program| {
@@ -129,43 +115,67 @@ pub struct Candidate {
     pub name: String,
     pub path: String,
     /// What it says, why it cannot be loaded, or why it could not be read.
-    pub conf: Known<Result<Conf, String>>,
+    pub conf: Known<Result<Conf, Broken>>,
 }
 
 impl Candidate {
-    pub fn flavour(&self) -> Option<Flavour> {
+    /// A file of a directory, read.
+    pub fn read(dir: &str, name: &str, text: &str) -> Self {
+        let path = if dir.is_empty() { name.to_owned() } else { format!("{dir}/{name}") };
+        Candidate { name: name.to_owned(), path, conf: Ok(parse_conf(name, text)) }
+    }
+
+    pub fn flavour(&self) -> Option<&'static Flavour> {
         let Ok(Ok(conf)) = &self.conf else { return None };
-        // kube-router uses the plain bridge plugin; only its file's name tells.
-        let by_name = self.name.contains("kuberouter").then_some(Flavour::KubeRouter);
-        conf.plugins.iter().find_map(|plugin| Flavour::of_plugin(&plugin.kind)).or(by_name)
+        Flavour::of(&self.name, conf)
     }
 }
 
-/// Reads a file as containerd would, with its words for what is wrong.
-pub fn parse_conf(name: &str, text: &str) -> Result<Conf, String> {
-    let root: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-    let text_of = |value: &Value, key: &str| {
-        value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
-    };
-    let plugins = if name.ends_with(".conflist") {
-        let plugins = root.get("plugins").ok_or("no 'plugins' key")?.as_array().ok_or("'plugins' is not a list")?;
-        plugins.iter().collect()
-    } else {
-        vec![&root]
+/// Reads a file as containerd would, with its words for what is wrong, and the field.
+pub fn parse_conf(name: &str, text: &str) -> Result<Conf, Broken> {
+    let root: Value = serde_json::from_str(text).map_err(|error| Broken {
+        line: u32::try_from(error.line()).ok().filter(|line| *line > 0),
+        says: format!("not JSON: {error}"),
+    })?;
+    let is_list = name.ends_with(".conflist");
+    let plugins = match (is_list, root.get("plugins"), root.get("type")) {
+        (true, Some(plugins), _) => plugins.as_array().ok_or("'plugins' is not a list")?.iter().collect(),
+        (true, None, Some(_)) => return Err("no 'plugins' key: a single plugin is read only from a .conf".into()),
+        (true, None, None) => return Err("no 'plugins' key".into()),
+        (false, Some(_), None) => return Err("no 'type': a list of plugins is read only from a .conflist".into()),
+        (false, _, _) => vec![&root],
     };
     if plugins.is_empty() {
-        return Err("no plugins in list".to_owned());
+        return Err("no plugins in list".into());
     }
-    let plugins = plugins.into_iter().map(|plugin| {
-        let kind = text_of(plugin, "type").ok_or("a plugin has no 'type'")?;
-        Ok(Plugin { kind, ipam: plugin.get("ipam").and_then(|ipam| text_of(ipam, "type")) })
+    let plugins = plugins.into_iter().enumerate().map(|(at, value)| {
+        let place = if is_list { format!("plugins[{at}] has ") } else { String::new() };
+        plugin(value).ok_or_else(|| format!("{place}no 'type'"))
     });
     let plugins = plugins.collect::<Result<Vec<Plugin>, String>>()?;
     Ok(Conf { name: text_of(&root, "name").ok_or("no 'name'")?, version: text_of(&root, "cniVersion"), plugins })
 }
 
+fn plugin(value: &Value) -> Option<Plugin> {
+    let ipam = value.get("ipam");
+    let subnets = |value: &Value| text_of(value, "subnet");
+    let lists = ipam.and_then(|ipam| ipam.get("ranges")).and_then(Value::as_array).into_iter().flatten();
+    let listed = lists.filter_map(Value::as_array).flatten().filter_map(subnets);
+    let ranges = ipam.and_then(subnets).into_iter().chain(listed).collect();
+    Some(Plugin { kind: text_of(value, "type")?, ipam: ipam.and_then(|ipam| text_of(ipam, "type")), ranges })
+}
+
+fn text_of(value: &Value, key: &str) -> Option<String> {
+    value.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// Endings of the files that a runtime looks at.
+pub fn is_conf_name(name: &str) -> bool {
+    [".conf", ".conflist", ".json"].iter().any(|ending| name.ends_with(ending))
+}
+
 fn is_candidate(entry: &Entry) -> bool {
-    !entry.is_dir() && [".conf", ".conflist", ".json"].iter().any(|ending| entry.name.ends_with(ending))
+    !entry.is_dir() && is_conf_name(&entry.name)
 }
 
 /// How a plugin's program is.
@@ -322,7 +332,7 @@ impl Facts {
     }
 
     /// The pod network that is set up here; `None` where there is none, or none that is known.
-    pub fn cni_flavour(&self) -> Known<Option<Flavour>> {
+    pub fn cni_flavour(&self) -> Known<Option<&'static Flavour>> {
         Ok(self.cni_winner()?.and_then(|(winner, _)| winner.flavour()))
     }
 
@@ -399,8 +409,9 @@ mod tests {
         let single = r#"{"name":"mynet","type":"bridge","ipam":{"type":"host-local","subnet":"10.88.0.0/16"}}"#;
         let conf = parse_conf("10-mynet.conf", single).unwrap();
         assert_eq!(conf.programs(), ["loopback", "bridge", "host-local"]);
-        assert_eq!(conf.version, None);
-        assert!(!conf.is_loopback_only());
+        assert_eq!((conf.version, conf.plugins[0].ranges.as_slice()), (None, ["10.88.0.0/16".to_owned()].as_slice()));
+        let ranges = r#"{"name":"x","type":"ptp","ipam":{"type":"host-local","ranges":[[{"subnet":"10.1.0.0/24"}],[{"subnet":"fd00::/64"},1]]}}"#;
+        assert_eq!(parse_conf("a.conf", ranges).unwrap().plugins[0].ranges, ["10.1.0.0/24", "fd00::/64"]);
         assert!(parse_conf("99-loopback.conf", r#"{"name":"lo","type":"loopback"}"#).unwrap().is_loopback_only());
     }
 
@@ -409,15 +420,17 @@ mod tests {
         for (name, text, expected) in [
             ("a.conflist", "not json", "not JSON"),
             ("a.conflist", r#"{"name":"x"}"#, "no 'plugins' key"),
+            ("a.conflist", r#"{"name":"x","type":"bridge"}"#, "no 'plugins' key: a single plugin"),
             ("a.conflist", r#"{"name":"x","plugins":{}}"#, "'plugins' is not a list"),
             ("a.conflist", r#"{"name":"x","plugins":[]}"#, "no plugins in list"),
-            ("a.conflist", r#"{"name":"x","plugins":[{"type":""}]}"#, "a plugin has no 'type'"),
+            ("a.conflist", r#"{"name":"x","plugins":[{"type":"a"},{"type":""}]}"#, "plugins[1] has no 'type'"),
             ("a.conflist", r#"{"plugins":[{"type":"bridge"}]}"#, "no 'name'"),
-            ("a.conf", FLANNEL, "a plugin has no 'type'"),
-            ("a.json", "{}", "a plugin has no 'type'"),
+            ("a.conf", FLANNEL, "no 'type': a list of plugins is read only from a .conflist"),
+            ("a.json", "{}", "no 'type'"),
         ] {
-            assert!(parse_conf(name, text).unwrap_err().starts_with(expected), "{name} {text}");
+            assert!(parse_conf(name, text).unwrap_err().says.starts_with(expected), "{name} {text}");
         }
+        assert_eq!(parse_conf("a.conf", "{\n\"name\": \"x\",\n}").unwrap_err().line, Some(3));
     }
 
     #[test]
@@ -434,7 +447,7 @@ mod tests {
         let candidates = facts.cni_candidates().unwrap();
         let names: Vec<&str> = candidates.iter().map(|candidate| candidate.name.as_str()).collect();
         assert_eq!(names, ["00-placeholder.json", "10-flannel.conflist", "99-loopback.conf"]);
-        assert_eq!(candidates[1].flavour(), Some(Flavour::Flannel));
+        assert_eq!(candidates[1].flavour().map(|flavour| flavour.name), Some("flannel"));
         assert_eq!(facts.cni_winner().unwrap_err().why, Why::NotCollected, "the first was not read");
     }
 
@@ -456,26 +469,6 @@ mod tests {
         };
         assert_eq!([own.cni_loads(), loads("1"), loads("2"), loads("0")], [1, 1, 2, usize::MAX]);
         assert_eq!(own.cni_candidates().unwrap_err().why, Why::NotCollected, "nobody looked there");
-    }
-
-    #[test]
-    fn tells_pod_networks_apart() {
-        for (name, kind, expected) in [
-            ("10-flannel.conflist", "flannel", Some(Flavour::Flannel)),
-            ("10-calico.conflist", "calico", Some(Flavour::Calico)),
-            ("05-cilium.conflist", "cilium-cni", Some(Flavour::Cilium)),
-            ("10-antrea.conflist", "antrea", Some(Flavour::Antrea)),
-            ("00-multus.conflist", "multus-shim", Some(Flavour::Multus)),
-            ("01-kube-ovn.conflist", "kube-ovn", Some(Flavour::KubeOvn)),
-            ("10-kuberouter.conflist", "bridge", Some(Flavour::KubeRouter)),
-            ("10-weave.conflist", "weave-net", Some(Flavour::Weave)),
-            ("10-containerd-net.conflist", "bridge", None),
-        ] {
-            let conf = parse_conf(name, &format!(r#"{{"name":"x","plugins":[{{"type":"{kind}"}}]}}"#));
-            let candidate = Candidate { name: name.into(), path: name.into(), conf: Ok(conf) };
-            assert_eq!(candidate.flavour(), expected, "{name}");
-            assert!(expected.is_none_or(|flavour| name.replace("kuberouter", "kube-router").contains(flavour.name())));
-        }
     }
 
     #[test]

@@ -3,14 +3,11 @@
 use serde_json::Value;
 
 use super::{Facts, Known, Missing, Source, Why};
+use crate::cni::Flavour;
 
 pub const CALL: &str = "daemon-sets";
 
 pub const SOURCES: &[Source] = &[Source::Api(CALL)];
-
-/// Names of the daemons that write CNI configurations, as their projects ship them.
-const NETWORKS: &[&str] =
-    &["flannel", "calico", "cilium", "canal", "weave", "antrea", "kube-router", "multus", "kube-ovn"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DaemonSet {
@@ -41,7 +38,7 @@ pub fn parse(text: &str) -> Result<Vec<DaemonSet>, String> {
 
 impl DaemonSet {
     pub fn is_of_pod_network(&self) -> bool {
-        NETWORKS.iter().any(|network| self.name.contains(network))
+        Flavour::of_daemon_set(&self.name).is_some()
     }
 }
 

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::cidr::Cidr;
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, Query, Source};
+use crate::cni::FLAVOURS;
 
 pub const LINKS: Query = Query { name: "ip -j -d addr show", argv: &["ip", "-j", "-d", "addr", "show"], keep: USUAL };
 /// Both families: `table all` is not limited to IPv4.
@@ -41,18 +42,7 @@ impl Link {
 
 /// Interfaces that pod networks make: their addresses and routes are the cluster's, not the machine's.
 pub fn is_of_pod_network(link: &str) -> bool {
-    const WHOLE: [&str; 8] = [
-        "cni0",
-        "kube-bridge",
-        "kube-ipvs0",
-        "kube-dummy-if",
-        "nodelocaldns",
-        "vxlan.calico",
-        "wireguard.cali",
-        "ovn0",
-    ];
-    const PREFIX: [&str; 8] = ["flannel", "veth", "cali", "cilium", "lxc", "tunl", "antrea", "weave"];
-    WHOLE.contains(&link) || PREFIX.iter().any(|prefix| link.starts_with(prefix))
+    FLAVOURS.iter().any(|flavour| flavour.makes(link))
 }
 
 /// One way out of the machine, or one destination in it.

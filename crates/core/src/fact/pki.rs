@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
+use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
 
@@ -91,6 +92,14 @@ pub fn pin(spki: &[u8]) -> String {
     digest.as_ref().iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
 }
 
+/// The common name a certificate request asks for.
+pub fn requested_name(pem: &str) -> Option<String> {
+    let (_, pem) = x509_parser::pem::parse_x509_pem(pem.as_bytes()).ok()?;
+    let (_, request) = X509CertificationRequest::from_der(&pem.contents).ok()?;
+    let name = request.certification_request_info.subject.iter_common_name().next()?.as_str().ok()?.to_owned();
+    Some(name)
+}
+
 impl Facts {
     /// The CA an earlier join left here.
     pub fn ca_certificate(&self) -> Known<Certificate> {
@@ -144,6 +153,14 @@ pub mod sample {
             let certificate = params.signed_by(&key, &self.issuer).expect("a certificate");
             format!("{}<redacted:private-key>\n", certificate.pem())
         }
+    }
+
+    /// A kubelet's request for one, as PEM.
+    pub fn request(common_name: &str) -> String {
+        let mut params = CertificateParams::default();
+        params.distinguished_name = name(common_name, Some("system:nodes"));
+        let key = KeyPair::generate().expect("a key");
+        params.serialize_request(&key).expect("a request").pem().expect("PEM")
     }
 
     fn name(common_name: &str, organization: Option<&str>) -> DistinguishedName {

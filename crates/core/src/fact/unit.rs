@@ -18,7 +18,7 @@ pub const SHOW: Query = Query {
         "show",
         "--no-pager",
         "--property=Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,MainPID,NRestarts,Result,\
-         ExecMainStatus,ExecMainStartTimestamp,InvocationID,NeedDaemonReload,ConditionResult,Environment",
+         ExecMainStatus,ExecMainStartTimestamp,ExecMainStartTimestampMonotonic,InvocationID,NeedDaemonReload,ConditionResult,Environment",
         "kubelet.service",
         "containerd.service",
         "docker.service",
@@ -47,7 +47,11 @@ pub const KUBEADM_FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
 pub const DEFAULTS: &str = "/etc/default/kubelet";
 pub const SYSCONFIG: &str = "/etc/sysconfig/kubelet";
 
+/// How long the machine has been up, in seconds.
+pub const UPTIME: &str = "/proc/uptime";
+
 pub const SOURCES: &[Source] = &[
+    Source::File(UPTIME),
     Source::Query(&KUBELET),
     Source::Query(&CONTAINERD),
     Source::Query(&SHOW),
@@ -398,6 +402,8 @@ pub struct UnitState {
     pub restarts: Option<u64>,
     pub result: String,
     pub exec_main_status: Option<i32>,
+    /// When its process was started, in microseconds after the boot.
+    pub started_after_boot: Option<u64>,
     pub invocation_id: Option<String>,
     pub environment: Vec<String>,
     pub need_daemon_reload: bool,
@@ -471,6 +477,7 @@ impl UnitState {
             "NRestarts" => self.restarts = value.parse().ok(),
             "Result" => value.clone_into(&mut self.result),
             "ExecMainStatus" => self.exec_main_status = value.parse().ok(),
+            "ExecMainStartTimestampMonotonic" => self.started_after_boot = value.parse().ok().filter(|time| *time != 0),
             "InvocationID" => self.invocation_id = filled(),
             "Environment" => self.environment = split_words(value),
             "NeedDaemonReload" => self.need_daemon_reload = value == "yes",

@@ -56,7 +56,7 @@ pub enum Effect {
         path: String,
         mode: u32,
     },
-    /// A file is not there.
+    /// A file or a link is not there.
     Remove {
         path: String,
     },
@@ -146,6 +146,9 @@ pub enum State {
         mode: u32,
         uid: u32,
         gid: u32,
+    },
+    Link {
+        to: String,
     },
     /// A kernel setting's value; `loaded`, `on`, `enabled`, `active` and their opposites.
     Value {

@@ -91,7 +91,7 @@ pub enum Refusal {
     Silent(String),
     #[error("{name} stays, and with it the machine: {why}; mend that, then again")]
     Link { name: &'static str, why: String },
-    #[error("{0} is a link: Carrick removes only plain files; remove it, then again")]
+    #[error("{0} is neither a file nor a link: remove it, then again")]
     NotAFile(String),
     #[error("kubeadm is not installed: install the kubelet's version of it, then again")]
     NoKubeadm,
@@ -278,7 +278,7 @@ fn configuration(facts: &Facts) -> Result<(Vec<Step>, Vec<String>), Refusal> {
             stays.push(format!("{path}/ (a directory)"));
         } else if OF_PACKAGES.iter().any(|name| entry.name.starts_with(name)) {
             stays.push(format!("{path} (of a package)"));
-        } else if entry.is_file() {
+        } else if entry.is_file() || entry.target.is_some() {
             steps.push(step(Effect::Remove { path }, "the next cluster's pod network brings its own"));
         } else {
             return Err(Refusal::NotAFile(path));

@@ -189,7 +189,7 @@ fn refuses_what_could_be_lost() {
             "start it, then again",
         ),
         ("somebody's bridge", joined().with_query(&LINKS, &links(&[("cni0", "")])), "cni0 stays"),
-        ("a linked file", joined().with_dir(CNI_DIR, &[("lrwxrwxrwx", "a.conf -> /x")]), "a.conf is a link"),
+        ("a socket", joined().with_dir(CNI_DIR, &[("srwxrwxrwx", "a.sock")]), "a.sock is neither a file nor a link"),
         ("no kubeadm", joined().without(Source::Query(&version::KUBEADM), Why::NoTool), "kubeadm is not installed"),
         ("not root", joined().without(Source::Dir(PKI), Why::Denied), "try as root"),
         ("no word of pods", joined().without(Source::Cri(pods::CALL), Why::Denied), "try as root"),

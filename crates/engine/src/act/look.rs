@@ -138,6 +138,12 @@ async fn path(host: &dyn Host, effect: &Effect) -> Result<Seen, Trouble> {
         None => Ok(Seen { state: State::Absent, file: None }),
         Some(Entry::Dir { mode, uid, gid }) => Ok(Seen { state: State::Dir { mode, uid, gid }, file: None }),
         Some(Entry::File(file)) => Ok(Seen { state: of_file(&file), file: Some(file) }),
+        Some(Entry::Link(to)) if matches!(effect, Effect::Remove { .. }) => {
+            Ok(Seen { state: State::Link { to }, file: None })
+        }
+        Some(Entry::Link(to)) => {
+            Err(Trouble::new(path, format!("is a link to {to}; Carrick changes only plain files")))
+        }
         Some(Entry::Other(what)) => Err(Trouble::new(path, format!("is {what}; Carrick changes only plain files"))),
     }
 }

@@ -216,6 +216,7 @@ async fn put_back_here(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<
             let how = if in_place { How::InPlace } else { How::Replace };
             host.write(effect.path().unwrap_or_default(), &file, how).await
         }
+        (Effect::Remove { path }, State::Link { to }) => host.link(path, to).await,
         (Effect::SetMode { path, .. }, State::Dir { mode, .. }) => host.set_mode(path, *mode).await,
         (Effect::Sysctl { key, .. }, State::Value { value }) => {
             let back = Effect::Sysctl { key: key.clone(), value: value.clone() };

@@ -44,6 +44,16 @@ impl Host for Local {
         })
     }
 
+    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>> {
+        let to = to.to_owned();
+        boxed(path, move |path| {
+            let temporary = clear_beside(path)?;
+            std::os::unix::fs::symlink(to, &temporary)?;
+            fs::rename(&temporary, path)?;
+            sync_parent(path)
+        })
+    }
+
     fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
         boxed(path, move |path| {
             match fs::DirBuilder::new().mode(mode).create(path) {
@@ -139,14 +149,11 @@ fn look(path: &Path) -> io::Result<Option<Entry>> {
     if kind.is_dir() {
         return Ok(Some(Entry::Dir { mode, uid, gid }));
     }
+    if kind.is_symlink() {
+        return Ok(Some(Entry::Link(fs::read_link(path)?.to_string_lossy().into_owned())));
+    }
     if !kind.is_file() {
-        let what = if kind.is_symlink() {
-            "a link"
-        } else if kind.is_socket() {
-            "a socket"
-        } else {
-            "a device"
-        };
+        let what = if kind.is_socket() { "a socket" } else { "a device" };
         return Ok(Some(Entry::Other(what)));
     }
     let mut bytes = Vec::new();
@@ -162,12 +169,17 @@ fn no_follow() -> i32 {
     (OFlags::NOFOLLOW | OFlags::CLOEXEC).bits().cast_signed()
 }
 
-fn replace(path: &Path, new: &File) -> io::Result<()> {
+/// The name under which something new is made; what a kill left there is gone.
+fn clear_beside(path: &Path) -> io::Result<PathBuf> {
     let temporary = PathBuf::from(beside(&path.to_string_lossy()));
     match fs::remove_file(&temporary) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(temporary),
     }
+}
+
+fn replace(path: &Path, new: &File) -> io::Result<()> {
+    let temporary = clear_beside(path)?;
     let placed = fill(&temporary, new).and_then(|()| fs::rename(&temporary, path));
     if placed.is_err() {
         // The disk may be full because of it.
@@ -281,7 +293,7 @@ mod tests {
         fs::write(&target, "theirs").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
         let link = link.to_str().unwrap();
-        assert_eq!(host().look(link).await, Ok(Some(Entry::Other("a link"))));
+        assert_eq!(host().look(link).await, Ok(Some(Entry::Link(target.to_string_lossy().into_owned()))));
         assert!(host().write(link, &mine("ours", 0o644), How::InPlace).await.is_err());
         assert!(host().write(link, &mine("ours", 0o644), How::Append).await.is_err());
         assert!(host().set_mode(link, 0o777).await.is_err());

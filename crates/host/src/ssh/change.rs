@@ -106,6 +106,9 @@ fn entry(answer: &[u8]) -> Result<Option<Entry>, String> {
     let end = answer.iter().position(|&byte| byte == b'\n').ok_or("no answer")?;
     let (line, bytes) = (answer.get(..end).unwrap_or_default(), answer.get(end + 1..).unwrap_or_default());
     let line = String::from_utf8_lossy(line);
+    if let Some(to) = line.strip_prefix("link ") {
+        return Ok(Some(Entry::Link(to.to_owned())));
+    }
     let words: Vec<&str> = line.split(' ').collect();
     let octal = |text: &str| u32::from_str_radix(text, 8).map_err(|_| format!("{text:?} is not a mode"));
     let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is not an owner"));
@@ -116,7 +119,6 @@ fn entry(answer: &[u8]) -> Result<Option<Entry>, String> {
         ["file", mode, uid, gid] => {
             Entry::File(File { bytes: bytes.to_vec(), mode: octal(mode)?, uid: number(uid)?, gid: number(gid)? })
         }
-        ["other", "a", "link"] => Entry::Other("a link"),
         ["other", "a", "socket"] => Entry::Other("a socket"),
         ["other", ..] => Entry::Other("a device"),
         _ => return Err(format!("{line:?} is no answer")),
@@ -149,6 +151,10 @@ impl Host for Ssh {
             let (size, bytes) = (file.bytes.len().to_string(), BASE64_STANDARD.encode(&file.bytes));
             self.file_order(path, &[call, path, &mode, &owner, &size, &bytes]).await.map(drop)
         })
+    }
+
+    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>> {
+        Box::pin(async move { self.file_order(path, &["link", path, to]).await.map(drop) })
     }
 
     fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
@@ -247,7 +253,7 @@ mod tests {
         assert_eq!(entry(b"file 644 0 7\na\n\0"), Ok(Some(file)));
         assert_eq!(entry(b"none\n"), Ok(None));
         assert_eq!(entry(b"dir 1777 0 0\n"), Ok(Some(Entry::Dir { mode: 0o1777, uid: 0, gid: 0 })));
-        assert_eq!(entry(b"other a link\n"), Ok(Some(Entry::Other("a link"))));
+        assert_eq!(entry(b"link a b\n"), Ok(Some(Entry::Link("a b".into()))));
         for broken in [&b""[..], b"file 9 0 0\n", b"file 644 0\n", b"file 644 x 0\n", b"hello\n"] {
             assert!(entry(broken).is_err(), "{broken:?}");
         }

@@ -14,7 +14,7 @@ look() { # PATH
     *) echo "${why##*: }" >&2 && return 1 ;;
     esac
     if [ -h "$1" ]; then
-        echo 'other a link'
+        printf 'link ' && readlink -- "$1"
     elif [ -d "$1" ]; then
         stat -c 'dir %a %u %g' -- "$1"
     elif [ -f "$1" ]; then
@@ -52,6 +52,11 @@ append() { # PATH MODE OWNER SIZE BASE64
     # Half a line would be taken for a torn journal.
     truncate -s "$size" -- "$1"
     return 1
+}
+
+link() { # PATH TARGET
+    new=${1%/*}/.${1##*/}.carrick
+    has_dir "$1" && rm -f -- "$new" && ln -s -- "$2" "$new" && mv -f -T -- "$new" "$1" && sync_parent "$1"
 }
 
 own() { # PATH MODE OWNER

@@ -1,9 +1,13 @@
 //! `carrick check --fix`: check, plan, a yes, apply, and check again, until nothing is left that is safe to fix.
 
+use carrick_core::fact::Facts;
 use carrick_core::fix;
 use carrick_core::plan::Plan;
 use carrick_core::report::Report;
 use carrick_engine::act::journal;
+use carrick_engine::join::driver;
+use carrick_host::Host;
+use carrick_host::probe::Answer;
 
 use super::{Args, judge, show};
 use crate::act;
@@ -43,6 +47,33 @@ pub async fn run(args: &Args) -> Result<Exit, Failure> {
         runs.push(act::carry_out(host.as_ref(), &actor, &steps, &protected).await?);
     }
     Ok(Exit::Internal)
+}
+
+/// `join --fix`: one round of the same.
+pub struct Mending<'a> {
+    pub place: &'a dyn Host,
+    pub consent: &'a act::Consent,
+}
+
+impl driver::Mender for Mending<'_> {
+    fn mend<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> Answer<'a, Result<bool, String>> {
+        Box::pin(async move { self.mend_once(facts, report).await.map_err(|failure| failure.to_string()) })
+    }
+}
+
+impl Mending<'_> {
+    async fn mend_once(&self, facts: &Facts, report: &Report) -> Result<bool, Failure> {
+        let plan = fix::plan(facts, report).map_err(|conflict| Failure::internal(conflict.to_string()))?;
+        let steps = act::ground(self.place, &plan).await?;
+        if steps.is_empty() {
+            return Ok(false);
+        }
+        let protected = self.consent.protected(facts)?;
+        terminal::say(&act::told(self.place.name(), &steps));
+        self.consent.ask("Make these changes?")?;
+        act::carry_out(self.place, &act::actor("join --fix"), &steps, &protected).await?;
+        Ok(true)
+    }
 }
 
 fn print_plan(args: &Args, host: &str, steps: &[carrick_engine::act::Grounded]) -> Result<Exit, Failure> {

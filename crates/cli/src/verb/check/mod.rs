@@ -2,6 +2,8 @@
 
 mod fix;
 
+pub use fix::Mending;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 

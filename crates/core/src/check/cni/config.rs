@@ -8,8 +8,9 @@
 //! See it yourself: `ls /etc/cni/net.d; journalctl -u containerd | grep 'cni config load failed'`
 //! Mend it: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::Facts;
+use crate::fact::cni::{Broken, Candidate, Conf};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -32,13 +33,36 @@ fn judge(facts: &Facts, policy: &Policy) -> Verdict {
             .fix("kubectl get pods -A -o wide --field-selector spec.nodeName=NODE    # the pod network's is missing or failing")
             .explains(["cni.network-ready", "node.not-ready"]);
     };
-    match known!(first.conf.clone()) {
-        Ok(conf) => pass(format!("{}: network {}", first.name, conf.name)),
-        Err(broken) => fail(format!("{} is broken, and as the first file it counts", first.name))
-            .seen(Evidence::of(&first.path, broken))
-            .fix(format!("mv {} /root/", first.path))
-            .explains(["cni.network-ready", "node.not-ready"]),
+    match of_file(first) {
+        wrong if wrong.outcome == Outcome::Fail => {
+            let says = format!("{}, and as the first file it counts", wrong.says);
+            Verdict { says, ..wrong }.explains(["cni.network-ready", "node.not-ready"])
+        }
+        verdict => verdict,
     }
+}
+
+/// One file by itself, whether or not it is the one that is loaded.
+pub fn of_file(file: &Candidate) -> Verdict {
+    let broken = match known!(file.conf.clone()) {
+        Ok(conf) => match unfit(&conf) {
+            Some(why) => Broken::from(why),
+            None => return pass(format!("{}: network {}", file.name, conf.name)),
+        },
+        Err(broken) => broken,
+    };
+    let seen = Evidence { line: broken.line, ..Evidence::of(&file.path, broken.says) };
+    fail(format!("{} is broken", file.name)).seen(seen).fix(format!("mv {} /root/", file.path))
+}
+
+/// What is loaded without a complaint, and refused for every pod.
+fn unfit(conf: &Conf) -> Option<String> {
+    let letters = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte));
+    if !letters(&conf.name) || conf.name.starts_with(['_', '.', '-']) {
+        return Some(format!("name {:?}: only letters, digits, _ . and -, the first a letter or digit", conf.name));
+    }
+    let plugin = conf.plugins.iter().find(|plugin| plugin.kind.contains('/'));
+    plugin.map(|plugin| format!("type {:?}: a plugin's name, not a path", plugin.kind))
 }
 
 #[cfg(test)]
@@ -69,6 +93,16 @@ mod tests {
                 ("no directory", facts().without_dir("/etc/cni/net.d"), Pass),
                 ("a broken one before a good one", bad.clone(), Fail),
                 (
+                    "a name that no pod starts with",
+                    flannel().with_file("/etc/cni/net.d/10-flannel.conflist", &FLANNEL.replace("cbr0", "my net")),
+                    Fail,
+                ),
+                (
+                    "a path for a plugin",
+                    flannel().with_file("/etc/cni/net.d/10-flannel.conflist", &FLANNEL.replace("portmap", "../x")),
+                    Fail,
+                ),
+                (
                     "a broken one after it",
                     bad.with_dir(
                         "/etc/cni/net.d",
@@ -88,5 +122,9 @@ mod tests {
         judge_row(&CHECK, &expected, "expected and there", &flannel(), Pass);
         judge_row(&CHECK, &expected, "expected and not there", &facts().with_dir("/etc/cni/net.d", &[]), Fail);
         assert_eq!(judge(&flannel(), &Policy::default()).says, "10-flannel.conflist: network cbr0");
+        let torn = flannel().with_file("/etc/cni/net.d/10-flannel.conflist", "{\n\"name\": \"cbr0\",\n");
+        let verdict = judge(&torn, &Policy::default());
+        assert_eq!(verdict.says, "10-flannel.conflist is broken, and as the first file it counts");
+        assert_eq!((verdict.evidence[0].line, verdict.explains.len()), (Some(3), 2));
     }
 }

@@ -9,9 +9,9 @@
 //! Mend it: move the file that is not the pod network's away: `mv /etc/cni/net.d/FILE /root/`, then `ip link del cni0`
 //! if it is there.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
-use crate::fact::cni::{Candidate, Flavour};
+use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::fact::cni::Candidate;
+use crate::fact::{Facts, Known, Missing};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -26,40 +26,45 @@ pub const CHECK: Check = Check {
 const LAST_USUAL: &str = "10-kuberouter.conflist";
 
 fn judge(facts: &Facts, policy: &Policy) -> Verdict {
-    let Some((winner, conf)) = known!(facts.cni_winner()) else {
+    let in_use = || if policy.cni_expected { Ok(true) } else { facts.has_kubelet_conf() };
+    of_files(&known!(facts.cni_candidates()), facts.cni_loads(), in_use)
+}
+
+/// The files of one directory, of which the first `loads` are loaded. `in_use`: the network is already somebody's choice.
+pub fn of_files(files: &[Candidate], loads: usize, in_use: impl FnOnce() -> Known<bool>) -> Verdict {
+    let Some(winner) = files.first() else {
         return pass("no configuration yet: normal before a join");
     };
-    let losers: Vec<Candidate> = known!(facts.cni_candidates()).into_iter().skip(facts.cni_loads()).collect();
+    let conf = match known!(winner.conf.clone()) {
+        Ok(conf) => conf,
+        Err(broken) => return unknown(&Missing::broken(&winner.path, broken)),
+    };
+    let losers = files.get(loads..).unwrap_or_default();
     if conf.is_loopback_only() {
-        return wrong(
-            &winner,
-            &losers,
-            fail(format!("{} wins and has only a loopback: pods get no network", winner.name)),
-        );
+        let says = format!("{} wins and has only a loopback: pods get no network", winner.name);
+        return wrong(winner, losers, fail(says));
     }
     let shadowed = losers.iter().find_map(|loser| loser.flavour().map(|flavour| (loser, flavour)));
     match (winner.flavour(), shadowed) {
         (None, Some((loser, flavour))) => {
-            let says = format!("{} wins over {}'s {}", winner.name, flavour.name(), loser.name);
-            wrong(&winner, &losers, fail(says)).explains(["cni.plugins", "cni.stale-bridge", "pod.no-address"])
+            let says = format!("{} wins over {}'s {}", winner.name, flavour.name, loser.name);
+            wrong(winner, losers, fail(says)).explains(["cni.plugins", "cni.stale-bridge", "pod.no-address"])
         }
-        // multus is meant to stand before the one it calls.
-        (Some(flavour), Some((loser, other))) if flavour != other && flavour != Flavour::Multus => {
-            let says = format!("{} and {} are both here: {} wins", flavour.name(), other.name(), winner.name);
-            wrong(loser, &losers, warn(says)).seen(Evidence::of(&winner.path, "is loaded")).explains([
+        (Some(flavour), Some((loser, other))) if flavour != other && !flavour.calls_another => {
+            let says = format!("{} and {} are both here: {} wins", flavour.name, other.name, winner.name);
+            wrong(loser, losers, warn(says)).seen(Evidence::of(&winner.path, "is loaded")).explains([
                 "cni.plugins",
                 "cni.stale-bridge",
                 "pod.no-address",
             ])
         }
-        (None, None)
-            if !policy.cni_expected && !known!(facts.has_kubelet_conf()) && winner.name.as_str() < LAST_USUAL =>
-        {
+        (None, None) if winner.name.as_str() < LAST_USUAL && !known!(in_use()) => {
             let says = format!("{} is no pod network known here, and would win over it", winner.name);
-            wrong(&winner, &losers, warn(says))
+            wrong(winner, losers, warn(says))
         }
         (flavour, _) => {
-            pass(format!("{} is loaded ({})", winner.name, flavour.map_or("no known pod network", Flavour::name)))
+            let network = flavour.map_or("no known pod network", |flavour| flavour.name);
+            pass(format!("{} is loaded ({network})", winner.name))
         }
     }
 }
@@ -68,7 +73,7 @@ fn wrong(away: &Candidate, losers: &[Candidate], verdict: Verdict) -> Verdict {
     let shown = |candidate: &Candidate, word: &str| {
         let kinds = match &candidate.conf {
             Ok(Ok(conf)) => conf.plugins.iter().map(|plugin| plugin.kind.as_str()).collect::<Vec<_>>().join(", "),
-            Ok(Err(broken)) => broken.clone(),
+            Ok(Err(broken)) => broken.to_string(),
             Err(missing) => missing.why.to_string(),
         };
         Evidence::of(&candidate.path, format!("{word} ({kinds})"))

@@ -9,7 +9,8 @@
 //! Mend it: `crictl logs $(crictl ps -aq --name kube-flannel | head -1)` says why flannel does not run
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
-use crate::fact::cni::{Flavour, SUBNET_ENV};
+use crate::cni::flannel;
+use crate::fact::cni::SUBNET_ENV;
 use crate::fact::{Facts, Missing, Why};
 use crate::known;
 
@@ -24,7 +25,7 @@ pub const CHECK: Check = Check {
 const LOGS: &str = "crictl logs $(crictl ps -aq --name kube-flannel | head -1)";
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    if known!(facts.cni_flavour()) != Some(Flavour::Flannel) {
+    if known!(facts.cni_flavour()) != Some(&flannel::FLAVOUR) {
         return skip("flannel is not configured here");
     }
     let Some(env) = known!(facts.flannel()) else {

@@ -8,8 +8,9 @@
 //! Mend it: in the pod network's manifest or ConfigMap, set `cniVersion` to 1.0.0 or 0.3.1, and roll it out.
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::fact::cni::{Candidate, Conf};
 use crate::fact::version::Version;
-use crate::fact::{Facts, Missing, Why};
+use crate::fact::{Facts, Known, Missing, Why};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -32,29 +33,34 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let Some((winner, conf)) = known!(facts.cni_winner()) else {
         return skip("no configuration yet: normal before a join");
     };
-    let Some(version) = conf.version else {
-        return warn(format!("{} names no cniVersion: taken as 0.1.0", winner.name))
-            .seen(Evidence::of(&winner.path, "no cniVersion"))
+    // Another runtime than containerd: nothing to hold it against.
+    let containerd = || match facts.containerd_version() {
+        Err(Missing { why: Why::NoTool, .. }) => Ok(None),
+        containerd => containerd.map(Some),
+    };
+    of_file(&winner, &conf, containerd)
+}
+
+/// One file by itself; `containerd` is asked for its version where that matters.
+pub fn of_file(file: &Candidate, conf: &Conf, containerd: impl FnOnce() -> Known<Option<Version>>) -> Verdict {
+    let Some(version) = &conf.version else {
+        return warn(format!("{} names no cniVersion: taken as 0.1.0", file.name))
+            .seen(Evidence::of(&file.path, "no cniVersion"))
             .fix(FIX);
     };
-    let seen = Evidence::of(&winner.path, format!("cniVersion {version}"));
+    let seen = Evidence::of(&file.path, format!("cniVersion {version}"));
     if !KNOWN.contains(&version.as_str()) {
-        return fail(format!("{} names CNI version {version}, which there is not", winner.name)).seen(seen).fix(FIX);
+        return fail(format!("{} names CNI version {version}, which there is not", file.name)).seen(seen).fix(FIX);
     }
-    if version == "1.1.0" {
-        // Another runtime than containerd: nothing to hold it against.
-        let containerd = match facts.containerd_version() {
-            Err(Missing { why: Why::NoTool, .. }) => None,
-            containerd => Some(known!(containerd)),
-        };
-        if let Some(containerd) = containerd.filter(|containerd| *containerd < READS_1_1) {
-            return warn(format!("containerd {containerd} does not know CNI 1.1.0; 2.0 does"))
-                .seen(seen)
-                .fix(FIX)
-                .explains(["pod.no-address"]);
-        }
+    if version == "1.1.0"
+        && let Some(containerd) = known!(containerd()).filter(|containerd| *containerd < READS_1_1)
+    {
+        return warn(format!("containerd {containerd} does not know CNI 1.1.0; 2.0 does"))
+            .seen(seen)
+            .fix(FIX)
+            .explains(["pod.no-address"]);
     }
-    pass(format!("{}: CNI {version}", winner.name))
+    pass(format!("{}: CNI {version}", file.name))
 }
 
 #[cfg(test)]

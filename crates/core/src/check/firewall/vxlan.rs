@@ -8,7 +8,7 @@
 //! Mend it: `ufw allow 8472/udp`, or `firewall-cmd --permanent --add-port=8472/udp && firewall-cmd --reload`
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
-use crate::fact::cni::Flavour;
+use crate::cni::flannel;
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
@@ -27,12 +27,12 @@ const PORT: u16 = 8472;
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     // multus only calls another, which its file does not always name.
-    let flavour = known!(facts.cni_flavour()).filter(|flavour| *flavour != Flavour::Multus);
-    if let Some(other) = flavour.filter(|flavour| !matches!(flavour, Flavour::Flannel | Flavour::Cilium)) {
-        return skip(format!("{} is configured here: it does not use UDP 8472", other.name()));
+    let flavour = known!(facts.cni_flavour()).filter(|flavour| !flavour.calls_another);
+    if let Some(other) = flavour.filter(|flavour| !flavour.uses(Proto::Udp, PORT)) {
+        return skip(format!("{} is configured here: it does not use UDP 8472", other.name));
     }
     // flannel writes its state once its backend stands: without a vxlan then, it does without.
-    let flannel_runs = flavour == Some(Flavour::Flannel) && known!(facts.flannel()).is_some();
+    let flannel_runs = flavour == Some(&flannel::FLAVOUR) && known!(facts.flannel()).is_some();
     if flannel_runs && known!(facts.vxlans()).is_empty() {
         return skip("flannel runs here without a vxlan");
     }
@@ -42,7 +42,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         Passage::Blocked(rule) => {
             let (source, rule) = found(&rule);
             let verdict = match flavour {
-                Some(flavour) => fail(format!("UDP 8472 is blocked: {} could not reach other nodes", flavour.name())),
+                Some(flavour) => fail(format!("UDP 8472 is blocked: {} could not reach other nodes", flavour.name)),
                 None => warn("UDP 8472 is blocked: flannel and cilium would need it"),
             };
             verdict

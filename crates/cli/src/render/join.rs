@@ -1,0 +1,211 @@
+//! A join on the screen: a line a stage as it is reached, one that lives while it waits, and how it ended.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use carrick_core::join::state::Stage;
+use carrick_core::join::step::Outcome;
+use carrick_core::join::verify::judge;
+use carrick_core::report::{self, Cause, Confidence, Overall, Report};
+use carrick_engine::join::driver::{Ended, Told};
+use serde_json::json;
+
+use super::wrap::wrap;
+use crate::terminal::{self, BOLD, DIM, FAIL, LiveLine, OK, WARN, styled};
+
+/// Without a terminal, a word at least this often.
+const WORD: Duration = Duration::from_secs(10);
+/// How much of the evidence stands under a cause here; the report has all.
+const EVIDENCE: usize = 3;
+
+pub struct Show {
+    line: LiveLine,
+    last_word: Instant,
+    events: bool,
+}
+
+impl Show {
+    pub fn new(events: bool) -> Self {
+        Show { line: LiveLine::new(), last_word: Instant::now(), events }
+    }
+
+    pub fn tell(&mut self, told: &Told) {
+        if self.events {
+            // A reader that has gone away is not told any more.
+            let _ = terminal::print(&event(told));
+            return;
+        }
+        match told {
+            Told::Reached { stage, says, after } => {
+                self.say(&format!("  {}  {}", styled(OK, "ok"), row(*stage, says, &seconds(*after))));
+            }
+            Told::Waits { stage, elapsed, limit, says, .. } => {
+                let times = format!("{} s/{} s", elapsed.as_secs(), limit.as_secs());
+                let text = format!("  ..  {}", row(*stage, says, &times));
+                if terminal::is_live() {
+                    self.line.show(&text);
+                } else if self.last_word.elapsed() >= WORD {
+                    self.say(&text);
+                }
+            }
+            Told::Says(says) => self.say(&format!("      {says}")),
+            Told::Again { says, after, attempt } => {
+                let text = format!("attempt {attempt}: {says}; again in {} s", after.as_secs());
+                self.say(&format!("  {}  {text}", styled(WARN, "!!")));
+            }
+        }
+    }
+
+    fn say(&mut self, text: &str) {
+        self.line.clear();
+        terminal::say(text);
+        self.last_word = Instant::now();
+    }
+
+    /// The last word: for people, or a report for programs.
+    pub fn end(
+        mut self,
+        host: &str,
+        ended: &Ended,
+        took: Duration,
+        as_json: bool,
+    ) -> Result<String, serde_json::Error> {
+        self.line.clear();
+        let report = report(host, ended);
+        if as_json {
+            return Ok(serde_json::to_string(&report)? + "\n");
+        }
+        Ok(match &ended.outcome {
+            Outcome::Joined { already: true, .. } => {
+                format!("{} had joined already, and it holds. Nothing was changed.\n", styled(BOLD, host))
+            }
+            Outcome::Joined { until, .. } => {
+                let how_far = until.name();
+                format!("{} {how_far} after {}.\n", styled(BOLD, &format!("{host} joined:")), seconds(took))
+            }
+            Outcome::Failed(_) => failed(&report, ended),
+        })
+    }
+}
+
+fn failed(report: &Report, ended: &Ended) -> String {
+    let width = terminal::width();
+    let mut out = String::new();
+    if let Outcome::Failed(failure) = &ended.outcome {
+        let _ = writeln!(out, "  {}  {:<13} {}", styled(FAIL, "!!"), label(failure.stage), failure.says);
+    }
+    for cause in &report.causes {
+        let _ = writeln!(
+            out,
+            "      {} {}",
+            styled(BOLD, &cause.id),
+            styled(DIM, &format!("{:?}", cause.confidence).to_lowercase())
+        );
+        for line in wrap(&cause.why, width.saturating_sub(8)) {
+            let _ = writeln!(out, "        {line}");
+        }
+        for seen in cause.evidence.iter().take(EVIDENCE) {
+            let _ = writeln!(out, "        seen   {seen}");
+        }
+        for remedy in &cause.remedy {
+            let _ = writeln!(out, "        fix    {remedy}");
+        }
+    }
+    if let Some(log) = &ended.log {
+        let _ = writeln!(out, "      log    {log}");
+    }
+    let changed = if ended.state.stage == Stage::Failed && !left_in_place(ended) {
+        "What was changed has been put back."
+    } else {
+        "The join is left as it is: carrick join goes on from there, carrick reset takes it back."
+    };
+    let _ = writeln!(out, "Not joined. {changed}");
+    out
+}
+
+/// A machine that has its certificate is in the cluster, and stays there.
+fn left_in_place(ended: &Ended) -> bool {
+    matches!(&ended.outcome, Outcome::Failed(failure) if failure.stage >= Stage::CertificateIssued && failure.stage < Stage::Waiting)
+}
+
+/// What is known at the end, in the shape of every report.
+fn report(host: &str, ended: &Ended) -> Report {
+    let findings = judge(&ended.state.seen, ended.state.policy.until);
+    let mut report = report::of("join", host, findings);
+    match &ended.outcome {
+        Outcome::Joined { .. } => report.verdict = Overall::Pass,
+        Outcome::Failed(failure) => {
+            report.verdict = Overall::Fail;
+            let known = ended.diagnosis.as_ref().map(|diagnosis| diagnosis.causes.as_slice()).unwrap_or_default();
+            let own = failure.causes.iter().map(|cause| {
+                let more = known.iter().find(|other| other.id == cause.id);
+                Cause {
+                    id: cause.id.clone(),
+                    confidence: Confidence::Certain,
+                    title: cause.says.clone(),
+                    why: cause.says.clone(),
+                    evidence: cause.seen.clone(),
+                    remedy: more.map(|other| other.remedy.clone()).unwrap_or_default(),
+                    prevent: Vec::new(),
+                    explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
+                }
+            });
+            let own: Vec<Cause> = own.collect();
+            let others = known.iter().filter(|other| !own.iter().any(|cause| cause.id == other.id)).cloned();
+            report.causes = own.iter().cloned().chain(others).collect();
+        }
+    }
+    report
+}
+
+fn event(told: &Told) -> String {
+    let value = match told {
+        Told::Reached { stage, says, after } => {
+            json!({"event": "reached", "state": stage.name(), "evidence": says, "elapsed": after.as_secs_f64()})
+        }
+        Told::Waits { stage, elapsed, limit, says, attempt } => json!({
+            "event": "waits", "state": stage.name(), "elapsed": elapsed.as_secs_f64(), "deadline": limit.as_secs_f64(),
+            "evidence": says, "attempt": attempt,
+        }),
+        Told::Says(says) => json!({"event": "says", "evidence": says}),
+        Told::Again { says, after, attempt } => {
+            json!({"event": "again", "evidence": says, "after": after.as_secs_f64(), "attempt": attempt})
+        }
+    };
+    format!("{value}\n")
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{:.1} s", duration.as_secs_f64())
+}
+
+/// `joining       kubeadm is at work                    1.0 s`
+fn row(stage: Stage, says: &str, times: &str) -> String {
+    let room = terminal::width().saturating_sub(6 + 14 + times.len() + 1);
+    let says: String = if says.chars().count() > room {
+        says.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+    } else {
+        says.to_owned()
+    };
+    format!("{:<13} {says:<room$} {times}", label(stage))
+}
+
+fn label(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Begun => "looking",
+        Stage::Blocked => "blocked",
+        Stage::Unjoined => "looked",
+        Stage::Probed => "checked",
+        Stage::Prepared => "prepared",
+        Stage::Joining => "joining",
+        Stage::KubeletUp => "kubelet",
+        Stage::CertificateRequested => "requested",
+        Stage::CertificateIssued => "certificate",
+        Stage::Registered => "registered",
+        Stage::NetworkReady => "network",
+        Stage::Verified => "verified",
+        Stage::Waiting => "waiting",
+        Stage::Joined => "joined",
+        Stage::Failed => "failed",
+    }
+}

@@ -1,0 +1,25 @@
+//! Antrea. Not tried in the lab: from its sources.
+
+use super::{Addresses, Daemon, Flavour, Origin, Port, Ready};
+use crate::fact::listen::Proto;
+
+pub const FLAVOUR: Flavour = Flavour {
+    name: "antrea",
+    plugins: &["antrea"],
+    file: "10-antrea.conflist",
+    calls: &[],
+    daemon: Daemon {
+        namespace: "kube-system",
+        name: "antrea-agent",
+        selector: "app=antrea,component=antrea-agent",
+        known_by: &["antrea"],
+    },
+    state: &["/run/antrea/cni.sock"],
+    links: &["antrea*"],
+    ports: &[Port { proto: Proto::Udp, number: 6081, what_for: "geneve" }],
+    ready: Ready::Http { port: 10350, path: "/readyz" },
+    addresses: Addresses::PodCidr,
+    origin: Origin::Daemon,
+    calls_another: false,
+    needs_pod: true,
+};

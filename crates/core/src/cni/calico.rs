@@ -1,0 +1,32 @@
+//! Calico, and canal, which is Calico's policy on flannel's network. Not tried in the lab: from its sources.
+//!
+//! Its install container fills in a template (node name, MTU, the path of a kubeconfig with a token of a day), so that
+//! what its file should say is known to it alone.
+
+use super::{Addresses, Daemon, Flavour, Key, Origin, Port, Ready};
+use crate::fact::listen::Proto;
+
+pub const FLAVOUR: Flavour = Flavour {
+    name: "calico",
+    plugins: &["calico"],
+    file: "10-calico.conflist",
+    calls: &[],
+    daemon: Daemon {
+        namespace: "kube-system",
+        name: "calico-node",
+        selector: "k8s-app=calico-node",
+        known_by: &["calico", "canal"],
+    },
+    state: &["/var/lib/calico/nodename"],
+    links: &["cali*", "vxlan.calico", "wireguard.cali", "tunl*"],
+    ports: &[
+        Port { proto: Proto::Tcp, number: 179, what_for: "BGP" },
+        Port { proto: Proto::Udp, number: 4789, what_for: "vxlan" },
+        Port { proto: Proto::Tcp, number: 5473, what_for: "typha" },
+    ],
+    ready: Ready::Http { port: 9099, path: "/readiness" },
+    addresses: Addresses::Own,
+    origin: Origin::Template(Key { namespace: "kube-system", name: "calico-config", key: "cni_network_config" }),
+    calls_another: false,
+    needs_pod: true,
+};

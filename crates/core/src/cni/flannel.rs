@@ -1,0 +1,32 @@
+//! flannel: a bridge on each node, its range the Node's podCIDR, a vxlan between them. Tried in the lab.
+//!
+//! Its init container copies the configuration before flannel itself has written `subnet.env`: a node is Ready for a
+//! moment in which every pod fails, and again after each boot.
+
+use super::{Addresses, Daemon, Flavour, Key, Origin, Port, Ready};
+use crate::fact::cni::SUBNET_ENV;
+use crate::fact::listen::Proto;
+
+pub const FLAVOUR: Flavour = Flavour {
+    name: "flannel",
+    plugins: &["flannel"],
+    file: "10-flannel.conflist",
+    // Its plugin only writes a configuration for these.
+    calls: &["bridge", "host-local"],
+    daemon: Daemon {
+        namespace: "kube-flannel",
+        name: "kube-flannel-ds",
+        selector: "app=flannel",
+        known_by: &["flannel"],
+    },
+    state: &[SUBNET_ENV],
+    links: &["flannel*", "cni0"],
+    // UDP 8285 and 51820 are of backends that few use, and which its own configuration would have to name.
+    ports: &[Port { proto: Proto::Udp, number: 8472, what_for: "vxlan" }],
+    // Its health endpoint is off unless it is told a port.
+    ready: Ready::ByState,
+    addresses: Addresses::PodCidr,
+    origin: Origin::ConfigMap(Key { namespace: "kube-flannel", name: "kube-flannel-cfg", key: "cni-conf.json" }),
+    calls_another: false,
+    needs_pod: false,
+};

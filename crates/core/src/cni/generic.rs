@@ -1,0 +1,21 @@
+//! Any other configuration: plain plugins that somebody set up. The reference plugins were tried in the lab, under
+//! flannel.
+
+use super::{Addresses, Daemon, Flavour, Origin, Ready};
+
+pub const FLAVOUR: Flavour = Flavour {
+    name: "generic",
+    plugins: &[],
+    file: "",
+    calls: &[],
+    daemon: Daemon { namespace: "", name: "", selector: "", known_by: &[] },
+    state: &[],
+    // What the bridge plugin makes, whoever calls it; what no network's name is in.
+    links: &["cni0", "veth*", "kube-ipvs0", "nodelocaldns", "lxc*"],
+    ports: &[],
+    ready: Ready::ByState,
+    addresses: Addresses::Configured,
+    origin: Origin::Unknown,
+    calls_another: false,
+    needs_pod: false,
+};

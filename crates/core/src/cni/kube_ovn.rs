@@ -1,0 +1,25 @@
+//! Kube-OVN. Not tried in the lab: from its sources.
+
+use super::{Addresses, Daemon, Flavour, Origin, Port, Ready};
+use crate::fact::listen::Proto;
+
+pub const FLAVOUR: Flavour = Flavour {
+    name: "kube-ovn",
+    plugins: &["kube-ovn"],
+    file: "01-kube-ovn.conflist",
+    calls: &[],
+    daemon: Daemon {
+        namespace: "kube-system",
+        name: "kube-ovn-cni",
+        selector: "app=kube-ovn-cni",
+        known_by: &["kube-ovn"],
+    },
+    state: &["/run/openvswitch/kube-ovn-daemon.sock"],
+    links: &["ovn0"],
+    ports: &[Port { proto: Proto::Udp, number: 6081, what_for: "geneve" }],
+    ready: Ready::ByState,
+    addresses: Addresses::Own,
+    origin: Origin::Daemon,
+    calls_another: false,
+    needs_pod: true,
+};

@@ -1,0 +1,19 @@
+//! Multus: calls another pod network, before whose file its own is meant to stand. Not tried in the lab: from its sources.
+
+use super::{Addresses, Daemon, Flavour, Origin, Ready};
+
+pub const FLAVOUR: Flavour = Flavour {
+    name: "multus",
+    plugins: &["multus", "multus-shim"],
+    file: "00-multus.conf",
+    calls: &[],
+    daemon: Daemon { namespace: "kube-system", name: "kube-multus-ds", selector: "name=multus", known_by: &["multus"] },
+    state: &["/run/multus/multus.sock"],
+    links: &[],
+    ports: &[],
+    ready: Ready::ByState,
+    addresses: Addresses::Configured,
+    origin: Origin::Daemon,
+    calls_another: true,
+    needs_pod: true,
+};

@@ -1,0 +1,135 @@
+//! What is configured, what the runtime has loaded, and what runs: the pieces `diagnose` tells of the pod network, with
+//! what its flavour adds, and the checks of it.
+
+use super::{Addresses, Detected, Flavour, Ready};
+use crate::check::Subsystem;
+use crate::diagnose::Case;
+use crate::diagnose::pod_network::told;
+use crate::fact::{Facts, Known};
+use crate::report::{self, Cause, Ignore, Judged, Overall, Piece, Reading, Report};
+use crate::signature::Library;
+
+pub const VERB: &str = "cni status";
+
+pub fn report(library: &Library, facts: &Facts) -> Report {
+    let mut diagnosed = Case::of_facts(library, facts.clone(), None).report(&Ignore::default());
+    let pieces = diagnosed.reading.take().map(|reading| reading.pod_network).unwrap_or_default();
+    let of_network = |finding: &Judged| finding.subsystem == Subsystem::Cni;
+    let findings: Vec<Judged> = diagnosed.findings.into_iter().filter(of_network).collect();
+    let causes: Vec<Cause> = diagnosed.causes.into_iter().filter(is_about_network).collect();
+    let verdict = if causes.is_empty() { report::overall(&findings) } else { Overall::Fail };
+    let pod_network = own_pieces(facts).into_iter().chain(pieces).collect();
+    let reading = Reading { pod_network, ..Reading::default() };
+    Report {
+        verdict,
+        causes,
+        machine: diagnosed.machine,
+        reading: Some(reading),
+        ..report::of(VERB, &facts.host, findings)
+    }
+}
+
+/// A cause that is the network's own, or that keeps it from working.
+fn is_about_network(cause: &Cause) -> bool {
+    let is_one = |id: &str| ["cni.", "pod.", "flannel.", "calico.", "cilium."].iter().any(|it| id.starts_with(it));
+    is_one(&cause.id) || cause.explains.iter().any(|id| is_one(id))
+}
+
+fn own_pieces(facts: &Facts) -> Vec<Piece> {
+    let mut pieces = vec![told("network", network(facts))];
+    if let Ok(Some(Detected { flavour, .. })) = facts.pod_network() {
+        if !flavour.state.is_empty() {
+            pieces.push(told("state", state(facts, flavour)));
+        }
+        pieces.extend(addresses(facts, flavour).map(|says| told("addresses", says)));
+    }
+    pieces
+}
+
+fn network(facts: &Facts) -> Known<String> {
+    Ok(match facts.pod_network()? {
+        None => "none: normal before a join".to_owned(),
+        Some(Detected { flavour, by }) => format!("{} ({})", flavour.name, by.name()),
+    })
+}
+
+fn state(facts: &Facts, flavour: &Flavour) -> Known<String> {
+    let traces = facts.network_state(flavour)?;
+    let shown: Vec<String> = traces
+        .iter()
+        .map(|(path, there)| format!("{path} {}", if *there { "is there" } else { "is not there: it has not started" }))
+        .collect();
+    let asked = match flavour.ready {
+        Ready::Http { port, path } => format!("; itself it says so at 127.0.0.1:{port}{path}"),
+        Ready::ByState => String::new(),
+    };
+    Ok(shown.join("; ") + &asked)
+}
+
+/// Where this machine's pods get theirs; nothing where only the configuration could tell.
+fn addresses(facts: &Facts, flavour: &Flavour) -> Option<Known<String>> {
+    match flavour.addresses {
+        Addresses::Own => Some(Ok(format!("allotted by {}; the Node's podCIDR means nothing", flavour.name))),
+        Addresses::Configured => None,
+        Addresses::PodCidr => {
+            let told = facts.flannel().map(|env| env.and_then(|env| env.subnet));
+            Some(told.map(|subnet| match subnet {
+                Some(subnet) => format!("{}, of the Node's podCIDR", subnet.network()),
+                None => "of the Node's podCIDR, which is not told here yet".to_owned(),
+            }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::cni::CONF_DIR;
+    use crate::testing::facts;
+
+    const STATUS: &str = r#"{"status":{"conditions":[{"type":"NetworkReady","status":true}]},"lastCNILoadStatus":"OK",
+        "cniconfig":{"PluginConfDir":"/etc/cni/net.d","Networks":[{"Config":{"Name":"cbr0"}}]}}"#;
+
+    fn flannel() -> Facts {
+        facts()
+            .with_dir(CONF_DIR, &[("-rw-r--r--", "10-flannel.conflist")])
+            .with_file(
+                "/etc/cni/net.d/10-flannel.conflist",
+                r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel"}]}"#,
+            )
+            .with_file("/run/flannel/subnet.env", "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\n")
+            .with_cri("status", STATUS)
+    }
+
+    fn pieces(report: &Report) -> Vec<String> {
+        let pieces = report.reading.iter().flat_map(|reading| &reading.pod_network);
+        pieces.map(|piece| format!("{}: {}", piece.what, piece.says)).collect()
+    }
+
+    #[test]
+    fn tells_what_is_configured_loaded_and_running() {
+        let library = Library::built_in().unwrap();
+        let told = report(&library, &flannel());
+        assert_eq!(
+            pieces(&told)[..6],
+            [
+                "network: flannel (by its configuration)",
+                "state: /run/flannel/subnet.env is there",
+                "addresses: 10.244.1.0/24, of the Node's podCIDR",
+                "directory: /etc/cni/net.d: 10-flannel.conflist",
+                "configuration: 10-flannel.conflist (network cbr0, CNI 0.3.1: flannel)",
+                "runtime: NetworkReady=true; last load: OK",
+            ]
+        );
+        assert!(told.findings.iter().all(|finding| finding.subsystem == Subsystem::Cni));
+        assert_eq!((told.verb, told.host.as_str()), ("cni status", "w1"));
+        let gone = report(&library, &flannel().without_file("/run/flannel/subnet.env"));
+        assert_eq!(pieces(&gone)[1], "state: /run/flannel/subnet.env is not there: it has not started");
+        assert_eq!(gone.verdict, Overall::Warn);
+        let bad = report(&library, &flannel().with_file("/etc/cni/net.d/10-flannel.conflist", "{"));
+        assert_eq!((bad.verdict, bad.causes[0].id.as_str()), (Overall::Fail, "cni.config"));
+        let fresh = report(&library, &facts().with_dir(CONF_DIR, &[]));
+        assert_eq!(pieces(&fresh)[0], "network: none: normal before a join");
+        assert_eq!(report(&library, &facts()).verdict, Overall::Unknown);
+    }
+}

@@ -1,0 +1,377 @@
+//! What is already there before a join: on the machine, and in the cluster under this node's name.
+//!
+//! A Node is never deleted, nor taken over, on its name alone: identity says whose it is, the age of its lease whether that
+//! machine lives. A bootstrap token may not read leases; then Ready has to do, which lags by the cluster's grace period.
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::failure::{Cause, Class};
+use super::verify::Node;
+use crate::check::Evidence;
+use crate::fact::join_state::JoinState;
+use crate::fact::{Facts, Known, OrAbsent, Why};
+
+/// A kubelet renews its lease every 10 s; with one missed renewal somebody is still there.
+const RENEWED_LATELY: SignedDuration = SignedDuration::from_secs(25);
+/// A lease is good for 40 s; whoever has not renewed it by then is taken for dead by the cluster itself.
+const LEASE_LASTS: SignedDuration = SignedDuration::from_secs(40);
+
+/// The join on this machine, as its own files and units tell it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Local {
+    /// None.
+    Nothing,
+    /// Files with which no kubelet can be in the cluster, and why.
+    Leftovers { why: String },
+    /// A kubelet that is about to get its certificate: kubeadm was killed, or the machine rebooted in mid-join.
+    Bootstrapping,
+    /// A kubelet runs in the cluster that was asked for.
+    Joined,
+    /// As before, and the kubelet does not run.
+    Stopped,
+    /// A live join to another cluster.
+    Elsewhere { server: String },
+}
+
+impl Local {
+    pub fn of(facts: &Facts) -> Known<Self> {
+        Ok(match facts.join_state()? {
+            JoinState::Joined { .. } => Local::Joined,
+            JoinState::Stopped { .. } => Local::Stopped,
+            JoinState::Left { server, .. } if lives_elsewhere(facts)? => Local::Elsewhere { server },
+            JoinState::Left { .. } | JoinState::Unjoined if bootstraps(facts)? => Local::Bootstrapping,
+            JoinState::Left { why, .. } => Local::Leftovers { why },
+            JoinState::Unjoined => Local::Nothing,
+        })
+    }
+}
+
+/// A kubelet runs on a certificate that its own `kubelet.conf` vouches for, of another CA than the one asked for.
+fn lives_elsewhere(facts: &Facts) -> Known<bool> {
+    let (Ok(asked), Ok(conf)) = (facts.cluster_ca(), facts.kubelet_kubeconfig()) else { return Ok(false) };
+    let Some(own) = conf.ca().filter(|own| own.pin != asked.pin) else { return Ok(false) };
+    let client = facts.client_certificate().or_absent()?;
+    let vouched = client.is_some_and(|client| client.is_signed_by(&own) && client.is_valid_at(facts.taken_at));
+    Ok(vouched && facts.unit_state("kubelet")?.is_active())
+}
+
+/// A kubelet runs that still has a token to get a certificate with.
+fn bootstraps(facts: &Facts) -> Known<bool> {
+    let has_certificate = facts.client_certificate().or_absent()?.is_some();
+    Ok(!has_certificate && facts.has_bootstrap_conf()? && facts.unit_state("kubelet")?.is_active())
+}
+
+/// What the look before a join found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    pub local: Local,
+    /// Our own kubeadm unit runs, since when.
+    pub kubeadm: Option<Timestamp>,
+    /// `Err(Why::Absent)`: there is no Node of this name.
+    pub node: Result<Node, Why>,
+    /// How long ago the Node's lease was renewed, where it may be read (an admin's kubeconfig).
+    pub lease_age: Option<SignedDuration>,
+    /// There is an admin's kubeconfig: a Node can be deleted.
+    pub admin: bool,
+    /// The step on the way to the API server that failed: why nothing could be asked.
+    pub path: Option<Cause>,
+}
+
+/// What follows from it, with a sentence for the person.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nothing stands in the way.
+    Join { says: String },
+    /// Our kubeadm is at work: follow it.
+    Attach { since: Timestamp, says: String },
+    /// The kubelet is in the cluster, or on its way: watch it.
+    Watch { bootstrapping: bool, says: String },
+    /// The old Node must no longer be Ready first.
+    Wait { says: String },
+    /// The old Node goes first; it is recorded.
+    Remove { node: String, says: String },
+    /// Not to be joined.
+    Refuse { class: Class, cause: Cause },
+}
+
+/// The decision table. `replace` is `--replace-node`: the person says that the other machine is gone for good.
+pub fn decide(found: &Found, replace: bool) -> Decision {
+    if let Local::Elsewhere { server } = &found.local {
+        let says =
+            format!("this machine is a live node of another cluster ({server}); take it out first: carrick reset");
+        return Decision::Refuse { class: Class::Fatal, cause: Cause::of("stale.kubelet-conf", says) };
+    }
+    if let Some(since) = found.kubeadm {
+        return Decision::Attach { since, says: "kubeadm is still at work here: following it".into() };
+    }
+    match &found.local {
+        Local::Joined => {
+            Decision::Watch { bootstrapping: false, says: "this machine has joined already: verifying it".into() }
+        }
+        Local::Bootstrapping => Decision::Watch {
+            bootstrapping: true,
+            says: "the kubelet is about to get its certificate: watching it".into(),
+        },
+        _ => by_node(found, replace),
+    }
+}
+
+/// Nothing lives here: the Node of this name decides.
+fn by_node(found: &Found, replace: bool) -> Decision {
+    let node = match &found.node {
+        Ok(node) => node,
+        Err(Why::Absent) => return Decision::Join { says: "no Node of this name is in the cluster".into() },
+        Err(why) => {
+            if let Some(cause) = &found.path {
+                return Decision::Refuse { class: cause.class(), cause: cause.clone() };
+            }
+            let says = format!("whether a Node of this name exists could not be asked: {why}");
+            return Decision::Refuse { class: Class::Transient, cause: Cause::of("api.auth", says) };
+        }
+    };
+    match node.identity {
+        Some(true) => ours(found, node),
+        Some(false) => theirs(found, node, replace, "is another machine's"),
+        None => theirs(found, node, replace, "cannot be told from this machine's: its ids are empty or shared"),
+    }
+}
+
+/// The Node of this very machine, of a join that is over: kubeadm refuses while it is Ready.
+fn ours(found: &Found, node: &Node) -> Decision {
+    let name = &node.name;
+    if !node.ready {
+        return Decision::Join {
+            says: format!("the Node {name} of an earlier join is this machine: it will be taken up again"),
+        };
+    }
+    let renewed_lately = found.lease_age.is_some_and(|age| age < RENEWED_LATELY);
+    if found.admin && found.lease_age.is_some() && !renewed_lately {
+        let says = format!("the Node {name} is this machine's, is still Ready, and no kubelet renews it: removing it");
+        return Decision::Remove { node: name.clone(), says };
+    }
+    Decision::Wait {
+        says: format!("the Node {name} of an earlier join is still Ready; without a kubelet that ends within a minute"),
+    }
+}
+
+/// A Node that is, or may be, another machine's.
+fn theirs(found: &Found, node: &Node, replace: bool, whose: &str) -> Decision {
+    let name = &node.name;
+    let age = found.lease_age.map_or_else(String::new, |age| format!(", its lease renewed {} s ago", age.as_secs()));
+    let alive = found.lease_age.map_or(node.ready, |age| age < LEASE_LASTS);
+    let refuse = |says: String| {
+        let seen = Evidence::of(format!("Node {name}"), format!("{}{age}", node.whose));
+        Decision::Refuse { class: Class::Configuration, cause: Cause::of("api.node-name", says).seen(seen) }
+    };
+    if alive {
+        return refuse(format!(
+            "the Node {name} {whose}, and it is alive; give this machine another name: --node-name"
+        ));
+    }
+    if !replace {
+        return refuse(format!(
+            "the Node {name} {whose}, and it is down; if that machine is gone for good: --replace-node"
+        ));
+    }
+    if found.admin {
+        return Decision::Remove {
+            node: name.clone(),
+            says: format!("the Node {name} {whose}; removing it, as --replace-node says"),
+        };
+    }
+    if node.ready {
+        return Decision::Wait {
+            says: format!("the Node {name} {whose}, and is still Ready; without a kubelet that ends within a minute"),
+        };
+    }
+    Decision::Join { says: format!("the Node {name} {whose}; this machine takes it over, as --replace-node says") }
+}
+
+/// Whatever may be found, for tests.
+#[cfg(test)]
+pub mod sample {
+    use proptest::prelude::*;
+
+    use super::{Found, Local, Node, SignedDuration, Why};
+    use crate::join::verify::sample::node;
+    use crate::testing::NOW;
+
+    /// The Node of this name: whose it is, and whether it is Ready.
+    pub fn the(identity: Option<bool>, ready: bool) -> Node {
+        Node { identity, ready, ..node() }
+    }
+
+    pub fn any_found() -> impl Strategy<Value = Found> {
+        let local = prop_oneof![
+            Just(Local::Nothing),
+            Just(Local::Leftovers { why: "x".into() }),
+            Just(Local::Bootstrapping),
+            Just(Local::Joined),
+            Just(Local::Stopped),
+            Just(Local::Elsewhere { server: "s".into() }),
+        ];
+        let seen = prop_oneof![
+            Just(Err(Why::Absent)),
+            Just(Err(Why::TimedOut)),
+            (any::<Option<bool>>(), any::<bool>()).prop_map(|(identity, ready)| Ok(the(identity, ready))),
+        ];
+        let age = proptest::option::of(0i64..200);
+        (local, any::<bool>(), seen, age, any::<bool>()).prop_map(|(local, kubeadm, node, age, admin)| Found {
+            local,
+            kubeadm: kubeadm.then_some(NOW),
+            node,
+            lease_age: age.map(SignedDuration::from_secs),
+            admin,
+            path: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::sample::{any_found, the};
+    use super::*;
+    use crate::fact::join_state::sample as machine;
+    use crate::fact::kubeconfig;
+    use crate::fact::pki::sample::Authority;
+    use crate::fact::{pki, unit};
+    use proptest::prelude::*;
+
+    const T: Timestamp = crate::testing::NOW;
+
+    fn found(local: Local, node: Result<Node, Why>) -> Found {
+        Found { local, kubeadm: None, node, lease_age: None, admin: false, path: None }
+    }
+
+    fn kind(decision: &Decision) -> &'static str {
+        match decision {
+            Decision::Join { .. } => "join",
+            Decision::Attach { .. } => "attach",
+            Decision::Watch { .. } => "watch",
+            Decision::Wait { .. } => "wait",
+            Decision::Remove { .. } => "remove",
+            Decision::Refuse { class: Class::Transient, .. } => "retry",
+            Decision::Refuse { .. } => "refuse",
+        }
+    }
+
+    #[test]
+    fn decides() {
+        let (ours, theirs, nobodys) = (Some(true), Some(false), None);
+        let nothing = || Local::Nothing;
+        let left = || Local::Leftovers { why: "x".into() };
+        let aged =
+            |seconds, of: Found| Found { lease_age: Some(SignedDuration::from_secs(seconds)), admin: true, ..of };
+        for (name, found, replace, expected) in [
+            ("a fresh machine", found(nothing(), Err(Why::Absent)), false, "join"),
+            ("leftovers, no Node", found(left(), Err(Why::Absent)), false, "join"),
+            ("the API server does not answer", found(nothing(), Err(Why::TimedOut)), false, "retry"),
+            ("in another cluster", found(Local::Elsewhere { server: "s".into() }, Err(Why::Absent)), true, "refuse"),
+            ("kubeadm at work", Found { kubeadm: Some(T), ..found(left(), Ok(the(ours, true))) }, false, "attach"),
+            ("joined", found(Local::Joined, Ok(the(ours, true))), false, "watch"),
+            ("joined, and nobody to ask", found(Local::Joined, Err(Why::TimedOut)), false, "watch"),
+            ("rebooted in mid-join", found(Local::Bootstrapping, Err(Why::Absent)), false, "watch"),
+            ("kubelet stopped, its Node down", found(Local::Stopped, Ok(the(ours, false))), false, "join"),
+            ("reset, the old Node down", found(nothing(), Ok(the(ours, false))), false, "join"),
+            ("reset, the old Node Ready", found(nothing(), Ok(the(ours, true))), false, "wait"),
+            ("reset, Ready, admin, lease old", aged(30, found(nothing(), Ok(the(ours, true)))), false, "remove"),
+            ("reset, Ready, admin, lease young", aged(5, found(nothing(), Ok(the(ours, true)))), false, "wait"),
+            (
+                "reset, Ready, admin, lease unread",
+                Found { admin: true, ..found(nothing(), Ok(the(ours, true))) },
+                false,
+                "wait",
+            ),
+            ("another's, alive", found(nothing(), Ok(the(theirs, true))), false, "refuse"),
+            ("another's, alive, to be replaced", found(nothing(), Ok(the(theirs, true))), true, "refuse"),
+            ("another's, alive by its lease", aged(20, found(nothing(), Ok(the(theirs, false)))), true, "refuse"),
+            ("another's, down", found(nothing(), Ok(the(theirs, false))), false, "refuse"),
+            ("another's, down, replaced", found(nothing(), Ok(the(theirs, false))), true, "join"),
+            ("another's, down, replaced, admin", aged(90, found(nothing(), Ok(the(theirs, false)))), true, "remove"),
+            ("another's, dead lease, still Ready", aged(45, found(nothing(), Ok(the(theirs, true)))), true, "remove"),
+            (
+                "another's, dead lease, still Ready, no admin",
+                Found { admin: false, ..aged(45, found(nothing(), Ok(the(theirs, true)))) },
+                true,
+                "wait",
+            ),
+            ("nobody's, alive", found(nothing(), Ok(the(nobodys, true))), false, "refuse"),
+            ("nobody's, down", found(nothing(), Ok(the(nobodys, false))), false, "refuse"),
+            ("nobody's, down, replaced", found(nothing(), Ok(the(nobodys, false))), true, "join"),
+        ] {
+            let decision = decide(&found, replace);
+            assert_eq!(kind(&decision), expected, "{name}: {decision:?}");
+        }
+    }
+
+    #[test]
+    fn a_refusal_says_which_machine() {
+        let Decision::Refuse { cause, .. } = decide(&found(Local::Nothing, Ok(the(Some(false), true))), false) else {
+            panic!()
+        };
+        assert_eq!(
+            cause.says,
+            "the Node w1 is another machine's, and it is alive; give this machine another name: --node-name"
+        );
+        assert_eq!(cause.seen[0].text, "systemUUID a, machineID b, 10.0.0.21");
+        assert_eq!(cause.id, "api.node-name");
+    }
+
+    #[test]
+    fn reads_the_join_on_the_machine() {
+        let (ca, other) = (Authority::make(), Authority::make());
+        let joined = || machine::joined(&ca);
+        let stopped = machine::kubelet_state("inactive", "dead");
+        let boots = || {
+            machine::clean()
+                .with_file(kubeconfig::BOOTSTRAP, &kubeconfig::sample::bootstrap(machine::SERVER, &ca.pem))
+                .with_query(&unit::SHOW, &machine::kubelet_state("active", "running"))
+        };
+        for (name, facts, expected) in [
+            ("clean", machine::clean(), Local::Nothing),
+            ("joined", joined(), Local::Joined),
+            ("stopped", joined().with_query(&unit::SHOW, &stopped), Local::Stopped),
+            ("in mid-join", boots(), Local::Bootstrapping),
+            (
+                "in mid-join, kubelet.conf written early",
+                boots().with_file(kubeconfig::KUBELET, &kubeconfig::sample::kubelet(machine::SERVER, &ca.pem)),
+                Local::Bootstrapping,
+            ),
+            ("token left, no kubelet", boots().with_query(&unit::SHOW, &stopped), Local::Nothing),
+            (
+                "no certificate",
+                joined().without_file(pki::CLIENT),
+                Local::Leftovers { why: "the kubelet has no certificate".into() },
+            ),
+            (
+                "of another cluster",
+                joined().with_api("cluster-ca", &other.pem),
+                Local::Elsewhere { server: machine::SERVER.into() },
+            ),
+            (
+                "of another cluster, stopped",
+                joined().with_api("cluster-ca", &other.pem).with_query(&unit::SHOW, &stopped),
+                Local::Leftovers { why: "it trusts another cluster's CA".into() },
+            ),
+        ] {
+            assert_eq!(Local::of(&facts), Ok(expected), "{name}");
+        }
+        assert!(Local::of(&crate::testing::facts()).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_living_node_of_another_is_removed_or_taken(found in any_found(), replace in any::<bool>()) {
+            let decision = decide(&found, replace);
+            let Ok(node) = &found.node else { return Ok(()) };
+            let alive = found.lease_age.map_or(node.ready, |age| age < LEASE_LASTS);
+            let touches = matches!(decision, Decision::Remove { .. } | Decision::Join { .. });
+            if node.identity != Some(true) && (alive || !replace) {
+                prop_assert!(!touches, "{:?} {:?}", found, decision);
+            }
+            if matches!(decision, Decision::Remove { .. }) {
+                prop_assert!(found.admin);
+            }
+        }
+    }
+}

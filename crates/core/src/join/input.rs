@@ -1,0 +1,399 @@
+//! What a join is asked for: by flags, by kubeadm's own join line ([`super::line`]), by a JoinConfiguration
+//! ([`super::document`]), by the environment. What cannot be used is refused in one line that names the field.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::document::Document;
+use crate::aim::{Aim, Endpoint, Pin, Token, is_dns_name};
+use crate::redact::redact;
+
+/// Where an API server listens unless somebody says otherwise.
+const API_PORT: u16 = 6443;
+
+/// An input that cannot be used: which field, and why. It is safe to print: no secret is ever in it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{field}: {why}")]
+pub struct BadInput {
+    pub field: String,
+    pub why: String,
+}
+
+impl BadInput {
+    pub fn of(field: impl Into<String>, why: impl fmt::Display) -> Self {
+        BadInput { field: field.into(), why: masked(&why.to_string()) }
+    }
+
+    /// A join line or file that would make another control plane.
+    pub(super) fn control_plane(field: &str) -> Self {
+        BadInput::of(field, "this is a control-plane join line; carrick joins workers")
+    }
+}
+
+/// One line, without anything that may be the secret half of a token: also where it was typed into the wrong field.
+fn masked(text: &str) -> String {
+    let clean = redact(text).replace(['\n', '\r'], " ");
+    let mut shown = String::with_capacity(clean.len());
+    for (n, part) in clean.split('.').enumerate() {
+        let secret = part.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(part.len());
+        let (run, rest) = part.split_at(secret);
+        shown.push_str(if n > 0 { "." } else { "" });
+        shown.push_str(if n > 0 && run.len() >= SECRET_LENGTH { "<redacted>" } else { run });
+        shown.push_str(rest);
+    }
+    shown
+}
+
+/// Of the half of a token behind its dot.
+const SECRET_LENGTH: usize = 16;
+
+/// What a join is to do, as far as it was said. The token's `Debug` and the document's hide their secrets.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    pub api: Option<Endpoint>,
+    pub token: Option<Token>,
+    pub pins: Vec<Pin>,
+    /// The person chose not to have the CA proven.
+    pub skip_ca_check: bool,
+    /// A kubeconfig, or the address of one, that stands in for token discovery.
+    pub discovery_file: Option<String>,
+    /// In lower case, as kubeadm makes it; `None` is the machine's own name.
+    pub node_name: Option<String>,
+    pub cri_socket: Option<String>,
+    pub labels: Vec<Label>,
+    pub taints: Vec<Taint>,
+    /// kubeadm's names of checks that do not count.
+    pub ignore: Vec<String>,
+    pub patches: Option<String>,
+    pub skip_phases: Vec<String>,
+    /// The JoinConfiguration it came from: what this type does not know stays as it was written.
+    pub document: Option<Document>,
+}
+
+/// What flags say, as typed. What is given here goes before what a line or a file says.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    pub api: Option<String>,
+    /// Already read from its file; it is in no message.
+    pub token: Option<Token>,
+    pub ca_hashes: Vec<String>,
+    pub node_name: Option<String>,
+    pub cri_socket: Option<String>,
+    pub labels: Vec<String>,
+    pub taints: Vec<String>,
+}
+
+impl Request {
+    /// Puts the flags over what a line or a file said; `MASTER_IP` is taken where nothing else says where to join.
+    pub fn with(mut self, flags: &Flags, environment: &Environment) -> Result<Self, BadInput> {
+        if let Some(api) = &flags.api {
+            self.api = Some(parsed("--api", api)?);
+        }
+        self.token = flags.token.clone().or(self.token);
+        if !flags.ca_hashes.is_empty() {
+            self.pins = all("--ca-hash", &flags.ca_hashes)?;
+        }
+        if let Some(name) = &flags.node_name {
+            self.node_name = Some(node_name("--node-name", name)?);
+        }
+        self.cri_socket = flags.cri_socket.clone().or(self.cri_socket);
+        self.labels.extend(all::<Label>("--label", &flags.labels)?);
+        self.taints.extend(all::<Taint>("--taint", &flags.taints)?);
+        if self.api.is_none() && self.discovery_file.is_none() {
+            self.api.clone_from(&environment.master);
+        }
+        Ok(self)
+    }
+
+    /// Whether it can be carried out; an admin's kubeconfig gives what is missing of place, token and CA.
+    pub fn complete(&self, has_admin: bool) -> Result<(), BadInput> {
+        if has_admin || self.discovery_file.is_some() {
+            return Ok(());
+        }
+        let missing = |field, how| Err(BadInput::of(field, format!("missing; {how}")));
+        if self.api.is_none() {
+            return missing(
+                "--api",
+                "give HOST:PORT of the API server, or the line of kubeadm token create --print-join-command",
+            );
+        }
+        if self.token.is_none() {
+            return missing("--token-file", "make a token on the control plane: kubeadm token create");
+        }
+        if self.pins.is_empty() && !self.skip_ca_check {
+            return missing("--ca-hash", "how to print it: carrick explain api.ca-pin");
+        }
+        Ok(())
+    }
+
+    /// The cluster, as `check` walks to it.
+    pub fn aim(&self) -> Option<Aim> {
+        let endpoint = self.api.clone()?;
+        Some(Aim { endpoint, token: self.token.clone(), pins: self.pins.clone() })
+    }
+}
+
+/// Reads a value of its own type; what is wrong is told of this field.
+pub(super) fn parsed<T: std::str::FromStr<Err = String>>(field: &str, text: &str) -> Result<T, BadInput> {
+    text.trim().parse().map_err(|why| BadInput::of(field, why))
+}
+
+pub(super) fn all<T: std::str::FromStr<Err = String>>(field: &str, texts: &[String]) -> Result<Vec<T>, BadInput> {
+    texts.iter().map(|text| parsed(field, text)).collect()
+}
+
+/// The name of a Node: kubeadm trims it and lowers its case.
+pub(super) fn node_name(field: &str, text: &str) -> Result<String, BadInput> {
+    let name = text.trim().to_lowercase();
+    if is_dns_name(&name) && !name.ends_with('.') {
+        return Ok(name);
+    }
+    Err(BadInput::of(field, format!("{text:?} is not a node name (a-z, 0-9, hyphens, between dots)")))
+}
+
+/// The names the scripts before Carrick took from the environment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    pub master: Option<Endpoint>,
+    /// Seconds for the TLS bootstrap.
+    pub join_timeout: Option<u32>,
+    /// How often to try, the first time included.
+    pub attempts: Option<u32>,
+}
+
+/// A day; what is more is a mistake in the unit.
+const LONGEST_TIMEOUT: u32 = 86_400;
+const MOST_ATTEMPTS: u32 = 100;
+
+impl Environment {
+    /// `value` looks a variable up; an empty one is one that is not set.
+    pub fn read(value: impl Fn(&str) -> Option<String>) -> Result<Self, BadInput> {
+        let value = |name| value(name).filter(|text| !text.trim().is_empty());
+        Ok(Environment {
+            master: value("MASTER_IP").map(|text| master(&text)).transpose()?,
+            join_timeout: value("JOIN_TIMEOUT")
+                .map(|text| number("JOIN_TIMEOUT", &text, "seconds", LONGEST_TIMEOUT))
+                .transpose()?,
+            attempts: value("MAX_RETRIES")
+                .map(|text| number("MAX_RETRIES", &text, "attempts", MOST_ATTEMPTS))
+                .transpose()?,
+        })
+    }
+}
+
+fn master(text: &str) -> Result<Endpoint, BadInput> {
+    let text = text.trim();
+    let bare = text.parse::<std::net::IpAddr>();
+    let with_port = match bare {
+        Ok(std::net::IpAddr::V6(address)) => format!("[{address}]:{API_PORT}"),
+        Ok(std::net::IpAddr::V4(address)) => format!("{address}:{API_PORT}"),
+        Err(_) if text.contains(':') => text.to_owned(),
+        Err(_) => format!("{text}:{API_PORT}"),
+    };
+    parsed("MASTER_IP", &with_port)
+}
+
+fn number(field: &str, text: &str, unit: &str, most: u32) -> Result<u32, BadInput> {
+    let read = text.trim().parse().ok().filter(|number| (1..=most).contains(number));
+    read.ok_or_else(|| BadInput::of(field, format!("{text:?} is not a number of {unit} from 1 to {most}")))
+}
+
+/// `key=value` on the Node from its first moment on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    pub key: String,
+    pub value: String,
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.key, self.value)
+    }
+}
+
+impl std::str::FromStr for Label {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (key, value) = text.split_once('=').ok_or_else(|| format!("{text:?} is not KEY=VALUE"))?;
+        if !is_qualified(key) || !(value.is_empty() || is_word(value)) {
+            return Err(format!("{text:?} is not a label (KEY=VALUE of letters, digits, '-', '_' and '.')"));
+        }
+        if !kubelet_may_set(key) {
+            // The kubelet does not start with such a label.
+            return Err(format!("a kubelet may not give itself {key:?}; set it after the join: kubectl label node"));
+        }
+        Ok(Label { key: key.to_owned(), value: value.to_owned() })
+    }
+}
+
+/// A taint on the Node from its first moment on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taint {
+    pub key: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+    pub effect: String,
+}
+
+impl std::str::FromStr for Taint {
+    type Err = String;
+
+    /// `key=value:Effect` or `key:Effect`, as kubectl takes it.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let expected = || format!("{text:?} is not KEY[=VALUE]:NoSchedule|PreferNoSchedule|NoExecute");
+        let (rest, effect) = text.rsplit_once(':').ok_or_else(expected)?;
+        let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
+        let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect);
+        if !known || !is_qualified(key) || !(value.is_empty() || is_word(value)) {
+            return Err(expected());
+        }
+        Ok(Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
+    }
+}
+
+/// `[prefix/]name`.
+fn is_qualified(key: &str) -> bool {
+    match key.split_once('/') {
+        Some((prefix, name)) => is_dns_name(prefix) && is_word(name),
+        None => is_word(key),
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    text.len() <= 63
+        && ends(text.chars().next())
+        && ends(text.chars().last())
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
+/// Kubernetes keeps its own prefixes from kubelets, but for these (kubelet/apis/well_known_labels.go).
+fn kubelet_may_set(key: &str) -> bool {
+    const KNOWN: [&str; 11] = [
+        "kubernetes.io/hostname",
+        "kubernetes.io/os",
+        "kubernetes.io/arch",
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+        "node.kubernetes.io/instance-type",
+        "beta.kubernetes.io/instance-type",
+        "beta.kubernetes.io/os",
+        "beta.kubernetes.io/arch",
+    ];
+    let Some((prefix, _)) = key.split_once('/') else { return true };
+    let under = |domain: &str| prefix.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+    let reserved = under("kubernetes.io") || under("k8s.io");
+    !reserved || KNOWN.contains(&key) || under("node.kubernetes.io") || under("kubelet.kubernetes.io")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    pub const HASH: &str = "sha256:8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f";
+
+    #[test]
+    fn flags_go_before_a_line_and_the_environment_comes_last() {
+        let environment = Environment::read(|name| (name == "MASTER_IP").then(|| "192.168.4.63".to_owned())).unwrap();
+        let none = Request::default().with(&Flags::default(), &environment).unwrap();
+        assert_eq!(none.api.unwrap().to_string(), "192.168.4.63:6443");
+        let line = Request { api: Some("cp:6443".parse().unwrap()), ..Request::default() };
+        assert_eq!(line.clone().with(&Flags::default(), &environment).unwrap().api, line.api);
+        let flags = Flags { api: Some("10.0.0.11:6443".into()), node_name: Some(" W1 ".into()), ..Flags::default() };
+        let both = line.with(&flags, &environment).unwrap();
+        assert_eq!((both.api.unwrap().to_string().as_str(), both.node_name.as_deref()), ("10.0.0.11:6443", Some("w1")));
+    }
+
+    #[test]
+    fn every_refusal_names_the_field_and_the_value() {
+        let flags = |set: fn(&mut Flags)| {
+            let mut flags = Flags::default();
+            set(&mut flags);
+            Request::default().with(&flags, &Environment::default()).unwrap_err().to_string()
+        };
+        for (error, expected) in [
+            (flags(|f| f.api = Some("cp".into())), "--api: \"cp\" has no port"),
+            (flags(|f| f.ca_hashes = vec!["8c1f".into()]), "--ca-hash: \"8c1f\" is not sha256:<64 hex digits>"),
+            (flags(|f| f.node_name = Some("Bad_Host".into())), "--node-name: \"Bad_Host\" is not a node name"),
+            (flags(|f| f.labels = vec!["disk".into()]), "--label: \"disk\" is not KEY=VALUE"),
+            (flags(|f| f.labels = vec!["a b=c".into()]), "--label: \"a b=c\" is not a label"),
+            (
+                flags(|f| f.labels = vec!["node-role.kubernetes.io/worker=".into()]),
+                "--label: a kubelet may not give itself \"node-role.kubernetes.io/worker\"",
+            ),
+            (flags(|f| f.taints = vec!["gpu".into()]), "--taint: \"gpu\" is not KEY[=VALUE]:NoSchedule"),
+            (flags(|f| f.taints = vec!["gpu:Never".into()]), "--taint: \"gpu:Never\""),
+        ] {
+            assert!(error.starts_with(expected), "{error}");
+            assert!(!error.contains('\n'));
+        }
+    }
+
+    #[test]
+    fn what_is_missing_is_named_unless_an_admin_can_give_it() {
+        let mut request = Request::default();
+        let field = |request: &Request| request.complete(false).map_err(|bad| bad.field);
+        assert_eq!(field(&request), Err("--api".into()));
+        assert_eq!(request.complete(true), Ok(()));
+        request.api = Some("cp:6443".parse().unwrap());
+        assert_eq!(field(&request), Err("--token-file".into()));
+        request.token = Some("abcdef.0123456789abcdef".parse().unwrap());
+        assert_eq!(field(&request), Err("--ca-hash".into()));
+        request.pins = vec![HASH.parse().unwrap()];
+        assert_eq!(field(&request), Ok(()));
+    }
+
+    #[test]
+    fn reads_the_names_of_the_scripts_before() {
+        let read = |name: &'static str, value: &'static str| {
+            Environment::read(move |asked| (asked == name).then(|| value.to_owned()))
+        };
+        assert_eq!(read("JOIN_TIMEOUT", "300").unwrap().join_timeout, Some(300));
+        assert_eq!(read("MAX_RETRIES", " 3 ").unwrap().attempts, Some(3));
+        assert_eq!(read("JOIN_TIMEOUT", "").unwrap(), Environment::default());
+        for (value, shown) in [("cp:7443", "cp:7443"), ("cp", "cp:6443"), ("fd00::1", "[fd00::1]:6443")] {
+            assert_eq!(read("MASTER_IP", value).unwrap().master.unwrap().to_string(), shown);
+        }
+        for (name, value, expected) in [
+            ("JOIN_TIMEOUT", "abc", "JOIN_TIMEOUT: \"abc\" is not a number of seconds from 1 to 86400"),
+            ("JOIN_TIMEOUT", "0", "JOIN_TIMEOUT: \"0\""),
+            ("JOIN_TIMEOUT", "-1", "JOIN_TIMEOUT: \"-1\""),
+            ("MAX_RETRIES", "many", "MAX_RETRIES: \"many\" is not a number of attempts"),
+            ("MASTER_IP", "a b", "MASTER_IP: \"a b:6443\": \"a b\" is neither an address nor a host name"),
+        ] {
+            let error = read(name, value).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn labels_are_those_a_kubelet_may_set() {
+        for text in
+            ["disk=ssd", "example.org/rack=7", "node.kubernetes.io/pool=a", "topology.kubernetes.io/zone=z", "a="]
+        {
+            assert_eq!(text.parse::<Label>().unwrap().to_string(), text);
+        }
+        for text in
+            ["kubernetes.io/role=worker", "x.k8s.io/a=b", "-a=b", "a=b c", "/a=b", &format!("a={}", "x".repeat(64))]
+        {
+            assert!(text.parse::<Label>().is_err(), "{text}");
+        }
+        let taint: Taint = "node.example/gate=cni:NoSchedule".parse().unwrap();
+        assert_eq!(
+            (taint.key.as_str(), taint.value.as_str(), taint.effect.as_str()),
+            ("node.example/gate", "cni", "NoSchedule")
+        );
+    }
+
+    #[test]
+    fn a_token_in_the_wrong_field_is_not_repeated() {
+        for text in ["abcdef.0123456789abcdef", "xabcdef.0123456789abcdef0", "a=b.0123456789abcdefgh/x"] {
+            let error = BadInput::of("--api", format!("{text:?} is wrong")).to_string();
+            assert!(!error.contains("0123456789abcdef"), "{error}");
+        }
+    }
+}

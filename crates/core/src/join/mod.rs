@@ -1,0 +1,40 @@
+//! A join as data: what was asked for, how far it is, what is to be done next, and whether it holds. Pure: the driver in
+//! carrick-engine looks, acts and keeps the time; everything is decided here.
+//!
+//! * [`input`], [`line`], [`document`]: what a person hands over, or one line that says why it cannot be used
+//! * [`config`]: the JoinConfiguration kubeadm gets
+//! * [`output`]: what kubeadm prints, as milestones and causes
+//! * [`existing`]: a join or a Node of this name that is already there
+//! * [`prepare`]: what is changed before kubeadm runs, and what a failed attempt leaves
+//! * [`sight`]: evidence out of facts and of the API server's answers
+//! * [`verify`]: whether a machine has really joined, from what was seen of it
+//! * [`state`], [`mod@step`]: where a join is, and the only place where that changes
+//! * [`failure`]: what can go wrong, and whether trying again helps
+//! * [`page`]: docs/reference/join.md, drawn from `step` itself
+//!
+//! A driver is a loop:
+//!
+//! ```text
+//! let (mut state, mut effects) = State::begin(policy, now);      // or step(&saved, &Event::Resumed, now)
+//! loop {
+//!     save(&state);                                              // 0600; no secret is in it
+//!     for effect in effects { perform(effect) }                  // each brings the events its text names
+//!     let event = next_event_or(Event::Tick, until state.deadline, at the latest 1 s);
+//!     (state, effects) = step(&state, &event, now);
+//! }
+//! ```
+
+pub mod config;
+pub mod document;
+pub mod existing;
+pub mod failure;
+pub mod input;
+pub mod line;
+pub mod output;
+pub mod page;
+pub mod prepare;
+pub mod sight;
+pub mod state;
+pub mod step;
+pub mod verify;
+mod yaml;

@@ -1,0 +1,253 @@
+//! docs/reference/join.md: the stages of a join, drawn by taking `step` through every stage with every kind of event. What
+//! the page shows is what the code does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::existing::{Found, Local};
+use super::failure::Cause;
+use super::output::Milestone;
+use super::state::{Policy, Stage, State, later};
+use super::step::{Effect, Event, step};
+use super::verify::{Certificate, CertificateRequest, ITEMS, Kubelet, Node, Renewal, Runtime, Sandbox, Signing, Until};
+use crate::fact::Why;
+
+/// When the drawing begins; no particular time.
+const BEGIN: Timestamp = Timestamp::UNIX_EPOCH;
+const SECOND: SignedDuration = SignedDuration::from_secs(1);
+
+/// One way from a stage to another: what leads there, and what is done then.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Way {
+    pub from: Stage,
+    pub to: Stage,
+    pub when: &'static str,
+    pub done: Vec<&'static str>,
+}
+
+/// One of each kind of event, with its name on the drawing.
+fn events() -> Vec<(&'static str, Event)> {
+    let started = Some(BEGIN);
+    let found = |local, node, admin, age: Option<i64>| {
+        Event::Found(Found {
+            local,
+            kubeadm: None,
+            node,
+            lease_age: age.map(SignedDuration::from_secs),
+            admin,
+            path: None,
+        })
+    };
+    let node = |identity, ready| Node {
+        name: "w1".into(),
+        identity: Some(identity),
+        whose: "another".into(),
+        ready,
+        says: String::new(),
+        network_unavailable: None,
+    };
+    let kubelet = |standalone| Kubelet { active: true, standalone, restarts: 0, exit: None, started_at: started };
+    let request = |state| Event::Request(Ok(CertificateRequest { name: "csr".into(), state }));
+    let attached = Found {
+        local: Local::Nothing,
+        kubeadm: started,
+        node: Err(Why::Absent),
+        lease_age: None,
+        admin: false,
+        path: None,
+    };
+    vec![
+        ("nothing here, name free", found(Local::Nothing, Err(Why::Absent), false, None)),
+        ("kubeadm still at work", Event::Found(attached)),
+        ("kubelet bootstrapping", found(Local::Bootstrapping, Err(Why::Absent), false, None)),
+        ("a live join here", found(Local::Joined, Ok(node(true, true)), false, None)),
+        ("own old Node still Ready", found(Local::Nothing, Ok(node(true, true)), false, None)),
+        ("own old Node still Ready and an admin at hand", found(Local::Nothing, Ok(node(true, true)), true, Some(60))),
+        ("another machine's Node", found(Local::Nothing, Ok(node(false, true)), false, None)),
+        ("the cluster cannot be asked", found(Local::Nothing, Err(Why::TimedOut), false, None)),
+        ("Node removed", Event::NodeRemoved),
+        ("checks pass", Event::Checked { blockers: Vec::new(), fixed: false }),
+        ("checks pass after --fix", Event::Checked { blockers: Vec::new(), fixed: true }),
+        ("a check fails", Event::Checked { blockers: vec![Cause::of("machine.swap", "")], fixed: false }),
+        ("prepared", Event::Prepared),
+        ("kubeadm started", Event::Started),
+        ("kubeadm starts the kubelet", Event::Kubeadm(Milestone::KubeletStarted)),
+        ("kubeadm fails, may pass", Event::KubeadmEnded { status: Some(1), causes: Vec::new() }),
+        (
+            "kubeadm fails, must be mended",
+            Event::KubeadmEnded { status: Some(1), causes: vec![Cause::of("kubeadm.token-not-signed", "")] },
+        ),
+        ("kubelet runs", Event::Kubelet(Ok(kubelet(false)))),
+        ("kubelet runs alone", Event::Kubelet(Ok(kubelet(true)))),
+        ("certificate requested", request(Signing::Pending)),
+        ("request denied", request(Signing::Denied { why: String::new() })),
+        ("certificate issued", Event::Certificate(Ok(Certificate::Trusted))),
+        ("certificate stale", Event::Certificate(Ok(Certificate::Stale { why: String::new() }))),
+        ("Node is this machine", Event::Node(Ok(node(true, true)))),
+        ("lease renewed", Event::Lease(Ok(Renewal { version: "1".into(), renewed_at: started }))),
+        (
+            "runtime's network ready",
+            Event::Runtime(Ok(Runtime { ready: true, network_ready: true, says: String::new() })),
+        ),
+        (
+            "sandbox got an address",
+            Event::Sandbox(Ok(Sandbox { address: IpAddr::from([10, 244, 1, 2]), expected: Vec::new() })),
+        ),
+        ("sandbox got none", Event::Sandbox(Err(Why::Broken(String::new())))),
+        ("a cause that must be mended", Event::Trouble(Cause::of("filesystem.space", ""))),
+        ("tidied up", Event::Finished),
+        ("deadline", Event::Tick),
+    ]
+}
+
+fn name_of(effect: &Effect) -> Option<&'static str> {
+    Some(match effect {
+        Effect::Observe => "observe",
+        Effect::RemoveNode { .. } => "remove Node",
+        Effect::Check => "check",
+        Effect::Prepare => "prepare",
+        Effect::StartKubeadm => "start kubeadm",
+        Effect::Attach => "attach",
+        Effect::Sandbox { .. } => "run sandbox",
+        Effect::Finish => "tidy up",
+        Effect::CleanUp => "clean up",
+        Effect::Diagnose => "diagnose",
+        Effect::Report(_) => "report",
+        Effect::Tell(_) => return None,
+    })
+}
+
+/// Every way there is, found by walking: each state that differs in stage or evidence is left by every event.
+pub fn ways() -> BTreeSet<Way> {
+    let mut ways = BTreeSet::new();
+    for until in [Until::Registered, Until::Verified] {
+        let policy = Policy { until, attempts: 2, ..Policy::default() };
+        let mut open = vec![State::begin(policy, BEGIN).0];
+        let mut walked = BTreeSet::new();
+        while let Some(state) = open.pop() {
+            // What a state is, apart from its times.
+            let started = state.memory.bootstrap_since.is_some();
+            let kind = format!("{:?} {} {:?} {started}", state.stage, state.attempt, state.seen);
+            if !walked.insert(kind) {
+                continue;
+            }
+            for (when, event) in events() {
+                let now = if event == Event::Tick { state.deadline } else { later(state.since, SECOND) };
+                let (next, effects) = step(&state, &event, now);
+                if is_one_step(state.stage, next.stage) {
+                    let done = effects.iter().filter_map(name_of).collect();
+                    ways.insert(Way { from: state.stage, to: next.stage, when, done });
+                }
+                if next != state && !next.stage.is_over() {
+                    open.push(next);
+                }
+            }
+        }
+    }
+    ways
+}
+
+/// Evidence that came early takes a join through several stages at once; drawn is each by itself.
+fn is_one_step(from: Stage, to: Stage) -> bool {
+    let place = |stage| Stage::ALL.iter().position(|it| *it == stage).unwrap_or_default();
+    let by_evidence = from >= Stage::Joining && to <= Stage::Verified;
+    from != to && (!by_evidence || place(to) == place(from) + 1 || to == Stage::Begun)
+}
+
+/// The page.
+pub fn page() -> String {
+    let mut page = "# A join, stage by stage\n\nWhat `carrick join` waits for, for how long, and what follows. This page is drawn \
+                    from the code: `cargo xtask docs`.\n\n"
+        .to_owned();
+    let policy = Policy::default();
+    page.push_str("| stage | waits for | at most |\n|---|---|---|\n");
+    for stage in Stage::ALL {
+        let most = match stage {
+            Stage::Joined | Stage::Failed => "the end".to_owned(),
+            Stage::Waiting => format!("{} s, twice as long each time", policy.pause(1).as_secs()),
+            Stage::KubeletUp | Stage::CertificateRequested => {
+                format!("{} s from the start of the kubelet", policy.bootstrap().as_secs())
+            }
+            _ => format!("{} s", policy.wait(stage).as_secs()),
+        };
+        let _ = writeln!(page, "| {} | {} | {most} |", stage.name(), stage.awaits());
+    }
+    page.push_str(
+        "\n`JOIN_TIMEOUT` (seconds, 300 unless set) is for the certificate, decided on at nine tenths of it and never after 270 s. \
+         More than 300\nlengthens the other waits. What may pass is tried again, three times unless `MAX_RETRIES` says otherwise; \
+         before each attempt\neverything is looked at anew. From *certificate-issued* on nothing is cleaned up: the machine is in \
+         the cluster.\nWith `--until registered` the stage *registered* leads to *verified* at once, with `--until network` the pod network does.\n\n```mermaid\nstateDiagram-v2\n    [*] --> begun\n",
+    );
+    let mut labels: BTreeMap<(Stage, Stage), Vec<&str>> = BTreeMap::new();
+    for way in drawn() {
+        let labels = labels.entry((way.from, way.to)).or_default();
+        if !labels.contains(&way.when) {
+            labels.push(way.when);
+        }
+    }
+    for ((from, to), when) in &labels {
+        let _ = writeln!(page, "    {} --> {}: {}", drawn_name(*from), drawn_name(*to), when.join(", "));
+    }
+    page.push_str("    joined --> [*]\n    failed --> [*]\n```\n\nEvery way, with what is done on it:\n\n");
+    page.push_str("| from | when | to | done |\n|---|---|---|---|\n");
+    for Way { from, to, when, done } in ways() {
+        let _ = writeln!(page, "| {} | {when} | {} | {} |", from.name(), to.name(), done.join(", "));
+    }
+    page.push_str("\n## The evidence\n\n`carrick join` says *joined* when all of this holds, up to what `--until` asks for; `carrick verify` \
+                   judges the same.\n\n| id | needed for | what holds |\n|---|---|---|\n");
+    for item in &ITEMS {
+        let _ = writeln!(page, "| {} | {} | {} |", item.id, item.far.name(), item.explain);
+    }
+    page
+}
+
+/// The ways of the drawing: how everything may fail is in the table; here, where its time being over leads at first.
+fn drawn() -> Vec<Way> {
+    let ways = ways();
+    let tried_again = |from| ways.iter().any(|way| way.from == from && way.to == Stage::Waiting);
+    let is_drawn = |way: &&Way| match way.to {
+        Stage::Waiting => way.when == "deadline",
+        Stage::Failed => way.when == "deadline" && (way.from == Stage::Blocked || !tried_again(way.from)),
+        _ => true,
+    };
+    ways.iter().filter(is_drawn).cloned().collect()
+}
+
+/// Mermaid takes a hyphen for the beginning of an arrow.
+fn drawn_name(stage: Stage) -> String {
+    stage.name().replace('-', "_")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_stage_is_reached_and_left() {
+        let ways = ways();
+        for stage in Stage::ALL {
+            assert!(
+                stage == Stage::Begun || ways.iter().any(|way| way.to == stage),
+                "{} is never reached",
+                stage.name()
+            );
+            assert!(
+                stage.is_over() || ways.iter().any(|way| way.from == stage && way.when == "deadline"),
+                "{} is never left",
+                stage.name()
+            );
+        }
+    }
+
+    #[test]
+    fn joined_comes_after_verified_and_nothing_else() {
+        let before: BTreeSet<Stage> =
+            ways().into_iter().filter(|way| way.to == Stage::Joined).map(|way| way.from).collect();
+        assert_eq!(before, BTreeSet::from([Stage::Verified]));
+        let cleaned = ways().into_iter().filter(|way| way.done.contains(&"clean up"));
+        assert!(cleaned.into_iter().all(|way| way.from >= Stage::Probed && way.from < Stage::CertificateIssued));
+    }
+}

@@ -1,0 +1,108 @@
+//! What is changed on a machine before kubeadm runs, as a plan, and what a failed attempt leaves behind.
+
+use crate::fact::{Facts, Known, OrAbsent, kubeconfig, kubelet_config, pki, unit};
+use crate::plan::{Effect, Step};
+
+/// Keeps the kubelet from starting before kubeadm has written its configuration; below /run, so that no boot finds it. A
+/// mask would make kubeadm wait for four minutes; with this its `systemctl start` returns at once.
+pub const DROP_IN: &str = "/run/systemd/system/kubelet.service.d/90-carrick-join.conf";
+const CONDITION: &str = "# Written by carrick join; it goes when the join ends.\n[Unit]\nConditionPathExists=/var/lib/kubelet/config.yaml\n";
+
+/// Checks that fail only for what [`plan`] sets right for this run. What is not persistent, `check` goes on saying.
+pub const SET_RIGHT: [&str; 6] = [
+    "kernel.modules",
+    "kernel.bridge-nf",
+    "kernel.ip-forward",
+    "cni.directory",
+    "kubelet.restart-loop",
+    "kubelet.not-running",
+];
+
+/// The files a join makes, apart from the kubelet's keys.
+const MADE: [&str; 5] =
+    [kubeconfig::KUBELET, kubeconfig::BOOTSTRAP, pki::CA, kubelet_config::FILE, unit::KUBEADM_FLAGS];
+
+const FORWARDING: &str = "net.ipv4.ip_forward";
+const BRIDGED: [&str; 2] = ["net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
+
+/// What kubeadm needs. `wrong`: ids of checks that do not pass. `stale`: the files of a join that is over go, too.
+pub fn plan(facts: &Facts, wrong: &[&str], stale: bool) -> Known<Vec<Step>> {
+    let mut steps: Vec<Step> = Vec::new();
+    let mut add = |why: &str, effects: Vec<Effect>| {
+        steps.extend(effects.into_iter().map(|effect| Step { effect, why: vec![why.to_owned()] }));
+    };
+    let dir = |path: &str| Effect::MakeDir { path: path.to_owned(), mode: 0o755 };
+    if stale {
+        add("of a join that is over", leftovers(facts)?.into_iter().map(|path| Effect::Remove { path }).collect());
+    }
+    add("the pod network writes there", ["/etc/cni", "/etc/cni/net.d", "/opt/cni", "/opt/cni/bin"].map(dir).into());
+    let hold_back =
+        Effect::Write { path: DROP_IN.to_owned(), text: CONDITION.to_owned(), mode: 0o644, in_place: false };
+    let dirs = ["/run/systemd/system", "/run/systemd/system/kubelet.service.d"].map(dir);
+    add("the kubelet waits for its configuration", dirs.into_iter().chain([hold_back, Effect::ReloadUnits]).collect());
+    let setting = |key: &str| Effect::Sysctl { key: key.to_owned(), value: "1".to_owned() };
+    if wrong.contains(&"kernel.ip-forward") {
+        add("kernel.ip-forward", vec![setting(FORWARDING)]);
+    }
+    if wrong.iter().any(|id| ["kernel.modules", "kernel.bridge-nf"].contains(id)) {
+        let load = Effect::LoadModule { name: "br_netfilter".to_owned() };
+        add("kernel.bridge-nf", [load].into_iter().chain(BRIDGED.map(setting)).collect());
+    }
+    Ok(steps)
+}
+
+/// What of a join is on the machine now, files and links.
+pub fn leftovers(facts: &Facts) -> Known<Vec<String>> {
+    let mut found = Vec::new();
+    for path in MADE {
+        if facts.file(path).or_absent()?.is_some() {
+            found.push(path.to_owned());
+        }
+    }
+    for entry in facts.dir(pki::DIR).or_absent()?.unwrap_or_default() {
+        if entry.name.starts_with("kubelet-client-") {
+            found.push(format!("{}/{}", pki::DIR, entry.name));
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::join_state::sample::{clean, joined};
+    use crate::fact::pki::sample::Authority;
+    use crate::plan::Plan;
+    use crate::plan::protect::Protected;
+
+    fn told(steps: Vec<Step>) -> Vec<String> {
+        Plan::of(steps).unwrap().steps.iter().map(|step| step.effect.to_string()).collect()
+    }
+
+    fn with_files(facts: Facts) -> Facts {
+        let links = [("lrwxrwxrwx", "kubelet-client-current.pem"), ("-rw-------", "kubelet.key")];
+        facts.with_dir(pki::DIR, &links).with_file(kubelet_config::FILE, "").without_file(unit::KUBEADM_FLAGS)
+    }
+
+    #[test]
+    fn only_what_is_wrong_is_set_right() {
+        let facts = with_files(clean());
+        let usual = told(plan(&facts, &[], false).unwrap());
+        assert!(usual.contains(&format!("write {DROP_IN}")), "{usual:?}");
+        assert!(!usual.iter().any(|step| step.starts_with("set ") || step.starts_with("remove")), "{usual:?}");
+        let more = told(plan(&facts, &["kernel.ip-forward", "kernel.modules"], false).unwrap());
+        assert!(more.contains(&"set net.ipv4.ip_forward to 1".to_owned()), "{more:?}");
+        assert!(more.contains(&"load the kernel module br_netfilter".to_owned()), "{more:?}");
+    }
+
+    #[test]
+    fn what_a_join_made_goes_and_nothing_else_does() {
+        let facts = with_files(joined(&Authority::make()));
+        let steps = plan(&facts, &[], true).unwrap();
+        assert_eq!(
+            leftovers(&facts).unwrap(),
+            [kubeconfig::KUBELET, pki::CA, kubelet_config::FILE, "/var/lib/kubelet/pki/kubelet-client-current.pem",]
+        );
+        assert_eq!(Protected::default().refusal(&Plan::of(steps).unwrap()), None);
+    }
+}

@@ -1,0 +1,298 @@
+//! Evidence of a join, out of facts and of what the API server answers. Pure: what is looked at is looked at by the engine.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::verify::{Certificate, CertificateRequest, Cluster, Kubelet, Node, Pod, Renewal, Runtime, Signing};
+use crate::fact::identity::{self, Identity};
+use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, pki, process, unit};
+
+/// What is looked at again and again while a join is watched; the runtime's status comes over its socket.
+pub const WATCHED: &[Source] = &[
+    Source::Query(&unit::SHOW),
+    Source::Query(&unit::KUBELET),
+    Source::Query(&process::KUBELET),
+    Source::File(unit::KUBEADM_FLAGS),
+    Source::File(unit::UPTIME),
+    Source::File(kubeconfig::KUBELET),
+    Source::File(kubeconfig::BOOTSTRAP),
+    Source::File(pki::CLIENT),
+    Source::File(identity::HOSTNAME),
+];
+
+/// `kubelet.service` and the process in it.
+pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
+    let state = facts.unit_state("kubelet").map_err(|missing| missing.why)?;
+    let active = state.is_active();
+    // What runs decides; where nothing runs, what would.
+    let standalone = match facts.kubelet_process() {
+        Ok(Some(process)) if active => !process.has_flag("--kubeconfig"),
+        _ => facts.kubelet_command().is_ok_and(|command| !command.has_flag("--kubeconfig")),
+    };
+    Ok(Kubelet {
+        active,
+        standalone,
+        restarts: state.restarts.unwrap_or_default(),
+        exit: state.exec_main_status.filter(|_| !active),
+        started_at: started(facts, state.started_after_boot),
+    })
+}
+
+/// When the kubelet's process started, by this machine's clock: systemd's own words for a time depend on the zone.
+fn started(facts: &Facts, after_boot: Option<u64>) -> Option<Timestamp> {
+    let up: f64 = facts.file(unit::UPTIME).ok()?.text.split_whitespace().next()?.parse().ok()?;
+    let up = SignedDuration::try_from_secs_f64(up).ok()?;
+    let after_boot = SignedDuration::from_micros(i64::try_from(after_boot?).ok()?);
+    facts.taken_at.checked_sub(up).ok()?.checked_add(after_boot).ok()
+}
+
+/// The kubelet's client certificate, held against a CA. `Absent`: it has none yet.
+pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<Certificate, Why> {
+    let judged = || -> Known<Certificate> {
+        let client = facts.client_certificate()?;
+        let own = facts.own_common_name()?;
+        let conf = facts.kubelet_kubeconfig().or_absent()?;
+        let own_ca = conf.and_then(|conf| conf.ca());
+        let stale = |why: String| Ok(Certificate::Stale { why });
+        if client.common_name != own {
+            return stale(format!("it is {}'s", client.common_name));
+        }
+        if !client.is_valid_at(facts.taken_at) {
+            return stale(format!("it is valid from {} to {}", client.not_before, client.not_after));
+        }
+        match ca.or(own_ca.as_ref()) {
+            Some(ca) if !client.is_signed_by(ca) => stale("another cluster's CA has signed it".to_owned()),
+            Some(_) => Ok(Certificate::Trusted),
+            None => stale("there is no CA to hold it against".to_owned()),
+        }
+    };
+    judged().map_err(|missing| missing.why)
+}
+
+/// The cluster in kubelet.conf, beside the one that was asked for.
+pub fn cluster(facts: &Facts, asked: Option<&pki::Certificate>) -> Result<Cluster, Why> {
+    let asked = asked.ok_or(Why::NotAsked)?;
+    let conf = facts.kubelet_kubeconfig().map_err(|missing| missing.why)?;
+    let own = conf.ca().ok_or_else(|| Why::Broken("kubelet.conf holds no CA".to_owned()))?;
+    Ok(Cluster { own: own.pin, asked: asked.pin.clone() })
+}
+
+/// What the runtime says of itself.
+pub fn runtime(facts: &Facts) -> Result<Runtime, Why> {
+    let status = facts.runtime_status().map_err(|missing| missing.why)?;
+    let holds = |kind| status.condition(kind).is_some_and(|condition| condition.status);
+    let not_holding = status.conditions.iter().find(|condition| !condition.status);
+    let says = not_holding.map(|condition| format!("{}: {} {}", condition.kind, condition.reason, condition.message));
+    Ok(Runtime {
+        ready: holds("RuntimeReady"),
+        network_ready: holds("NetworkReady"),
+        says: says.unwrap_or_default().trim().to_owned(),
+    })
+}
+
+/// A Node as the API server has it, held against this machine.
+pub fn node(node: &Value, own: &Identity) -> Node {
+    let text = |pointer: &str| node.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let (uuid, id) = (text("/status/nodeInfo/systemUUID"), text("/status/nodeInfo/machineID"));
+    let conditions =
+        node.pointer("/status/conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let condition = |kind: &str| conditions.iter().find(|condition| condition.get("type").is_some_and(|it| it == kind));
+    let is_true = |condition: &Value| condition.get("status").is_some_and(|status| status == "True");
+    let said = |condition: &Value| {
+        let part = |key| condition.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+        format!("{} {}", part("reason"), part("message")).trim().to_owned()
+    };
+    let addresses = node.pointer("/status/addresses").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let address = addresses.iter().find_map(|address| address.get("address")?.as_str()).unwrap_or("no address");
+    Node {
+        name: text("/metadata/name").to_owned(),
+        identity: own.is(uuid, id),
+        whose: format!("systemUUID {uuid}, machineID {id}, {address}"),
+        ready: condition("Ready").is_some_and(is_true),
+        says: condition("Ready").map_or_else(|| "no condition Ready yet".to_owned(), said),
+        network_unavailable: condition("NetworkUnavailable").filter(|condition| is_true(condition)).map(said),
+    }
+}
+
+/// Where pods on this node get their addresses from.
+pub fn pod_ranges(node: &Value) -> Vec<String> {
+    let texts =
+        |value: &Value| value.as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect();
+    let ranges: Vec<String> = node.pointer("/spec/podCIDRs").map(texts).unwrap_or_default();
+    if !ranges.is_empty() {
+        return ranges;
+    }
+    node.pointer("/spec/podCIDR").and_then(Value::as_str).map(str::to_owned).into_iter().collect()
+}
+
+pub fn renewal(lease: &Value) -> Renewal {
+    let text = |pointer: &str| lease.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    Renewal { version: text("/metadata/resourceVersion").to_owned(), renewed_at: text("/spec/renewTime").parse().ok() }
+}
+
+/// The newest request of this node's kubelet. `Absent`: it has made none. `since`: what is older is of an earlier join.
+pub fn request(list: &Value, node: &str, since: Timestamp) -> Result<CertificateRequest, Why> {
+    let items = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let made = |item: &Value| item.pointer("/metadata/creationTimestamp")?.as_str()?.parse::<Timestamp>().ok();
+    let own = items.iter().filter(|item| is_of(item, node) && made(item).is_some_and(|made| made >= since));
+    let newest = own.max_by_key(|item| made(item)).ok_or(Why::Absent)?;
+    let name = newest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
+    Ok(CertificateRequest { name, state: signing(newest) })
+}
+
+/// The request is signed for by the node's name, which stands in it as PEM.
+fn is_of(item: &Value, node: &str) -> bool {
+    let of_kubelet =
+        item.pointer("/spec/signerName").is_some_and(|it| it == "kubernetes.io/kube-apiserver-client-kubelet");
+    let request = item.pointer("/spec/request").and_then(Value::as_str).and_then(kubeconfig::decode);
+    of_kubelet
+        && request.is_some_and(|pem| pki::requested_name(&pem).as_deref() == Some(&format!("system:node:{node}")))
+}
+
+fn signing(request: &Value) -> Signing {
+    let conditions =
+        request.pointer("/status/conditions").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let find = |kind: &str| conditions.iter().find(|condition| condition.get("type").is_some_and(|it| it == kind));
+    let why =
+        |condition: &Value| condition.get("message").and_then(Value::as_str).unwrap_or("no reason given").to_owned();
+    if let Some(denied) = find("Denied") {
+        return Signing::Denied { why: why(denied) };
+    }
+    if let Some(failed) = find("Failed") {
+        return Signing::Failed { why: why(failed) };
+    }
+    if find("Approved").is_some() { Signing::Approved } else { Signing::Pending }
+}
+
+/// The network agents and kube-proxies among a node's pods: those of DaemonSets in the host's own network.
+pub fn agents(pods: &Value) -> Vec<Pod> {
+    let items = pods.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let in_host_network = |pod: &&Value| pod.pointer("/spec/hostNetwork").is_some_and(|it| it == true);
+    items.iter().filter(in_host_network).map(agent).collect()
+}
+
+fn agent(pod: &Value) -> Pod {
+    let containers =
+        pod.pointer("/status/containerStatuses").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let restarts = |container: &Value| container.get("restartCount").and_then(Value::as_u64).unwrap_or_default();
+    let ended = containers.iter().find_map(|container| {
+        let last = container.pointer("/lastState/terminated")?;
+        let reason = last.get("reason").and_then(Value::as_str).unwrap_or("ended");
+        Some(format!("{reason}, exit {}", last.get("exitCode").and_then(Value::as_i64).unwrap_or_default()))
+    });
+    let part = |key: &str| pod.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default();
+    Pod {
+        name: format!("{}/{}", part("namespace"), part("name")),
+        restarts: containers.iter().map(restarts).sum(),
+        why: ended.unwrap_or_else(|| "nothing ended".to_owned()),
+    }
+}
+
+/// How often each restarted between two looks. One that is gone in between was replaced: its successor counts from nothing.
+pub fn restarted(before: &[Pod], after: &[Pod]) -> Vec<Pod> {
+    let earlier = |pod: &Pod| before.iter().find(|known| known.name == pod.name).map_or(0, |known| known.restarts);
+    after.iter().map(|pod| Pod { restarts: pod.restarts.saturating_sub(earlier(pod)), ..pod.clone() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::join_state::sample::joined;
+    use crate::fact::pki::sample::Authority;
+    use crate::testing::NOW;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn own() -> Identity {
+        Identity { uuid: Some("4c4c4544-0042-4a10-8034-b7c04f4d3732".into()), machine_id: Some("a".repeat(32)) }
+    }
+
+    #[test]
+    fn a_node_is_held_against_this_machine() {
+        let object = |uuid: &str, ready: &str, network: &str| {
+            json!({"metadata": {"name": "w1"}, "spec": {"podCIDR": "10.244.1.0/24"}, "status": {
+                "nodeInfo": {"systemUUID": uuid, "machineID": ""},
+                "addresses": [{"type": "InternalIP", "address": "10.0.0.21"}],
+                "conditions": [
+                    {"type": "Ready", "status": ready, "reason": "KubeletReady", "message": "posting"},
+                    {"type": "NetworkUnavailable", "status": network, "reason": "NoRoute", "message": "not yet"}]}})
+        };
+        let ours = node(&object("4C4C4544-0042-4A10-8034-B7C04F4D3732", "True", "False"), &own());
+        assert_eq!((ours.identity, ours.ready, ours.network_unavailable), (Some(true), true, None));
+        let theirs = node(&object("00000000-0000-0000-0000-0000000000aa", "Unknown", "True"), &own());
+        assert_eq!((theirs.identity, theirs.ready), (Some(false), false));
+        assert_eq!(theirs.network_unavailable.as_deref(), Some("NoRoute not yet"));
+        assert_eq!(pod_ranges(&object("", "True", "")), ["10.244.1.0/24"]);
+        assert_eq!(node(&json!({}), &own()).says, "no condition Ready yet");
+    }
+
+    #[test]
+    fn the_kubelet_started_so_long_after_the_boot() {
+        let show = "Id=kubelet.service\nLoadState=loaded\nActiveState=active\nMainPID=17\nNRestarts=1\nExecMainStatus=0\n\
+                    ExecMainStartTimestampMonotonic=990000000\n";
+        let facts = joined(&Authority::make())
+            .with_query(&unit::SHOW, show)
+            .with_query(&process::KUBELET, "17 /usr/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\n")
+            .with_file(unit::UPTIME, "1000.00 3000.00\n");
+        let seen = kubelet(&facts).unwrap();
+        assert_eq!(seen.started_at, NOW.checked_sub(SignedDuration::from_secs(10)).ok());
+        assert_eq!((seen.active, seen.standalone, seen.restarts, seen.exit), (true, false, 1, None));
+        let alone = facts.with_query(&process::KUBELET, "17 /usr/bin/kubelet\n");
+        assert!(kubelet(&alone).unwrap().standalone);
+    }
+
+    #[test]
+    fn a_certificate_is_held_against_the_cluster_that_was_asked_for() {
+        let (ca, other) = (Authority::make(), Authority::make());
+        let pin = |authority: &Authority| pki::parse_certificates(&authority.pem).unwrap().remove(0);
+        let facts = joined(&ca);
+        assert_eq!(certificate(&facts, None), Ok(Certificate::Trusted));
+        assert_eq!(certificate(&facts, Some(&pin(&ca))), Ok(Certificate::Trusted));
+        assert!(matches!(certificate(&facts, Some(&pin(&other))), Ok(Certificate::Stale { .. })));
+        assert_eq!(certificate(&facts.clone().without_file(pki::CLIENT), None), Err(Why::Absent));
+        assert_eq!(cluster(&facts, None), Err(Why::NotAsked));
+        let Cluster { own, asked } = cluster(&facts, Some(&pin(&other))).unwrap();
+        assert_ne!(own, asked);
+    }
+
+    #[test]
+    fn the_newest_request_of_this_node_counts() {
+        let pem = |name: &str| base64::Engine::encode(&base64::prelude::BASE64_STANDARD, pki::sample::request(name));
+        let item = |name: &str, node: &str, second: i64, condition: &str| {
+            let made = Timestamp::from_second(NOW.as_second() + second).unwrap().to_string();
+            json!({"metadata": {"name": name, "creationTimestamp": made},
+                   "spec": {"signerName": "kubernetes.io/kube-apiserver-client-kubelet", "request": pem(node)},
+                   "status": {"conditions": [{"type": condition, "message": "because"}]}})
+        };
+        let list = json!({"items": [
+            item("old", "system:node:w1", -60, "Approved"),
+            item("first", "system:node:w1", 1, "Approved"),
+            item("second", "system:node:w1", 2, "Denied"),
+            item("theirs", "system:node:w2", 3, "Approved")]});
+        let newest = request(&list, "w1", NOW).unwrap();
+        assert_eq!((newest.name.as_str(), newest.state), ("second", Signing::Denied { why: "because".into() }));
+        assert_eq!(request(&list, "w3", NOW), Err(Why::Absent));
+        assert_eq!(signing(&json!({})), Signing::Pending);
+    }
+
+    #[test]
+    fn restarts_are_counted_from_the_first_look() {
+        let pods = |restarts: u64| {
+            agents(&json!({"items": [
+                {"metadata": {"name": "flannel", "namespace": "net"}, "spec": {"hostNetwork": true}, "status": {"containerStatuses": [
+                    {"restartCount": restarts, "lastState": {"terminated": {"reason": "Error", "exitCode": 2}}}]}},
+                {"metadata": {"name": "app"}, "spec": {}, "status": {"containerStatuses": [{"restartCount": 9}]}}]}))
+        };
+        let seen = restarted(&pods(3), &pods(5));
+        assert_eq!(seen, [Pod { name: "net/flannel".into(), restarts: 2, why: "Error, exit 2".into() }]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_json_is_read(text in ".*", number: u64) {
+            for value in [json!(text), json!({"items": [text, number]}), json!({"status": {"conditions": [number, {"type": text}]}})] {
+                let _ = (node(&value, &own()), renewal(&value), request(&value, &text, NOW), agents(&value), pod_ranges(&value));
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Joining a machine, and proving that it has joined.
+//!
+//! * [`driver`]: carries a join out
+//! * [`unit`]: kubeadm in a transient unit, which outlives us
+//! * [`token`]: a bootstrap token of our own
+//! * [`look`]: what is looked at
+//! * [`verify`]: whether a machine has really joined
+//!
+//! What follows from what is seen is decided in `carrick_core::join`.
+
+pub mod driver;
+pub mod look;
+pub mod token;
+pub mod unit;
+pub mod verify;

@@ -1,0 +1,359 @@
+//! A throw-away sandbox: the only proof that pods get addresses. It is run, its address read at once, and it is taken
+//! away again, whatever came of it.
+//!
+//! A kubelet that does not know a sandbox stops it after a second or two and removes it within a minute: one that is
+//! gone already is fine. What a run that was killed left behind is found by its label.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher as _, Hasher as _, RandomState};
+use std::net::IpAddr;
+use std::time::Duration;
+
+use carrick_core::fact::Why;
+use carrick_core::fact::cri::parse_status;
+use jiff::Timestamp;
+use prost::Message;
+use tokio::time::{Instant, timeout};
+use tonic::transport::Channel;
+use tonic::{Code, Status};
+
+use super::{boxed, call, config, images, reach, status, why};
+use crate::host::Host;
+
+/// The label of every sandbox of ours, and its value.
+const LABEL: (&str, &str) = ("io.carrick", "sandbox-test");
+const NAMESPACE: &str = "carrick";
+
+/// Where there is no kubelet's slice to put it in: systemd's driver takes nothing but a slice.
+const SLICE: &str = "system.slice";
+
+/// A question that costs the runtime nothing.
+const SHORT: Duration = Duration::from_secs(5);
+/// What calls a plugin. Plugins that wait for their daemon (cilium's) give up after 30 s; theirs is the better reason.
+pub const PLUGIN: Duration = Duration::from_secs(40);
+/// Taking away what was stopped.
+const REMOVE: Duration = Duration::from_secs(20);
+/// A sandbox of ours that is older belongs to a run that was killed: no run keeps one for that long.
+const LEFT_BEHIND: Duration = Duration::from_mins(3);
+/// How often a kubelet may be quicker than our look at the address.
+const TRIES: usize = 3;
+
+/// How a sandbox is tried.
+#[derive(Clone, Copy, Debug)]
+pub struct How<'a> {
+    /// Where runtimes listen; see [`super::ENDPOINTS`].
+    pub endpoints: &'a [&'a str],
+    /// The pause image, where the runtime itself does not say (containerd 2.0 and later).
+    pub image: Option<&'a str>,
+    /// For the call that makes the pod's network: [`PLUGIN`], unless somebody waits for less.
+    pub time: Duration,
+}
+
+/// A sandbox that had an address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tried {
+    pub addresses: Vec<IpAddr>,
+    pub took: Duration,
+    /// Why it could not be taken away again; the next try does.
+    pub left: Option<String>,
+}
+
+/// Why there was none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Failed {
+    #[error("the runtime cannot be asked: {0}")]
+    Runtime(Why),
+    /// RunPodSandbox would pull it: from where, and how long, is not ours to decide.
+    #[error("the pause image {0} is not here: no pod can start before it is pulled")]
+    NoImage(String),
+    /// The runtime's, or a plugin's, own words.
+    #[error("{call}: {detail}")]
+    Refused { call: &'static str, detail: String },
+    #[error("{call}: no answer in {} s", after.as_secs())]
+    TimedOut { call: &'static str, after: Duration },
+    #[error("the sandbox was made, and has no address")]
+    NoAddress,
+    #[error("the sandbox was taken away by somebody before its address could be read, {TRIES} times")]
+    Gone,
+}
+
+/// Runs one sandbox, reads its address, and takes it away.
+pub async fn try_one(host: &dyn Host, how: &How<'_>) -> Result<Tried, Failed> {
+    let begun = Instant::now();
+    let runtime = Runtime::reach(host, how).await?;
+    // What a killed run left must not stand in the way of this one, nor be in it when it fails.
+    let _ = runtime.clear(|sandbox| is_old(sandbox, host.now())).await;
+    runtime.has_image(how.image).await?;
+    let mut left = None;
+    for _ in 0..TRIES {
+        let uid = uuid();
+        let tried = runtime.run(&uid, how.time).await;
+        left = runtime.clear(|sandbox| sandbox.uid() == uid).await.err().map(|failed| failed.to_string()).or(left);
+        match tried {
+            Err(Failed::Gone) => {}
+            tried => return tried.map(|addresses| Tried { addresses, took: begun.elapsed(), left }),
+        }
+    }
+    Err(Failed::Gone)
+}
+
+struct Runtime {
+    channel: Channel,
+    /// Its own word on which image sandboxes start from.
+    image: Option<String>,
+    cgroup_parent: &'static str,
+}
+
+impl Runtime {
+    async fn reach(host: &dyn Host, how: &How<'_>) -> Result<Self, Failed> {
+        let (endpoint, channel) = reach(host, how.endpoints, SHORT).await.map_err(Failed::Runtime)?;
+        let told = boxed(SHORT, status(channel.clone(), endpoint)).await.map_err(Failed::Runtime)?;
+        let told = parse_status(&told.to_string()).map_err(|detail| Failed::Runtime(Why::Broken(detail)))?;
+        let driver = boxed(SHORT, config(channel.clone())).await;
+        let by_systemd = match driver {
+            Ok(driver) => driver.pointer("/linux/cgroupDriver").is_some_and(|driver| driver == "SYSTEMD"),
+            // Runtimes that do not know the call tell their configuration.
+            Err(_) => told.systemd_cgroup == Some(true),
+        };
+        let cgroup_parent = if by_systemd { SLICE } else { "" };
+        Ok(Runtime { channel, image: told.sandbox_image, cgroup_parent })
+    }
+
+    async fn has_image(&self, known: Option<&str>) -> Result<(), Failed> {
+        let Some(image) = self.image.as_deref().or(known) else { return Ok(()) };
+        let there = boxed(SHORT, images(self.channel.clone())).await.map_err(Failed::Runtime)?;
+        let names = there.pointer("/images").and_then(|images| images.as_array()).into_iter().flatten();
+        let mut names = names.filter_map(|image| image["repoTags"].as_array()).flatten();
+        // By digest it is in no list of tags: whether it is there is left to the runtime.
+        if image.contains('@') || names.any(|name| name == image) {
+            return Ok(());
+        }
+        Err(Failed::NoImage(image.to_owned()))
+    }
+
+    /// The addresses of a new sandbox.
+    async fn run(&self, uid: &str, time: Duration) -> Result<Vec<IpAddr>, Failed> {
+        let config = PodSandboxConfig::new(uid, self.cgroup_parent);
+        let request = RunPodSandboxRequest { config: Some(config) };
+        let made: RunPodSandboxResponse = self.call("RunPodSandbox", request, time).await?;
+        let request = PodSandboxStatusRequest { pod_sandbox_id: made.pod_sandbox_id };
+        let told: PodSandboxStatusResponse = match self.call("PodSandboxStatus", request, SHORT).await {
+            Err(Failed::Gone) => return Err(Failed::Gone),
+            told => told?,
+        };
+        let told = told.status.unwrap_or_default();
+        let network = told.network.unwrap_or_default();
+        let texts = [network.ip].into_iter().chain(network.additional_ips.into_iter().map(|more| more.ip));
+        let addresses: Vec<IpAddr> = texts.filter_map(|text| text.parse().ok()).collect();
+        match (addresses.is_empty(), told.state) {
+            (false, _) => Ok(addresses),
+            (true, READY) => Err(Failed::NoAddress),
+            // Stopped meanwhile: a stopped one has no address any more.
+            (true, _) => Err(Failed::Gone),
+        }
+    }
+
+    /// Stops and removes those of our sandboxes. Each gets its try; the first complaint is told.
+    async fn clear(&self, which: impl Fn(&PodSandbox) -> bool) -> Result<(), Failed> {
+        let label_selector = HashMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())]);
+        let request = ListPodSandboxRequest { filter: Some(PodSandboxFilter { label_selector }) };
+        let listed: ListPodSandboxResponse = self.call("ListPodSandbox", request, SHORT).await?;
+        let mut first = Ok(());
+        for sandbox in listed.items.into_iter().filter(|sandbox| is_ours(sandbox) && which(sandbox)) {
+            let (stop, remove) = (SandboxId { id: sandbox.id.clone() }, SandboxId { id: sandbox.id });
+            let stopped = fine_if_gone(self.call::<_, Empty>("StopPodSandbox", stop, PLUGIN).await);
+            // Also where it did not stop: removing stops it by force.
+            let removed = fine_if_gone(self.call::<_, Empty>("RemovePodSandbox", remove, REMOVE).await);
+            first = first.and(removed).and(stopped);
+        }
+        first
+    }
+
+    async fn call<Q, A>(&self, method: &'static str, request: Q, time: Duration) -> Result<A, Failed>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        match timeout(time, call(self.channel.clone(), "Runtime", method, request)).await {
+            Err(_) => Err(Failed::TimedOut { call: method, after: time }),
+            Ok(answer) => answer.map_err(|status| failed(method, &status)),
+        }
+    }
+}
+
+fn failed(call: &'static str, status: &Status) -> Failed {
+    match status.code() {
+        Code::NotFound if call != "RunPodSandbox" => Failed::Gone,
+        _ => match why(status) {
+            Why::Broken(detail) => Failed::Refused { call, detail: carrick_core::redact::redact(&detail) },
+            other => Failed::Refused { call, detail: other.to_string() },
+        },
+    }
+}
+
+fn fine_if_gone(ended: Result<Empty, Failed>) -> Result<(), Failed> {
+    match ended {
+        Ok(_) | Err(Failed::Gone) => Ok(()),
+        Err(failed) => Err(failed),
+    }
+}
+
+/// A runtime that knows no filters lists all there are.
+fn is_ours(sandbox: &PodSandbox) -> bool {
+    sandbox.labels.get(LABEL.0).is_some_and(|value| value == LABEL.1)
+}
+
+fn is_old(sandbox: &PodSandbox, now: Timestamp) -> bool {
+    let age = now.as_nanosecond() - i128::from(sandbox.created_at);
+    age > i128::try_from(LEFT_BEHIND.as_nanos()).unwrap_or(i128::MAX)
+}
+
+/// 128 bits that nobody else has; the standard library seeds every `RandomState` anew.
+fn uuid() -> String {
+    let random = || RandomState::new().build_hasher().finish();
+    let hex = format!("{:016x}{:016x}", random(), random());
+    let part = |range: std::ops::Range<usize>| hex.get(range).unwrap_or_default();
+    format!("{}-{}-{}-{}-{}", part(0..8), part(8..12), part(12..16), part(16..20), part(20..32))
+}
+
+/// CRI's enum: 0 is ready, 1 is not.
+const READY: i32 = 0;
+
+impl PodSandboxConfig {
+    fn new(uid: &str, cgroup_parent: &str) -> Self {
+        let name = format!("carrick-sandbox-{}", uid.get(..8).unwrap_or(uid));
+        PodSandboxConfig {
+            metadata: Some(PodSandboxMetadata {
+                name: name.clone(),
+                uid: uid.to_owned(),
+                namespace: NAMESPACE.to_owned(),
+            }),
+            hostname: name,
+            labels: HashMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())]),
+            linux: Some(LinuxPodSandboxConfig { cgroup_parent: cgroup_parent.to_owned() }),
+        }
+    }
+}
+
+impl PodSandbox {
+    fn uid(&self) -> &str {
+        self.metadata.as_ref().map(|metadata| metadata.uid.as_str()).unwrap_or_default()
+    }
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Empty {}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxMetadata {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(string, tag = "2")]
+    uid: String,
+    #[prost(string, tag = "3")]
+    namespace: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxConfig {
+    #[prost(message, optional, tag = "1")]
+    metadata: Option<PodSandboxMetadata>,
+    #[prost(string, tag = "2")]
+    hostname: String,
+    #[prost(map = "string, string", tag = "6")]
+    labels: HashMap<String, String>,
+    #[prost(message, optional, tag = "8")]
+    linux: Option<LinuxPodSandboxConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct LinuxPodSandboxConfig {
+    #[prost(string, tag = "1")]
+    cgroup_parent: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RunPodSandboxRequest {
+    #[prost(message, optional, tag = "1")]
+    config: Option<PodSandboxConfig>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct RunPodSandboxResponse {
+    #[prost(string, tag = "1")]
+    pod_sandbox_id: String,
+}
+
+/// What StopPodSandbox and RemovePodSandbox take.
+#[derive(Clone, PartialEq, Message)]
+struct SandboxId {
+    #[prost(string, tag = "1")]
+    id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxStatusRequest {
+    #[prost(string, tag = "1")]
+    pod_sandbox_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxStatusResponse {
+    #[prost(message, optional, tag = "1")]
+    status: Option<PodSandboxStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxStatus {
+    #[prost(int32, tag = "3")]
+    state: i32,
+    #[prost(message, optional, tag = "5")]
+    network: Option<PodSandboxNetworkStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxNetworkStatus {
+    #[prost(string, tag = "1")]
+    ip: String,
+    #[prost(message, repeated, tag = "2")]
+    additional_ips: Vec<PodIp>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodIp {
+    #[prost(string, tag = "1")]
+    ip: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListPodSandboxRequest {
+    #[prost(message, optional, tag = "1")]
+    filter: Option<PodSandboxFilter>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandboxFilter {
+    #[prost(map = "string, string", tag = "3")]
+    label_selector: HashMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListPodSandboxResponse {
+    #[prost(message, repeated, tag = "1")]
+    items: Vec<PodSandbox>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PodSandbox {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(message, optional, tag = "2")]
+    metadata: Option<PodSandboxMetadata>,
+    #[prost(int64, tag = "4")]
+    created_at: i64,
+    #[prost(map = "string, string", tag = "5")]
+    labels: HashMap<String, String>,
+}
+
+#[cfg(test)]
+mod tests;
