@@ -2,7 +2,8 @@
 //!
 //! * every `src/fact/NAME.rs` is a module; where it has a `pub const SOURCES`, those are read on a machine
 //! * every `src/cni/NAME.rs` is a module; where it has a `pub const FLAVOUR`, that is a pod network that is told apart
-//! * every `src/fix/NAME.rs` is a fix
+//! * every `src/fix/NAME.rs` is a module; where it has a `pub const FIX`, its head comment is what `carrick explain` says
+//!   of `--fix`
 //! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`
 //! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout)]
@@ -71,10 +72,14 @@ fn checks(root: &Path) -> String {
 
 fn fixes(root: &Path) -> String {
     let mut modules = String::new();
-    let mut table = String::from("pub static FIXES: &[&Fix] = &[\n");
+    let mut table = String::from("pub static FIXES: &[Registered] = &[\n");
     for file in files(root, "rs").iter().filter(|file| stem(file) != "mod") {
         modules.push_str(&module(file, ""));
-        writeln!(table, "    &{}::FIX,", stem(file)).expect("a String takes it");
+        if read(file).contains("pub const FIX: Fix") {
+            let (name, explain) = (stem(file), head_comment(file));
+            writeln!(table, "    Registered {{ fix: &{name}::FIX, explain: {explain:?} }},")
+                .expect("a String takes it");
+        }
     }
     modules + &table + "];\n"
 }

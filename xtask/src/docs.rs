@@ -6,12 +6,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use carrick_core::check::{CHECKS, Registered};
+use carrick_core::fix;
 use carrick_core::report::Report;
 use carrick_core::signature::{self, Library, Signature, lint};
 
 pub fn run(check: bool) -> anyhow::Result<()> {
     let pages = [
         ("checks.md", checks()),
+        ("fixes.md", fixes()),
         ("signatures.md", signatures()?),
         ("join.md", carrick_core::join::page::page()),
         ("report.schema.json", schema()?),
@@ -54,6 +56,22 @@ fn checks() -> String {
         // Two spaces at a line's end keep it a line of its own in Markdown.
         let text = explain.replace("\nSee it yourself", "  \nSee it yourself").replace("\nMend it", "  \nMend it");
         let _ = writeln!(page, "\n{text}");
+    }
+    page
+}
+
+fn fixes() -> String {
+    let mut page = String::from(
+        "# Fixes\n\nWhat `carrick check --fix` changes, and what it leaves to you. It shows the whole plan first (`--plan`), asks, \
+         writes down what\nstood there, and `carrick undo` takes it back. Nothing is ever changed on a control plane. This page \
+         is made from the code:\n`cargo xtask docs`.\n\n## What is mended\n",
+    );
+    for fix::Registered { fix, explain } in fix::FIXES {
+        let _ = writeln!(page, "\n### {}\n\n{explain}", fix.mends.join(", "));
+    }
+    page.push_str("\n## What is left to you\n\n| check | because |\n|---|---|\n");
+    for (id, why) in fix::LEFT {
+        let _ = writeln!(page, "| {id} | {why} |");
     }
     page
 }

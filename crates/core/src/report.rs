@@ -194,8 +194,15 @@ pub enum Health {
     NotSeen,
 }
 
-/// Runs every check on the facts; what `ignore` names does not count.
+/// Runs every check on the facts of a machine; what `ignore` names does not count.
 pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
+    let mut report = judge(facts, policy, ignore);
+    offer_fixes(facts, &mut report.findings);
+    report
+}
+
+/// As [`check`], of facts that may be pieces out of a text: what `--fix` would do there cannot be told.
+pub(crate) fn judge(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
     let findings = crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
     Report { machine: machine(facts), ..of("check", &facts.host, findings) }
 }
@@ -214,6 +221,19 @@ pub fn of(verb: &'static str, host: &str, findings: Vec<Judged>) -> Report {
         findings,
         subsystems,
         reading: None,
+    }
+}
+
+/// Where `check --fix` would mend something, that is the first remedy. On a control plane it changes nothing.
+fn offer_fixes(facts: &Facts, findings: &mut [Judged]) {
+    if facts.control_plane_marks().is_ok_and(|marks| !marks.is_empty()) {
+        return;
+    }
+    let wrong = |finding: &&mut Judged| matches!(finding.verdict, Outcome::Fail | Outcome::Warn) && !finding.ignored;
+    for finding in findings.iter_mut().filter(wrong) {
+        if let Some(fix) = crate::fix::offered(facts, finding.id) {
+            finding.remedy.insert(0, format!("carrick check --fix    # {}", fix.does));
+        }
     }
 }
 
@@ -368,6 +388,22 @@ mod tests {
         let report = check(&facts, &Policy::default(), &Ignore::of(["Swap"]).unwrap());
         let swap = report.findings.iter().find(|finding| finding.id == "machine.swap").unwrap();
         assert_eq!((swap.verdict, swap.ignored), (Outcome::Fail, true));
+    }
+
+    #[test]
+    fn a_fix_is_the_first_remedy_where_it_would_mend_something() {
+        let off = || facts().with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
+        let remedy = |facts: &Facts, ignore: &[&str]| {
+            let ignore = Ignore::of(ignore.iter().copied()).unwrap();
+            let report = check(facts, &Policy::default(), &ignore);
+            report.findings.into_iter().find(|finding| finding.id == "kernel.ip-forward").unwrap().remedy.remove(0)
+        };
+        let fix = "carrick check --fix    # turns it on, now and after a reboot";
+        let by_hand = "sysctl -w net.ipv4.ip_forward=1";
+        assert_eq!(remedy(&off(), &[]), fix);
+        assert_eq!(remedy(&off(), &["kernel.ip-forward"]), by_hand);
+        let control_plane = off().with_dir("/etc/kubernetes", &[("-rw-------", "admin.conf")]);
+        assert_eq!(remedy(&control_plane, &[]), by_hand);
     }
 
     #[test]

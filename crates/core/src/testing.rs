@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use crate::check::{Check, Outcome, Policy};
 use crate::fact::listing::{self, Entry};
 use crate::fact::{Capture, Facts, Query, Source, Why, dir_key, file_key};
+use crate::fix::Fix;
 
 /// 2026-11-15 12:00 UTC: when the facts of a test were taken.
 pub const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
@@ -118,5 +119,17 @@ pub fn judge_row(check: &Check, policy: &Policy, name: &str, facts: &Facts, expe
             check.id,
             verdict.says
         );
+    }
+}
+
+/// Holds what a fix would change against its sentences, row by row. A table holds a machine that is changed and one that is
+/// left alone.
+#[track_caller]
+pub fn plans<const N: usize>(fix: &Fix, rows: [(&str, Facts, &[&str]); N]) {
+    assert!(rows.iter().any(|row| row.2.is_empty()), "{:?}: no row is left alone", fix.mends);
+    assert!(rows.iter().any(|row| !row.2.is_empty()), "{:?}: no row is changed", fix.mends);
+    for (name, facts, expected) in rows {
+        let told: Vec<String> = (fix.plan)(&facts).unwrap_or_default().iter().map(ToString::to_string).collect();
+        assert_eq!(told, expected, "{:?}: {name}", fix.mends);
     }
 }

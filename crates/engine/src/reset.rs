@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carrick_cluster::client::Client;
-use carrick_cluster::node;
+use carrick_cluster::leaving;
 use carrick_core::fact::{Facts, Source, Why};
 use carrick_core::reset::{self, pods::Pod};
 use carrick_host::probe::{Progress, gather};
@@ -26,5 +26,5 @@ pub async fn look(probe: &dyn Probe, mut facts: Facts, time_box: Duration) -> Fa
 
 /// The pods the cluster has on a node; none where it has no such node.
 pub async fn pods(probe: &dyn Probe, admin: &Client, node: &str) -> Result<Vec<Pod>, Why> {
-    node::pods(admin, &FromMachine(probe), node).await
+    leaving::pods(admin, &FromMachine(probe), node).await
 }

@@ -73,8 +73,10 @@ impl Machine {
 
     /// With a network interface: `cni0` is a bridge, `flannel.1` a vxlan, any other a card.
     pub fn with_card(self, name: &str) -> Self {
-        let to = format!("../../devices/virtual/net/{name}");
-        self.inner().files.insert(format!("{CARDS}/{name}"), Entry::Link(to));
+        let mut inner = self.inner();
+        let cards = inner.text(CARDS) + &format!("{name}: 0 0\n");
+        inner.put(CARDS, File::new(cards, 0o444));
+        drop(inner);
         self
     }
 
@@ -232,7 +234,10 @@ impl Inner {
             ["ip", "-j", "route", ..] => well("[]"),
             ["ip", "-j", ..] => well(&self.links()),
             ["ip", "link", "delete", "dev", name] => {
-                self.files.remove(&format!("{CARDS}/{name}"));
+                let cards = self.text(CARDS);
+                let others = cards.lines().filter(|line| !line.starts_with(&format!("{name}:")));
+                let others: String = others.map(|line| format!("{line}\n")).collect();
+                self.put(CARDS, File::new(others, 0o444));
                 well("")
             }
             ["systemctl", "show", ..] => {
@@ -259,7 +264,8 @@ impl Inner {
     }
 
     fn links(&self) -> String {
-        let names = self.files.keys().filter_map(|path| path.strip_prefix(CARDS)?.strip_prefix('/'));
+        let cards = self.text(CARDS);
+        let names = cards.lines().filter_map(|line| line.split(':').next());
         let kind = |name: &str| match name {
             "cni0" => "bridge",
             "flannel.1" => "vxlan",
@@ -269,14 +275,21 @@ impl Inner {
         serde_json::Value::from(names.map(link).collect::<Vec<_>>()).to_string()
     }
 
+    /// Of a file; nothing where there is none.
+    fn text(&self, path: &str) -> String {
+        match self.files.get(path) {
+            Some(Entry::File(file)) => String::from_utf8_lossy(&file.bytes).into_owned(),
+            _ => String::new(),
+        }
+    }
+
     fn clear(&mut self, dir: &str) {
         let inside = format!("{dir}/");
         self.files.retain(|path, _| !path.starts_with(&inside));
     }
 
     fn unmount(&mut self, point: &str) -> Ended {
-        let Some(Entry::File(table)) = self.files.get(MOUNTS) else { return Ended::default() };
-        let table = String::from_utf8_lossy(&table.bytes).into_owned();
+        let table = self.text(MOUNTS);
         let lines: Vec<&str> = table.lines().filter(|line| line.split(' ').nth(4) != Some(point)).collect();
         if lines.len() == table.lines().count() {
             let errors = format!("umount: {point}: not mounted.");
@@ -356,8 +369,8 @@ fn is_a_look(argv: &[&str]) -> bool {
     }
 }
 
-/// Where the kernel shows network interfaces.
-const CARDS: &str = "/sys/class/net";
+/// Where the kernel shows network interfaces, one a line.
+const CARDS: &str = "/proc/net/dev";
 
 fn is_file(entry: &Entry) -> bool {
     matches!(entry, Entry::File(_))

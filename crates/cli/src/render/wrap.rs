@@ -27,6 +27,7 @@ pub fn reflow(text: &str, width: usize) -> String {
         let own = line.starts_with(' ')
             || line.starts_with("See it yourself")
             || line.starts_with("Mend it")
+            || line.starts_with("With --fix")
             || line.is_empty();
         match blocks.last_mut() {
             Some(block) if joins && !own => {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use carrick_core::check::{self, CHECKS, Registered};
+use carrick_core::fix;
 use carrick_core::report::nearest;
 use carrick_core::signature::{self, Phase, Severity, Signature};
 
@@ -63,10 +64,20 @@ fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signat
     let parts = [
         format!("{}  {}", styled(BOLD, check.id), styled(DIM, check.subsystem.name())),
         reflow(explain, width),
+        of_fix(check.id, width),
         named("kubeadm calls it", check.kubeadm.iter().copied(), width),
         named("Read in logs as", showing.map(|signature| signature.id.as_str()), width),
     ];
     paragraphs(&parts)
+}
+
+/// What `check --fix` would do about it and how to take that back, or why it does nothing.
+fn of_fix(id: &str, width: usize) -> String {
+    if let Some(why) = fix::left(id) {
+        return wrap(&format!("With --fix: nothing; {why}."), width).join("\n");
+    }
+    let fixes = fix::of(id).map(|registered| reflow(&format!("With --fix: {}", registered.explain), width));
+    fixes.collect::<Vec<_>>().join("\n")
 }
 
 fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -> String {
@@ -163,6 +174,16 @@ mod tests {
                 let styled = |line: &&str| line.contains('\u{1b}');
                 assert_eq!(text.lines().filter(|line| !styled(line)).find(too_wide), None, "{id} at {width}");
             }
+        }
+    }
+
+    #[test]
+    fn every_check_says_what_fix_would_do_and_how_to_take_that_back() {
+        let signatures = signatures();
+        for id in check::ids() {
+            let text = explain(id, &signatures, 80).unwrap();
+            let fix = text.split("\n\n").find(|part| part.starts_with("With --fix: ")).unwrap();
+            assert!(fix.contains("nothing;") || fix.replace('\n', " ").contains("`carrick undo`"), "{id}: {fix}");
         }
     }
 

@@ -143,7 +143,7 @@ impl<'l> Case<'l> {
     /// What the checks find on a machine that has come so far.
     fn checked(&self, phase: Phase, ignore: &Ignore) -> Report {
         let joined = phase == Phase::Joined;
-        let mut checked = report::check(&self.facts, &Policy { cni_expected: joined }, ignore);
+        let mut checked = report::judge(&self.facts, &Policy { cni_expected: joined }, ignore);
         for finding in &mut checked.findings {
             if joined {
                 finding.verdict = once_joined(finding);

@@ -16,7 +16,7 @@ use super::{Facts, Known, Missing, OrAbsent, Query, Source, Why, dir_key};
 use crate::cni::{FLAVOURS, Flavour};
 
 pub const CONF_DIR: &str = "/etc/cni/net.d";
-const BIN_DIR: &str = "/opt/cni/bin";
+pub const BIN_DIR: &str = "/opt/cni/bin";
 pub const SUBNET_ENV: &str = "/run/flannel/subnet.env";
 
 /// The machine's kind, then every plugin with its first 20 bytes: an ELF header says up to there which machine it is
@@ -347,8 +347,13 @@ impl Facts {
 
     /// How the program of a plugin is. Looked for as CNI does: the first regular file of that name in the directories.
     pub fn cni_program(&self, name: &str) -> Known<Program> {
+        self.cni_program_in(self.cni_bin_dirs(), name)
+    }
+
+    /// As [`Facts::cni_program`], looked for elsewhere than where the runtime does.
+    pub fn cni_program_in(&self, dirs: impl IntoIterator<Item = String>, name: &str) -> Known<Program> {
         let mut found = Program::Missing;
-        for dir in self.cni_bin_dirs() {
+        for dir in dirs {
             let Some(entries) = self.dir(&dir).or_absent()? else { continue };
             let Some(entry) = entries.into_iter().find(|entry| entry.name == name) else { continue };
             let path = format!("{dir}/{name}");

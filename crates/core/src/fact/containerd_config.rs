@@ -51,6 +51,8 @@ pub struct ContainerdConfig {
     pub disabled_plugins: Vec<String>,
     pub imports: Vec<String>,
     pub default_runtime: Option<String>,
+    /// `runtime_type` of the default runtime, where it is set.
+    pub runtime_type: Option<String>,
     /// `SystemdCgroup` of the default runtime, where it is set: `true` is the systemd driver, `false` cgroupfs.
     pub systemd_cgroup: Option<bool>,
     pub sandbox_image: Option<String>,
@@ -62,9 +64,13 @@ pub struct ContainerdConfig {
 impl ContainerdConfig {
     /// The plugin that answers the kubelet is switched off.
     pub fn cri_disabled(&self) -> Option<&str> {
-        let names = [CRI[0], CRI[1], CRI_RUNTIME, CRI_IMAGES];
-        self.disabled_plugins.iter().map(String::as_str).find(|name| names.contains(name))
+        self.disabled_plugins.iter().map(String::as_str).find(|name| is_cri(name))
     }
+}
+
+/// A name of the plugin that answers the kubelet, in any version.
+pub fn is_cri(plugin: &str) -> bool {
+    [CRI[0], CRI[1], CRI_RUNTIME, CRI_IMAGES].contains(&plugin)
 }
 
 /// Text that is not TOML: where, and what the parser says.
@@ -92,11 +98,8 @@ pub fn parse(text: &str) -> Result<ContainerdConfig, SyntaxError> {
     })?;
     let version = root.get("version").and_then(Value::as_integer).unwrap_or(1);
     let plugin = |name: &str| root.get("plugins").and_then(|plugins| plugins.get(name));
-    let (runtime, images) = match version {
-        3.. => (plugin(CRI_RUNTIME), plugin(CRI_IMAGES)),
-        2 => (plugin(CRI[1]), plugin(CRI[1])),
-        _ => (plugin(CRI[0]), plugin(CRI[0])),
-    };
+    let (runtime, images) = plugins(version);
+    let (runtime, images) = (plugin(runtime), plugin(images));
     let containerd = runtime.and_then(|runtime| runtime.get("containerd"));
     let cni = runtime.and_then(|runtime| runtime.get("cni"));
     let default_runtime = text_of(containerd, &["default_runtime_name"]);
@@ -110,6 +113,7 @@ pub fn parse(text: &str) -> Result<ContainerdConfig, SyntaxError> {
         version,
         disabled_plugins: texts(root.get("disabled_plugins")),
         imports: texts(root.get("imports")),
+        runtime_type: text_of(chosen, &["runtime_type"]),
         systemd_cgroup: find(chosen, &["options", "SystemdCgroup"]).and_then(Value::as_bool),
         default_runtime,
         sandbox_image: text_of(images, &["pinned_images", "sandbox"]).or_else(|| text_of(images, &["sandbox_image"])),
@@ -117,6 +121,15 @@ pub fn parse(text: &str) -> Result<ContainerdConfig, SyntaxError> {
         cni_bin_dirs,
         cni_conf_dir: text_of(cni, &["conf_dir"]),
     })
+}
+
+/// The plugins that start containers and that keep images, by the version of the file.
+pub fn plugins(version: i64) -> (&'static str, &'static str) {
+    match version {
+        3.. => (CRI_RUNTIME, CRI_IMAGES),
+        2 => (CRI[1], CRI[1]),
+        _ => (CRI[0], CRI[0]),
+    }
 }
 
 fn find<'a>(value: Option<&'a Value>, path: &[&str]) -> Option<&'a Value> {
@@ -199,7 +212,8 @@ impl Facts {
         }
     }
 
-    fn containerd_dump(&self) -> Known<ContainerdConfig> {
+    /// What containerd makes of its file, defaults and imports filled in.
+    pub fn containerd_dump(&self) -> Known<ContainerdConfig> {
         let said = self.query(&DUMP)?;
         if said.exit.is_some_and(|exit| exit != 0) || said.text.trim().is_empty() {
             let error = said.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it prints nothing");

@@ -21,6 +21,11 @@ impl Facts {
     pub fn memory(&self) -> Known<u64> {
         parse(&self.file(MEMINFO)?.text, "MemTotal").ok_or_else(|| Missing::broken(MEMINFO, "has no MemTotal"))
     }
+
+    /// What can be given to programs without swapping, in bytes.
+    pub fn memory_available(&self) -> Known<u64> {
+        parse(&self.file(MEMINFO)?.text, "MemAvailable").ok_or_else(|| Missing::broken(MEMINFO, "has no MemAvailable"))
+    }
 }
 
 #[cfg(test)]

@@ -19,7 +19,9 @@ pub const UNITS: Query = Query {
     ],
     keep: USUAL,
 };
-const FSTAB: &str = "/etc/fstab";
+pub const FSTAB: &str = "/etc/fstab";
+/// The unit with which `check --fix` keeps swap off where no line of fstab turns it on.
+pub const SWAPOFF: &str = "carrick-swapoff.service";
 const ZRAM: &str = "/etc/systemd/zram-generator.conf";
 const ZRAM_USR: &str = "/usr/lib/systemd/zram-generator.conf";
 
@@ -37,6 +39,25 @@ pub struct SwapLine {
     pub source: &'static str,
     pub line: u32,
     pub text: String,
+}
+
+/// An area in use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// As `swapoff` takes it; `None` where the kernel had to escape its name, as that of a file that was deleted.
+    pub device: Option<String>,
+    /// How much of it is in use, in bytes.
+    pub used: u64,
+}
+
+impl SwapLine {
+    /// `/dev/sda2 partition 1000444 2048 -2`, sizes in KiB.
+    pub fn area(&self) -> Option<Area> {
+        let mut fields = self.text.split(' ');
+        let device = fields.next().filter(|name| !name.contains('\\')).map(str::to_owned);
+        let used: u64 = fields.nth(2)?.parse().ok()?;
+        Some(Area { device, used: used.saturating_mul(1024) })
+    }
 }
 
 impl Facts {
@@ -69,12 +90,18 @@ impl Facts {
         // explains comes from a swap partition that systemd found by its type.
         let explained = !found.is_empty() || !self.swaps_of_fstab(speaks_of_swap)?.is_empty();
         let counts = |text: &str| is_unit(text, "enabled") || (!explained && is_unit(text, "generated"));
-        found.extend(units.lines().filter(|(_, text)| counts(text)).map(|(line, text)| SwapLine {
+        let others = units.lines().filter(|(_, text)| !text.starts_with(SWAPOFF) && counts(text));
+        found.extend(others.map(|(line, text)| SwapLine {
             source: UNITS.name,
             line,
             text: text.split_whitespace().collect::<Vec<_>>().join(" "),
         }));
         Ok(found)
+    }
+
+    /// Carrick's own unit turns swap off again at boot, before the kubelet starts.
+    pub fn swapoff_at_boot(&self) -> Known<bool> {
+        Ok(self.query(&UNITS)?.lines().any(|(_, text)| text.starts_with(SWAPOFF) && is_unit(text, "enabled")))
     }
 
     fn swaps_of_fstab(&self, counts: fn(&str) -> bool) -> Known<Vec<SwapLine>> {

@@ -8,6 +8,9 @@ pub const BRIDGE_IP6TABLES: &str = "net/bridge/bridge-nf-call-ip6tables";
 pub const INOTIFY_INSTANCES: &str = "fs/inotify/max_user_instances";
 pub const INOTIFY_WATCHES: &str = "fs/inotify/max_user_watches";
 
+/// Read at boot only through a link, `99-sysctl.conf` in one of the directories, which Debian dropped with 13; and last of
+/// all by `sysctl --system`.
+pub const CONF: &str = "/etc/sysctl.conf";
 const DIRS: [&str; 4] = ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d"];
 
 pub const SOURCES: &[Source] = &[
@@ -25,8 +28,7 @@ pub const SOURCES: &[Source] = &[
     Source::Tree("/run/sysctl.d"),
     Source::Tree("/usr/local/lib/sysctl.d"),
     Source::Tree("/usr/lib/sysctl.d"),
-    // Read at boot only through a link: `99-sysctl.conf` in one of the directories, which Debian dropped with 13.
-    Source::File("/etc/sysctl.conf"),
+    Source::File(CONF),
 ];
 
 /// An assignment in a file.
@@ -72,6 +74,11 @@ pub fn parse(source: &str, text: &str) -> Vec<(String, Setting)> {
     (1u32..).zip(text.lines()).filter_map(setting).collect()
 }
 
+/// The assignments of one parameter in one file.
+fn assignments(source: &str, text: &str, path: &str) -> Vec<Setting> {
+    parse(source, text).into_iter().filter(|(key, _)| key == path).map(|(_, setting)| setting).collect()
+}
+
 impl Facts {
     /// What a parameter is now, by its path below `/proc/sys`; `None` where the kernel does not have it.
     pub fn sysctl(&self, path: &str) -> Known<Option<String>> {
@@ -80,22 +87,27 @@ impl Facts {
 
     /// What a parameter is set to at boot: the last assignment of all the files that count.
     pub fn sysctl_at_boot(&self, path: &str) -> Known<Option<Setting>> {
-        let mut last = None;
+        Ok(self.sysctls_at_boot(path)?.pop())
+    }
+
+    /// Every assignment of a parameter at boot, in the order they are made.
+    pub fn sysctls_at_boot(&self, path: &str) -> Known<Vec<Setting>> {
+        let mut settings = Vec::new();
         for (source, capture) in self.conf_d(&DIRS)? {
-            for (key, setting) in parse(&source, &capture.text) {
-                if key == path {
-                    last = Some(setting);
-                }
-            }
+            settings.extend(assignments(&source, &capture.text, path));
         }
-        Ok(last)
+        Ok(settings)
     }
 
     /// What `/etc/sysctl.conf` sets a parameter to, whether or not it is read at boot.
     pub fn sysctl_conf(&self, path: &str) -> Known<Option<Setting>> {
-        const SOURCE: &str = "/etc/sysctl.conf";
-        let Some(capture) = self.file(SOURCE).or_absent()? else { return Ok(None) };
-        Ok(parse(SOURCE, &capture.text).into_iter().rfind(|(key, _)| key == path).map(|(_, setting)| setting))
+        Ok(self.sysctls_in_conf(path)?.pop())
+    }
+
+    /// Every assignment of a parameter in `/etc/sysctl.conf`.
+    pub fn sysctls_in_conf(&self, path: &str) -> Known<Vec<Setting>> {
+        let Some(capture) = self.file(CONF).or_absent()? else { return Ok(Vec::new()) };
+        Ok(assignments(CONF, &capture.text, path))
     }
 }
 

@@ -47,6 +47,8 @@ pub const KUBEADM_FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
 pub const DEFAULTS: &str = "/etc/default/kubelet";
 pub const SYSCONFIG: &str = "/etc/sysconfig/kubelet";
 
+/// Where a mask is a link to /dev/null in place of a unit: for good, and until the next boot.
+const MASKS: [&str; 2] = ["/etc/systemd/system", "/run/systemd/system"];
 /// How long the machine has been up, in seconds.
 pub const UPTIME: &str = "/proc/uptime";
 
@@ -58,6 +60,8 @@ pub const SOURCES: &[Source] = &[
     Source::File(KUBEADM_FLAGS),
     Source::File(DEFAULTS),
     Source::File(SYSCONFIG),
+    Source::Dir(MASKS[0]),
+    Source::Dir(MASKS[1]),
 ];
 
 const fn cat(name: &'static str, argv: &'static [&'static str]) -> Query {
@@ -137,6 +141,12 @@ pub fn parse_cat(text: &str) -> Unit {
     }
     unit.push(continued);
     unit
+}
+
+/// The lines of one of the files that `systemctl cat` shows, as they stand there.
+pub fn lines_of<'a>(text: &'a str, path: &str) -> Vec<&'a str> {
+    let of_file = text.lines().skip_while(|line| heading_path(line) != Some(path)).skip(1);
+    of_file.take_while(|line| heading_path(line).is_none()).collect()
 }
 
 /// `# /usr/lib/systemd/system/kubelet.service`. Other comments may name a path too: only systemd's own places count.
@@ -534,6 +544,18 @@ impl Facts {
         states.into_iter().find(|state| state.id == id).ok_or_else(missing)
     }
 
+    /// The link to /dev/null that masks a unit. An empty file in the unit's place masks it too, and is none.
+    pub fn mask_of(&self, name: &str) -> Known<Option<String>> {
+        let id = format!("{name}.service");
+        for dir in MASKS {
+            let entry = self.entry(dir, &id)?;
+            if entry.is_some_and(|entry| entry.target.as_deref() == Some("/dev/null")) {
+                return Ok(Some(format!("{dir}/{id}")));
+            }
+        }
+        Ok(None)
+    }
+
     /// The command line systemd would start the kubelet with.
     pub fn kubelet_command(&self) -> Known<CommandLine> {
         let unit = self.unit("kubelet")?;
@@ -644,6 +666,25 @@ mod tests {
         assert!(unit.outside_section().is_empty());
         let files = unit.environment_files();
         assert_eq!(files.first(), Some(&EnvironmentFile { path: KUBEADM_FLAGS.into(), optional: true }));
+    }
+
+    #[test]
+    fn a_mask_is_a_link_to_nowhere() {
+        let bare = || facts().without_dir(MASKS[0]).without_dir(MASKS[1]);
+        assert_eq!(bare().mask_of("kubelet"), Ok(None));
+        let empty = bare().with_dir(MASKS[0], &[("-rw-r--r--", "kubelet.service")]);
+        assert_eq!(empty.mask_of("kubelet"), Ok(None));
+        let masked = bare().with_dir(MASKS[1], &[("lrwxrwxrwx", "kubelet.service -> /dev/null")]);
+        assert_eq!(masked.mask_of("kubelet"), Ok(Some("/run/systemd/system/kubelet.service".into())));
+        assert!(facts().mask_of("kubelet").is_err());
+    }
+
+    #[test]
+    fn the_lines_of_one_file_are_told_from_the_next_ones() {
+        let text = format!("{}\n# /etc/systemd/system/kubelet.service.d/20-a.conf\n  A=1\n", kubelet::packaged());
+        assert_eq!(lines_of(&text, "/etc/systemd/system/kubelet.service.d/20-a.conf"), ["  A=1"]);
+        assert_eq!(lines_of(&text, kubelet::UNIT_PATH).first(), Some(&"[Unit]"));
+        assert!(lines_of(&text, "/no/such").is_empty());
     }
 
     #[test]

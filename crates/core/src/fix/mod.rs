@@ -1,7 +1,8 @@
 //! What `check --fix` changes: one file per fix, `build.rs` finds them.
 //!
 //! A fix names the checks it mends and says which changes would make them pass, from the facts of the machine. Only what
-//! is safe is fixed: what would need a choice stays with the operator, as the check's remedy says it.
+//! is safe is fixed: what would need a choice stays with the operator, as the check's remedy says it, and [`LEFT`] says why.
+//! Files without a `FIX` hold what several fixes share.
 
 use crate::check::Outcome;
 use crate::fact::{Facts, Known};
@@ -10,11 +11,22 @@ use crate::report::Report;
 
 include!(concat!(env!("OUT_DIR"), "/fixes.rs"));
 
+pub use left::LEFT;
+
 pub struct Fix {
     /// Ids of checks.
     pub mends: &'static [&'static str],
-    /// The changes; none where this fix has nothing to offer for this machine.
+    /// What it does, as it stands behind the command: `carrick check --fix    # restores the kubeadm drop-in`.
+    pub does: &'static str,
+    /// The changes; none where this fix has nothing to offer for this machine, or where its changes would not be seen.
     pub plan: fn(&Facts) -> Known<Vec<Effect>>,
+}
+
+/// A fix as the registry knows it.
+pub struct Registered {
+    pub fix: &'static Fix,
+    /// What `carrick explain` says of it.
+    pub explain: &'static str,
 }
 
 /// What would mend what a report finds wrong, as far as it is safe to.
@@ -24,7 +36,7 @@ pub fn plan(facts: &Facts, report: &Report) -> Result<Plan, Conflict> {
         report.findings.iter().any(|finding| finding.id == **id && !finding.ignored && is_wrong(finding.verdict))
     };
     let mut steps = Vec::new();
-    for fix in FIXES {
+    for Registered { fix, .. } in FIXES {
         let why: Vec<String> = fix.mends.iter().filter(wrong).map(|&id| id.to_owned()).collect();
         // What a fix does not know it does not change: the check stays as it is, and is told with its remedy.
         if let (false, Ok(effects)) = (why.is_empty(), (fix.plan)(facts)) {
@@ -34,15 +46,81 @@ pub fn plan(facts: &Facts, report: &Report) -> Result<Plan, Conflict> {
     Plan::of(steps)
 }
 
+/// The fixes that may mend a check.
+pub fn of(id: &str) -> impl Iterator<Item = &'static Registered> {
+    FIXES.iter().filter(move |registered| registered.fix.mends.contains(&id))
+}
+
+/// The fix that has something to offer for a check that is wrong on this machine.
+pub fn offered(facts: &Facts, id: &str) -> Option<&'static Fix> {
+    let offers = |fix: &&Fix| (fix.plan)(facts).is_ok_and(|effects| !effects.is_empty());
+    of(id).map(|registered| registered.fix).find(offers)
+}
+
+/// Why a check is left to the operator; `None` where a fix may mend it.
+pub fn left(id: &str) -> Option<&'static str> {
+    LEFT.iter().find(|(left, _)| *left == id).map(|(_, why)| *why)
+}
+
+/// A file of Carrick's own. The directory is made where it is known to be missing.
+fn own_file(facts: &Facts, dir: &str, name: &str, text: String) -> Vec<Effect> {
+    let missing = matches!(facts.dir(dir), Err(crate::fact::Missing { why: crate::fact::Why::Absent, .. }));
+    let made = missing.then(|| Effect::MakeDir { path: dir.to_owned(), mode: 0o755 });
+    let write = Effect::Write { path: format!("{dir}/{name}"), text, mode: 0o644, in_place: false };
+    made.into_iter().chain([write]).collect()
+}
+
+/// What every file of Carrick's begins with.
+const MARK: &str = "# Written by carrick check --fix; carrick undo takes it back.\n";
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::check::CHECKS;
+    use crate::check::{CHECKS, Policy};
+    use crate::report::{self, Ignore};
+    use crate::testing::facts;
 
     #[test]
-    fn every_fix_mends_checks_that_exist() {
-        for id in FIXES.iter().flat_map(|fix| fix.mends) {
-            assert!(CHECKS.iter().any(|registered| registered.check.id == *id), "{id} is no check");
+    fn every_check_is_mended_by_a_fix_or_left_with_a_reason() {
+        let mended: BTreeSet<&str> = FIXES.iter().flat_map(|registered| registered.fix.mends).copied().collect();
+        let left: BTreeSet<&str> = LEFT.iter().map(|(id, _)| *id).collect();
+        assert_eq!(left.len(), LEFT.len(), "an id is left twice");
+        assert_eq!(mended.intersection(&left).collect::<Vec<_>>(), Vec::<&&str>::new(), "both mended and left");
+        let accounted: BTreeSet<&str> = mended.union(&left).copied().collect();
+        let checks: BTreeSet<&str> = CHECKS.iter().map(|registered| registered.check.id).collect();
+        assert_eq!(accounted, checks);
+    }
+
+    #[test]
+    fn every_fix_says_what_it_does_and_how_to_take_it_back() {
+        for Registered { fix, explain } in FIXES {
+            assert!(!fix.does.is_empty() && !fix.does.ends_with('.'), "{:?}", fix.mends);
+            assert!(explain.contains("carrick undo"), "{:?} does not say what carrick undo does", fix.mends);
         }
+        for (id, why) in LEFT {
+            assert!(!why.is_empty() && !why.ends_with('.'), "{id}: {why}");
+        }
+    }
+
+    #[test]
+    fn of_a_machine_nothing_is_known_about_nothing_is_changed() {
+        let facts = facts();
+        for Registered { fix, .. } in FIXES {
+            assert_eq!((fix.plan)(&facts).unwrap_or_default(), [], "{:?}", fix.mends);
+        }
+    }
+
+    #[test]
+    fn what_is_ignored_is_not_mended() {
+        let facts = facts().with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
+        let planned = |ignore: &[&str]| {
+            let ignore = Ignore::of(ignore.iter().copied()).unwrap();
+            plan(&facts, &report::check(&facts, &Policy::default(), &ignore)).unwrap()
+        };
+        assert_eq!(planned(&[]).steps.len(), 1);
+        assert_eq!(planned(&[]).steps[0].why, ["kernel.ip-forward"]);
+        assert!(planned(&["kernel.ip-forward"]).is_empty());
     }
 }

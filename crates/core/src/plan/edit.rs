@@ -16,6 +16,8 @@ pub enum Edit {
     Toml { set: Vec<Set> },
     /// Lines are comments from now on.
     CommentOut { lines: Vec<String> },
+    /// One after the other.
+    Both { edits: Vec<Edit> },
 }
 
 /// One key of a TOML file.
@@ -47,11 +49,33 @@ impl Edit {
         match self {
             Edit::Toml { set } => edit_toml(text, set),
             Edit::CommentOut { lines } => comment_out(text, lines),
+            Edit::Both { edits } => edits.iter().try_fold(text.to_owned(), |text, edit| edit.apply(&text)),
         }
     }
 
     /// Both edits of one file, where they can be one.
     pub fn and(&self, other: &Edit) -> Option<Edit> {
+        let mut all = self.parts().to_vec();
+        for new in other.parts() {
+            match all.iter_mut().find(|known| std::mem::discriminant(*known) == std::mem::discriminant(new)) {
+                Some(known) => *known = known.merged(new)?,
+                None => all.push(new.clone()),
+            }
+        }
+        // A line is looked for as it was read: before anything else is changed.
+        all.sort_by_key(|edit| matches!(edit, Edit::Toml { .. }));
+        if all.len() > 1 { Some(Edit::Both { edits: all }) } else { all.pop() }
+    }
+
+    fn parts(&self) -> &[Edit] {
+        match self {
+            Edit::Both { edits } => edits,
+            one => std::slice::from_ref(one),
+        }
+    }
+
+    /// Two edits of one kind.
+    fn merged(&self, other: &Edit) -> Option<Edit> {
         match (self, other) {
             (Edit::Toml { set }, Edit::Toml { set: more }) => {
                 let clash = |new: &Set| set.iter().any(|known| known.key == new.key && known.to != new.to);
@@ -161,7 +185,8 @@ impl fmt::Display for Edit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let told: Vec<String> = match self {
             Edit::Toml { set } => set.iter().map(told).collect(),
-            Edit::CommentOut { lines } => lines.iter().map(|line| format!("comment out {line:?}")).collect(),
+            Edit::CommentOut { lines } => lines.iter().map(|line| format!("comment out {:?}", line.trim())).collect(),
+            Edit::Both { edits } => edits.iter().map(ToString::to_string).collect(),
         };
         f.write_str(&told.join("; "))
     }
@@ -216,6 +241,18 @@ version = 2
         let edit =
             Edit::Toml { set: vec![set(&["a", "b c", "d"], "[]"), set(&["version"], ""), set(&["no", "such"], "")] };
         assert_eq!(edit.apply("version = 2\n# end\n").unwrap(), "[a.\"b c\"]\nd = []\n# end\n");
+    }
+
+    #[test]
+    fn lines_and_keys_of_one_file_change_together() {
+        let toml = Edit::Toml { set: vec![set(&["a"], "1")] };
+        let lines = Edit::CommentOut { lines: vec!["  b = 2".into()] };
+        let more = Edit::Toml { set: vec![set(&["c"], "3")] };
+        let both = toml.and(&lines).unwrap().and(&more).unwrap();
+        assert_eq!(both.apply("  b = 2\n# end\n").unwrap(), "a = 1\nc = 3\n# carrick:   b = 2\n# end\n");
+        assert_eq!(both.to_string(), "comment out \"b = 2\"; a = 1; c = 3");
+        let clash = Edit::Toml { set: vec![set(&["a"], "2")] };
+        assert_eq!(both.and(&clash), None);
     }
 
     #[test]

@@ -9,12 +9,13 @@ use crate::fact::{Facts, Known};
 use crate::reset::chains;
 
 /// Where the parts of a worker's join live. Programs and other files of packages (/usr, /opt/cni/bin) are not among them.
-const OURS_TO_CHANGE: [&str; 12] = [
+const OURS_TO_CHANGE: [&str; 13] = [
     "/etc/cni/net.d",
     "/etc/containerd",
     "/etc/fstab",
     "/etc/kubernetes",
     "/etc/modules-load.d",
+    "/etc/sysctl.conf",
     "/etc/sysctl.d",
     "/etc/systemd/system",
     "/run/flannel",
@@ -189,6 +190,16 @@ mod tests {
         ];
         for (path, allowed) in rows {
             assert_eq!(protected.refusal(&write(path)).is_none(), allowed, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_directory_on_the_way_may_be_made_and_nothing_else() {
+        let plan = |effect: Effect| Plan { steps: vec![Step { effect, why: Vec::new() }] };
+        let refuses = |effect: Effect| Protected::default().refusal(&plan(effect)).is_some();
+        for (path, refused) in [("/etc/cni", false), ("/opt/cni", false), ("/home", true), ("/etc/cnix", true)] {
+            assert_eq!(refuses(Effect::MakeDir { path: path.into(), mode: 0o755 }), refused, "{path}");
+            assert!(refuses(Effect::SetMode { path: path.into(), mode: 0o700 }), "{path}");
         }
     }
 

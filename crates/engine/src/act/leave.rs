@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use carrick_cluster::client::Client;
-use carrick_cluster::node::{self, Evicted, Leaving, NotSaid};
+use carrick_cluster::leaving::{self, Evicted, Leaving, NotSaid};
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
 use carrick_core::fact::{join_state, kubeconfig};
@@ -36,6 +36,9 @@ const LAYERS: usize = 8;
 /// Where the rules of iptables go through: a program writes and reads them as a file, whole and as they are.
 const RULES: &str = "/var/lib/carrick/rules";
 
+/// A line for each network interface, its name before the colon.
+const CARDS: &str = "/proc/net/dev";
+
 const PKI: &str = "/etc/kubernetes/pki";
 
 /// What stands where such an effect acts; `None`: it is none of these.
@@ -47,10 +50,11 @@ pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<Option<State>
             State::value(if mounted == 0 { "not mounted" } else { "mounted" })
         }
         Effect::KubeadmReset { .. } => State::value(if left(host).await?.is_empty() { "clean" } else { "joined" }),
-        Effect::DeleteLink { name } => match host.look(&format!("/sys/class/net/{name}")).await? {
-            Some(_) => State::value("there"),
-            None => State::Absent,
-        },
+        Effect::DeleteLink { name } => {
+            let cards = text(host, CARDS).await?;
+            let is_there = cards.lines().any(|line| line.split(':').next().map(str::trim) == Some(name));
+            if is_there { State::value("there") } else { State::Absent }
+        }
         Effect::RemoveChains { tool, .. } => {
             let save = format!("{tool}-save");
             let saved = host.run(&[&save], SHORT).await?.well(&[&save])?;
@@ -139,9 +143,14 @@ fn identity(system_uuid: &str, machine_id: &str) -> Identity {
 }
 
 async fn mounts(host: &dyn Host) -> Result<Vec<Mount>, Trouble> {
-    match host.look(MOUNTINFO).await? {
-        Some(Entry::File(file)) => Ok(parse(&String::from_utf8_lossy(&file.bytes)).0),
-        _ => Err(Trouble::new(MOUNTINFO, "cannot be read")),
+    Ok(parse(&text(host, MOUNTINFO).await?).0)
+}
+
+/// Of a file that every machine has.
+async fn text(host: &dyn Host, path: &str) -> Result<String, Trouble> {
+    match host.look(path).await? {
+        Some(Entry::File(file)) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
+        _ => Err(Trouble::new(path, "cannot be read")),
     }
 }
 
@@ -200,7 +209,7 @@ async fn say_it_leaves(host: &dyn Host, node: &str, own: &Identity) -> Result<Op
         "its Node stays Ready until the cluster misses it, about 50 s: a join before that is refused";
     let said = timeout(SAY, async {
         let client = credentials::of_kubelet(host).await.map_err(|why| NotSaid::Why(broken(why)))?;
-        node::leave(&client, &FromMachine(host), node, own).await
+        leaving::leave(&client, &FromMachine(host), node, own).await
     });
     match said.await {
         Ok(Ok(Leaving::Said | Leaving::NoNode)) => Ok(None),
@@ -220,7 +229,7 @@ fn broken(why: String) -> carrick_core::fact::Why {
 pub(super) async fn back(host: &dyn Host, node: &str) -> Option<String> {
     let opened = timeout(SAY, async {
         let client = credentials::of_kubelet(host).await.map_err(broken)?;
-        node::open(&client, &FromMachine(host), node).await
+        leaving::open(&client, &FromMachine(host), node).await
     });
     let why = match opened.await {
         Ok(Ok(_)) => return None,
@@ -242,10 +251,10 @@ async fn drain(
 ) -> Result<(), Trouble> {
     let way = FromMachine(host);
     let trouble = |why: carrick_core::fact::Why| Trouble::new(format!("node {node}"), why);
-    node::close(admin, &way, node).await.map_err(trouble)?;
+    leaving::close(admin, &way, node).await.map_err(trouble)?;
     let begun = Instant::now();
     loop {
-        let pods = node::pods(admin, &way, node).await.map_err(trouble)?;
+        let pods = leaving::pods(admin, &way, node).await.map_err(trouble)?;
         let moving: Vec<Pod> = pods.into_iter().filter(Pod::moves).collect();
         if moving.is_empty() {
             return Ok(());
@@ -256,7 +265,7 @@ async fn drain(
             if pod.controller.is_none() && !named.contains(&name) {
                 return Err(Trouble::new(name, "came after the plan was made, and has no controller"));
             }
-            match node::evict(admin, &way, pod).await.map_err(trouble)? {
+            match leaving::evict(admin, &way, pod).await.map_err(trouble)? {
                 Evicted::Going => waits.push(format!("{name} ends")),
                 Evicted::Gone => {}
                 Evicted::NotNow(why) => waits.push(format!("{name}: {why}")),

@@ -116,12 +116,25 @@ pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<Seen, Trouble
             State::value(if on { "on" } else { "off" })
         }
         // Both end with an error where the answer is no; the answer is the word.
-        Effect::Enable { unit, .. } => word(host, &["systemctl", "is-enabled", unit]).await?,
+        Effect::Enable { unit, .. } => enabled(host, unit).await?,
         Effect::Run { unit, .. } => word(host, &["systemctl", "is-active", unit]).await?,
         Effect::ReloadUnits | Effect::RestartRuntime { .. } => State::Moment,
         _ => return path(host, effect).await,
     };
     Ok(Seen { state, file: None })
+}
+
+/// Of a unit whose file is still to be written systemd says nothing, or `not-found`.
+async fn enabled(host: &dyn Host, unit: &str) -> Result<State, Trouble> {
+    let argv = ["systemctl", "is-enabled", unit];
+    let said = host.run(&argv, LOOK_TIME).await?;
+    match said.out.split_whitespace().next() {
+        Some(word) => Ok(State::value(word)),
+        None if said.errors.contains("No such file") || said.errors.contains("not found") => {
+            Ok(State::value("not-found"))
+        }
+        None => Err(said.well(&argv).map_or_else(|trouble| trouble, |_| Trouble::new(argv.join(" "), "no answer"))),
+    }
 }
 
 pub(super) async fn word(host: &dyn Host, argv: &[&str]) -> Result<State, Trouble> {

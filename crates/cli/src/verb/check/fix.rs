@@ -26,6 +26,7 @@ pub async fn run(args: &Args) -> Result<Exit, Failure> {
     let actor = act::actor("check --fix");
     let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
     let mut runs = Vec::new();
+    let mut before = Plan::default();
     for round in 0..=ROUNDS {
         let (facts, report) = judge(args, host.as_ref()).await?;
         // What a run that was killed had still to reload or restart.
@@ -36,9 +37,11 @@ pub async fn run(args: &Args) -> Result<Exit, Failure> {
         if args.consent.plan {
             return print_plan(args, host.name(), &steps);
         }
-        if steps.is_empty() || round == ROUNDS {
+        // What did not help once is not done again: a restart can always be made.
+        if steps.is_empty() || plan == before || round == ROUNDS {
             return finish(args, &report, &runs);
         }
+        before = plan;
         let protected = args.consent.protected(&facts)?;
         if !args.consent.yes {
             terminal::say(&act::told(host.name(), &steps));

@@ -22,7 +22,7 @@ pub const CHECK: Check = Check {
 };
 
 /// What flannel calls and does not bring: looked for before it is configured.
-const USUAL: [&str; 4] = ["loopback", "bridge", "host-local", "portmap"];
+pub(crate) const USUAL: [&str; 4] = ["loopback", "bridge", "host-local", "portmap"];
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let winner = known!(facts.cni_winner());

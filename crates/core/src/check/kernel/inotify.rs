@@ -21,9 +21,9 @@ pub const CHECK: Check = Check {
 };
 
 /// The kernel's defaults: enough for the node's own parts. Less was set by someone, for a machine with another purpose.
-const INSTANCES: u64 = 128;
+pub(crate) const INSTANCES: u64 = 128;
 /// The default of kernels before 5.11, and the least of later ones, which go by the memory.
-const WATCHES: u64 = 8192;
+pub(crate) const WATCHES: u64 = 8192;
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let instances = known!(number(facts, INOTIFY_INSTANCES));

@@ -9,6 +9,7 @@
 use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip, warn};
 use crate::fact::Facts;
 use crate::fact::package::Altered;
+use crate::fix::kubelet_drop_in::FILE as DROP_IN;
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -36,6 +37,10 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         let says = format!("{} is missing from its package", worst.path);
         // Somebody may have put another unit file in its place.
         let works = facts.kubelet_command().is_ok_and(|it| it.has_flag("--kubeconfig") && it.has_flag("--config"));
+        if works && missing.iter().all(|file| is_drop_in(file)) && has_carricks(facts) {
+            return pass(format!("{} is missing from its package; {DROP_IN} stands in its place", worst.path))
+                .seen(cite(&missing));
+        }
         let verdict =
             if works && !is_program(worst) { warn(says) } else { fail(says).explains(["kubelet.standalone"]) };
         return verdict
@@ -58,8 +63,17 @@ fn is_program(file: &Altered) -> bool {
     name.is_some_and(|name| PROGRAMS.contains(&name))
 }
 
+fn is_drop_in(file: &Altered) -> bool {
+    file.path.contains("/kubelet.service.d/")
+}
+
+/// What `check --fix` writes in place of the packages' drop-in.
+fn has_carricks(facts: &Facts) -> bool {
+    facts.unit("kubelet").is_ok_and(|unit| unit.drop_ins().any(|file| file.path == DROP_IN))
+}
+
 fn is_unit_file(file: &Altered) -> bool {
-    file.path.ends_with("/kubelet.service") || file.path.contains("/kubelet.service.d/")
+    file.path.ends_with("/kubelet.service") || is_drop_in(file)
 }
 
 #[cfg(test)]
@@ -77,11 +91,13 @@ mod tests {
             .with_query(&VERIFIED, lines)
     }
 
-    const DROP_IN: &str = "missing     /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf\n";
+    const DROPPED: &str = "missing     /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf\n";
 
     #[test]
     fn judges() {
         let other = sample::and_drop_in("/etc/systemd/system/kubelet.service.d/my.conf", "[Service]\n");
+        let carricks = sample::and_drop_in(DROP_IN, "[Service]\n");
+        let unit_too = format!("{DROPPED}missing     /usr/lib/systemd/system/kubelet.service\n");
         let exec = "[Service]\nExecStart=\nExecStart=/usr/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\n";
         let half = sample::with_drop_in("/etc/systemd/system/kubelet.service.d/my.conf", exec);
         table(
@@ -94,9 +110,11 @@ mod tests {
                     verified("??5?????? c /etc/systemd/system/kubelet.service.d/10-kubeadm.conf\n"),
                     Pass,
                 ),
-                ("drop-in deleted", verified(DROP_IN), Fail),
-                ("drop-in deleted, another in its place", verified(DROP_IN).with_query(&KUBELET, &other), Warn),
-                ("drop-in deleted, half of it elsewhere", verified(DROP_IN).with_query(&KUBELET, &half), Fail),
+                ("drop-in deleted", verified(DROPPED), Fail),
+                ("drop-in deleted, another in its place", verified(DROPPED).with_query(&KUBELET, &other), Warn),
+                ("drop-in deleted, Carrick's in its place", verified(DROPPED).with_query(&KUBELET, &carricks), Pass),
+                ("and the unit deleted", verified(&unit_too).with_query(&KUBELET, &carricks), Warn),
+                ("drop-in deleted, half of it elsewhere", verified(DROPPED).with_query(&KUBELET, &half), Fail),
                 ("program deleted", verified("missing     /usr/bin/kubeadm\n").with_query(&KUBELET, &other), Fail),
                 ("runc deleted", verified("missing     /usr/sbin/runc\n"), Fail),
                 ("shim deleted, no /usr", verified("missing     /bin/containerd-shim-runc-v2\n"), Fail),
@@ -118,7 +136,7 @@ mod tests {
 
     #[test]
     fn the_program_is_named_before_the_drop_in() {
-        let verdict = judge(&verified(&format!("{DROP_IN}missing     /usr/bin/kubelet\n")), &Policy::default());
+        let verdict = judge(&verified(&format!("{DROPPED}missing     /usr/bin/kubelet\n")), &Policy::default());
         assert_eq!(verdict.says, "/usr/bin/kubelet is missing from its package");
         assert_eq!(verdict.evidence.len(), 2);
     }

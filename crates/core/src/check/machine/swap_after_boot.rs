@@ -9,7 +9,7 @@
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
 use crate::fact::Facts;
-use crate::fact::swap::{SwapLine, UNITS};
+use crate::fact::swap::{SWAPOFF, SwapLine, UNITS};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -25,6 +25,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let Some(first) = lines.first() else {
         return pass("nothing turns swap on at boot");
     };
+    if known!(facts.swapoff_at_boot()) {
+        return pass(format!("{SWAPOFF} turns swap off before the kubelet starts"));
+    }
     let who = if first.source == UNITS.name { unit(first) } else { first.source };
     let mut verdict = warn(format!("{who} turns swap on at the next boot"));
     for line in &lines {
@@ -72,6 +75,8 @@ mod tests {
 
     #[test]
     fn judges() {
+        let off = format!("{SWAPOFF} enabled enabled\n");
+        let both = format!("dphys-swapfile.service enabled enabled\n{off}");
         table(
             &CHECK,
             [
@@ -79,6 +84,9 @@ mod tests {
                 ("fstab", fstab(), Warn),
                 ("zram-generator", machine().with_file(ZRAM, "[zram0]\n"), Warn),
                 ("Raspberry Pi OS", raspberry(), Warn),
+                ("turned off again by Carrick's unit", machine().with_query(&UNITS, &both), Pass),
+                ("Carrick's unit alone", machine().with_query(&UNITS, &off), Pass),
+                ("Carrick's unit, disabled", machine().with_query(&UNITS, &both.replace(&off, "")), Warn),
                 ("no systemctl", machine().without(Source::Query(&UNITS), Why::NoTool), Unknown),
                 ("fstab closed", machine().without(Source::File("/etc/fstab"), Why::Denied), Unknown),
             ],

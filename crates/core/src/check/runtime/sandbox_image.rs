@@ -50,7 +50,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 }
 
 /// The image the runtime would start pods from, and who says so.
-fn configured(facts: &Facts) -> Known<(String, Evidence)> {
+pub(crate) fn configured(facts: &Facts) -> Known<(String, Evidence)> {
     let config = facts.containerd_config();
     if let Ok(effective) = &config
         && let Some(image) = &effective.config.sandbox_image
@@ -72,13 +72,13 @@ fn configured(facts: &Facts) -> Known<(String, Evidence)> {
     Err(Missing::broken("crictl info", "no sandbox image is named"))
 }
 
-fn wanted_tag(kubeadm: Version) -> Option<&'static str> {
+pub(crate) fn wanted_tag(kubeadm: Version) -> Option<&'static str> {
     let known = kubeadm.major == 1 && kubeadm.minor <= NEWEST_KNOWN;
     WANTED.iter().rev().find(|(minor, _)| known && kubeadm.minor >= *minor).map(|(_, tag)| *tag)
 }
 
 /// What follows the last colon of `registry.k8s.io/pause:3.9`; a digest is no tag.
-fn tag(image: &str) -> Option<&str> {
+pub(crate) fn tag(image: &str) -> Option<&str> {
     let name = image.rsplit('/').next().filter(|name| !name.contains('@'))?;
     name.split_once(':').map(|(_, tag)| tag)
 }

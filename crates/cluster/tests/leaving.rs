@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use carrick_cluster::client::Client;
-use carrick_cluster::node::{self, Evicted, Leaving, NotSaid};
+use carrick_cluster::leaving::{self, Evicted, Leaving, NotSaid};
 use carrick_core::fact::Why;
 use carrick_core::fact::identity::Identity;
 use carrick_core::reset::CORDONED;
@@ -92,7 +92,7 @@ fn object(machine_id: &str, spec: &Value, annotations: &Value) -> Value {
 #[tokio::test]
 async fn a_node_is_marked_and_cordoned_with_a_note() {
     let server = Server::that(|_| ("200 OK", object(ID, &json!({}), &json!({})))).await;
-    assert_eq!(node::leave(&server.client, &HERE, "w1", &own()).await, Ok(Leaving::Said));
+    assert_eq!(leaving::leave(&server.client, &HERE, "w1", &own()).await, Ok(Leaving::Said));
     let asked = server.asked();
     assert_eq!((asked.len(), asked[0].as_str()), (3, NODE));
     assert!(asked[1].starts_with("PATCH /api/v1/nodes/w1/status {\"status\":{\"conditions\":[{"), "{}", asked[1]);
@@ -118,25 +118,25 @@ async fn what_is_not_this_machines_to_say_is_not_said() {
     ];
     for (answers, expected) in rows {
         let server = Server::that(answers).await;
-        assert_eq!(node::leave(&server.client, &HERE, "w1", &own()).await, Err(expected));
+        assert_eq!(leaving::leave(&server.client, &HERE, "w1", &own()).await, Err(expected));
         assert_eq!(server.asked(), [NODE], "nothing was changed");
     }
     let none = Server::that(|_| ("404 Not Found", json!({}))).await;
-    assert_eq!(node::leave(&none.client, &HERE, "w1", &own()).await, Ok(Leaving::NoNode));
+    assert_eq!(leaving::leave(&none.client, &HERE, "w1", &own()).await, Ok(Leaving::NoNode));
 }
 
 #[tokio::test]
 async fn only_what_a_reset_cordoned_is_opened_again() {
     let theirs = Server::that(|_| ("200 OK", object(ID, &json!({ "unschedulable": true }), &json!({})))).await;
-    assert_eq!(node::leave(&theirs.client, &HERE, "w1", &own()).await, Ok(Leaving::CordonedBefore));
+    assert_eq!(leaving::leave(&theirs.client, &HERE, "w1", &own()).await, Ok(Leaving::CordonedBefore));
     assert_eq!(theirs.asked().len(), 2, "marked, and no note left");
-    node::close(&theirs.client, &HERE, "w1").await.unwrap();
-    assert_eq!(node::open(&theirs.client, &HERE, "w1").await, Ok(false));
+    leaving::close(&theirs.client, &HERE, "w1").await.unwrap();
+    assert_eq!(leaving::open(&theirs.client, &HERE, "w1").await, Ok(false));
     assert!(theirs.asked().iter().skip(2).all(|asked| asked == NODE));
 
     let ours: Answers = |_| ("200 OK", object(ID, &json!({ "unschedulable": true }), &json!({ CORDONED: "x" })));
     let ours = Server::that(ours).await;
-    assert_eq!(node::open(&ours.client, &HERE, "w1").await, Ok(true));
+    assert_eq!(leaving::open(&ours.client, &HERE, "w1").await, Ok(true));
     let opened: Value = serde_json::from_str(ours.asked()[1].strip_prefix("PATCH /api/v1/nodes/w1 ").unwrap()).unwrap();
     let note = json!({ "annotations": { CORDONED: null } });
     assert_eq!(opened, json!({ "metadata": note, "spec": { "unschedulable": null } }));
@@ -161,10 +161,10 @@ async fn pods_come_page_by_page_and_go_as_their_budget_lets_them() {
         }
     })
     .await;
-    assert_eq!(node::pods(&server.client, &HERE, "w1").await, Ok(vec![pod("web"), pod("db")]));
+    assert_eq!(leaving::pods(&server.client, &HERE, "w1").await, Ok(vec![pod("web"), pod("db")]));
     let budget = "would violate the pod's disruption budget".to_owned();
     for (name, expected) in [("web", Evicted::Going), ("db", Evicted::NotNow(budget)), ("old", Evicted::Gone)] {
-        assert_eq!(node::evict(&server.client, &HERE, &pod(name)).await, Ok(expected));
+        assert_eq!(leaving::evict(&server.client, &HERE, &pod(name)).await, Ok(expected));
     }
     assert!(server.asked().last().unwrap().contains(r#""preconditions":{"uid":"u"}"#));
 }
