@@ -16,6 +16,7 @@ mod diagnose;
 mod explain;
 mod history;
 mod join;
+mod reset;
 mod undo;
 
 #[derive(Debug, Parser)]
@@ -45,6 +46,7 @@ enum Verb {
     Collect(collect::Args),
     Join(join::Args),
     Cni(cni::Args),
+    Reset(reset::Args),
     Undo(undo::Args),
     History(history::Args),
     Explain(explain::Args),
@@ -98,6 +100,7 @@ impl Carrick {
             Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
             Verb::Join(args) => Box::pin(join::run(args)).await,
+            Verb::Reset(args) => Box::pin(reset::run(args)).await,
             Verb::Cni(args) => cni::run(args).await,
             Verb::Undo(args) => undo::run(args).await,
             Verb::History(args) => history::run(args).await,
