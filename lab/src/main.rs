@@ -12,6 +12,7 @@ mod fault;
 mod lab;
 mod lock;
 mod machine;
+mod mend;
 mod run;
 mod say;
 mod stop;

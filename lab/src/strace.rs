@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::carrick::bring;
 use crate::error::Result;
 use crate::machine::Machine;
+use crate::mend::bring;
 
 const PROGRAM: &str = "/usr/bin/strace";
 const LOG: &str = "/root/strace.log";

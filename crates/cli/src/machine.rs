@@ -49,7 +49,27 @@ pub struct Cluster {
     kubeconfig: Option<PathBuf>,
 }
 
-fn seconds(text: &str) -> Result<Duration, String> {
+/// An admin's way into the cluster, for verbs that need no more of it.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct Credential {
+    /// An admin's kubeconfig; without it the cluster is asked with the node's own credential, which may see less
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+impl Credential {
+    pub fn admin(&self) -> Result<Option<Client>, Failure> {
+        self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
+    }
+}
+
+impl From<Credential> for Cluster {
+    fn from(Credential { kubeconfig }: Credential) -> Self {
+        Cluster { api: None, token_file: None, ca_hash: Vec::new(), kubeconfig }
+    }
+}
+
+pub fn seconds(text: &str) -> Result<Duration, String> {
     match text.parse::<f64>() {
         Ok(seconds) if (0.1..=600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
         _ => Err("not a number of seconds between 0.1 and 600".to_owned()),
@@ -111,6 +131,10 @@ pub fn read_short(path: &Path) -> Result<String, String> {
 pub type Seen = (Facts, Redactions);
 
 impl Where {
+    pub fn time_box(&self) -> Duration {
+        self.time_box
+    }
+
     /// Looks at the machine, saying what it waits for when that takes more than a second.
     pub async fn observe(&self, cluster: Cluster) -> Result<Seen, Failure> {
         let host = self.host().await?;

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use carrick_cluster::client::Client;
+use carrick_cluster::node;
 use carrick_core::fact::{Capture, Why};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use rustls::RootCertStore;
@@ -51,6 +52,16 @@ impl Authority {
 
     /// A server that gives `answer` to whoever shows what it wants.
     async fn serve(&self, name: &str, wants: Wants, answer: (&'static str, &'static str)) -> u16 {
+        self.serve_at("/apis/apps/v1/daemonsets", name, wants, answer).await
+    }
+
+    async fn serve_at(
+        &self,
+        path: &'static str,
+        name: &str,
+        wants: Wants,
+        answer: (&'static str, &'static str),
+    ) -> u16 {
         let (certificate, key) = self.issue(name);
         let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
@@ -71,7 +82,7 @@ impl Authority {
             while let Ok((stream, _)) = listener.accept().await {
                 let Ok(mut stream) = acceptor.accept(stream).await else { continue };
                 let Some(request) = read_request(&mut stream).await else { continue };
-                assert!(request.starts_with("GET /apis/apps/v1/daemonsets HTTP/1.1"), "{request}");
+                assert!(request.starts_with(&format!("GET {path} HTTP/1.1")), "{request}");
                 let sent = request.contains("authorization: Bearer s3cret");
                 let (status, body) = match wants {
                     Wants::Token if !sent => ("401 Unauthorized", "{}"),
@@ -174,4 +185,37 @@ async fn what_is_no_answer_is_told_with_the_address() {
         let port = ca.serve("127.0.0.1", Wants::Token, answer).await;
         assert_broken(&asks(&format!("https://127.0.0.1:{port}"), &ca, None).await, part);
     }
+}
+
+#[tokio::test]
+async fn a_kubelet_is_shown_its_node_and_the_config_maps_of_its_pods() {
+    const NODE: &str = r#"{"metadata":{"name":"w1","annotations":{"a":"s3cret"}},"spec":{"podCIDR":"10.244.1.0/24"},
+        "status":{"conditions":[{"type":"Ready","status":"True"}],"images":[]}}"#;
+    const MAP: &str = r#"{"data":{"cni-conf.json":"{}\n"}}"#;
+    let (node_path, map_path) = ("/api/v1/nodes/w1", "/api/v1/namespaces/kube-flannel/configmaps/kube-flannel-cfg");
+    let ca = Authority::new();
+    let own = ca.issue("system:node:w1");
+    let way = Here { names: vec![LOOPBACK] };
+    let client = |port: u16| {
+        let user = json!({ "client-certificate": "own", "client-key": "own" });
+        let read = |name: &str| match name {
+            // As the kubelet keeps them: both in one file.
+            "own" => Ok(format!("{}{}", own.0, own.1)),
+            _ => Ok(ca.0.pem()),
+        };
+        Client::parse(&kubeconfig(&format!("https://127.0.0.1:{port}"), &user), read).unwrap()
+    };
+    let port = ca.serve_at(node_path, "127.0.0.1", Wants::Certificate, ("200 OK", NODE)).await;
+    let seen = node::node(&client(port), &way, "w1").await.unwrap().text;
+    assert!(seen.contains("10.244.1.0/24") && seen.contains("Ready") && !seen.contains("s3cret"), "{seen}");
+    for (answer, why) in [("404 Not Found", Why::Absent), ("403 Forbidden", Why::Denied)] {
+        let port = ca.serve_at(node_path, "127.0.0.1", Wants::Certificate, (answer, "{}")).await;
+        assert_eq!(node::node(&client(port), &way, "w1").await, Err(why));
+    }
+    let port = ca.serve_at(map_path, "127.0.0.1", Wants::Certificate, ("200 OK", MAP)).await;
+    let asks =
+        async |key: &str| node::config_map(&client(port), &way, "kube-flannel", "kube-flannel-cfg", key).await.unwrap();
+    assert_eq!(asks("cni-conf.json").await.as_deref(), Some("{}\n"));
+    assert_eq!(asks("net-conf.json").await, None);
+    assert!(node::node(&client(port), &way, "../secrets").await.is_err());
 }

@@ -1,11 +1,13 @@
 //! Brings machines (carrick-host) and clusters (carrick-cluster) together; neither knows the other.
 //!
 //! * [`act`]: carries plans out, writes down what it does, takes it back
+//! * [`cni`]: the pod network, looked at until it works, and brought back
 //! * [`credentials`]: the kubelet's own, to speak of its node
 //! * [`join`]: joins a machine, and proves that it has joined
 //! * [`observe`]: everything there is to see of a machine, and of the cluster as that machine sees it
 
 pub mod act;
+pub mod cni;
 pub mod credentials;
 pub mod join;
 pub mod observe;

@@ -50,6 +50,15 @@ pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) 
     }
 }
 
+/// Only the state of the first runtime that is there: for who looks again and again.
+pub async fn observe_status(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Observation {
+    let answer = match reach(probe, endpoints, time_box).await {
+        Err(why) => Err(why),
+        Ok((endpoint, channel)) => boxed(time_box, status(channel, endpoint)).await,
+    };
+    Observation::new(STATUS.to_owned(), answer.map(|answer| keep(&answer)))
+}
+
 /// Whether the first runtime that is there answers at all.
 pub async fn answers(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Result<(), Why> {
     let (_, channel) = reach(probe, endpoints, time_box).await?;

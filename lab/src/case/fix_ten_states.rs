@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use super::{Bench, Case, Needs};
-use crate::carrick::{Carrick, difference};
 use crate::demand;
 use crate::error::{Error, Result};
 use crate::machine::{Kind, Machine};
+use crate::mend::{Mender, difference};
 use crate::run::Run;
 
 pub const CASE: Case = Case {
@@ -123,21 +123,21 @@ fn run(bench: &mut Bench) -> Result<()> {
 fn play(bench: &mut Bench, state: &State) -> Result<()> {
     let machine = bench.worker(Kind::Debian12)?;
     let _guard = SwapGuard(machine.disk().plain("containerd").join("swapfile"));
-    let carrick = Carrick::on(bench, &machine)?;
-    let sound = carrick.wrong()?;
+    let mender = Mender::on(bench, &machine)?;
+    let sound = mender.wrong()?;
     break_it(&machine, state)?;
-    let broken = carrick.wrong()?;
+    let broken = mender.wrong()?;
     bench.say(format_args!("{}\n  sound: {sound:?}\n  broken: {broken:?}", state.about));
     for id in state.wrong {
         demand!(broken.contains(*id), "{id} is not found; found are {broken:?}");
     }
-    let before = carrick.tree()?;
-    mends(bench, &carrick, &sound)?;
-    let undone = carrick.undo_all()?;
+    let before = mender.tree()?;
+    mends(bench, &mender, &sound)?;
+    let undone = mender.undo_all()?;
     demand!(undone > 0, "nothing was there to take back");
-    let changed = difference(&before, &carrick.tree()?);
+    let changed = difference(&before, &mender.tree()?);
     demand!(changed.is_empty(), "undo gave something else back:\n{}", changed.join("\n"));
-    mends(bench, &carrick, &sound)?;
+    mends(bench, &mender, &sound)?;
     if state.joins {
         let cluster = bench.cluster()?;
         cluster.join(&machine)?;
@@ -151,10 +151,10 @@ fn break_it(machine: &Machine, state: &State) -> Result<()> {
     machine.run(["sh", "-ec", &script]).ok().map(drop)
 }
 
-fn mends(bench: &mut Bench, carrick: &Carrick, sound: &std::collections::BTreeSet<String>) -> Result<()> {
-    let done = carrick.fix()?;
+fn mends(bench: &mut Bench, mender: &Mender, sound: &std::collections::BTreeSet<String>) -> Result<()> {
+    let done = mender.fix()?;
     bench.say(done.text());
-    let left: Vec<String> = carrick.wrong()?.difference(sound).cloned().collect();
+    let left: Vec<String> = mender.wrong()?.difference(sound).cloned().collect();
     demand!(left.is_empty(), "still wrong after check --fix: {left:?}\n{}", done.text());
     Ok(())
 }

@@ -6,10 +6,10 @@ use carrick_core::fact::{Source, sources};
 use serde_json::Value;
 
 use super::{Bench, Case, Needs};
-use crate::carrick::{BROKEN_IN_MANY_WAYS, Carrick};
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
+use crate::mend::{BROKEN_IN_MANY_WAYS, Mender};
 use crate::strace::{self, Seen, as_written};
 
 pub const CASE: Case = Case {
@@ -25,14 +25,14 @@ const OWN: [&str; 2] = ["/var/lib/carrick", "/run/carrick.lock"];
 
 fn run(bench: &mut Bench) -> Result<()> {
     let machine = bench.worker(Kind::Debian12)?;
-    let carrick = Carrick::on(bench, &machine)?;
+    let mender = Mender::on(bench, &machine)?;
     strace::install(&machine)?;
     machine.run(["sh", "-ec", BROKEN_IN_MANY_WAYS]).ok()?;
-    let plan = carrick.plan()?;
+    let plan = mender.plan()?;
     let sentences: Vec<&str> = plan.iter().filter_map(|step| step["sentence"].as_str()).collect();
     bench.say(format_args!("the plan:\n  {}", sentences.join("\n  ")));
     demand!(plan.len() > 8, "only {} steps: too little to tell", plan.len());
-    let done = carrick.under(strace::WATCHED, &["--fix", "--yes"]).done()?;
+    let done = mender.under(strace::WATCHED, &["--fix", "--yes"]).done()?;
     bench.say(done.text());
     let runs = machine.ok(["ls", "/var/lib/carrick/runs"])?;
     demand!(runs.lines().count() == 1, "it took more than the one plan that was printed: {runs}");

@@ -57,7 +57,7 @@ fn heading(report: &Report, reading: &Reading) -> String {
     parts.join(" · ") + "\n"
 }
 
-fn cause(cause: &Cause, n: usize, reading: &Reading, look: &Look) -> String {
+pub(super) fn cause(cause: &Cause, n: usize, reading: &Reading, look: &Look) -> String {
     let (label, style) = match (n, cause.confidence) {
         (0, Confidence::Certain) => ("ROOT CAUSE", FAIL),
         (0, Confidence::Likely) => ("LIKELY CAUSE", FAIL),
@@ -171,7 +171,7 @@ fn subsystems(report: &Report, look: &Look) -> String {
     out
 }
 
-fn pod_network(reading: &Reading, look: &Look) -> String {
+pub(super) fn pod_network(reading: &Reading, look: &Look) -> String {
     if reading.pod_network.is_empty() {
         return String::new();
     }

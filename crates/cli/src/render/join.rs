@@ -114,8 +114,10 @@ fn failed(report: &Report, ended: &Ended) -> String {
     if let Some(log) = &ended.log {
         let _ = writeln!(out, "      log    {log}");
     }
-    let changed = if ended.state.stage == Stage::Failed && !left_in_place(ended) {
-        "What was changed has been put back."
+    let changed = if !ended.state.changed {
+        "Nothing was changed on this machine."
+    } else if !left_in_place(ended) {
+        "What was changed on this machine has been put back."
     } else {
         "The join is left as it is: carrick join goes on from there, carrick reset takes it back."
     };
@@ -151,7 +153,10 @@ fn report(host: &str, ended: &Ended) -> Report {
                 }
             });
             let own: Vec<Cause> = own.collect();
-            let others = known.iter().filter(|other| !own.iter().any(|cause| cause.id == other.id)).cloned();
+            // What kubeadm has just written looks like what an earlier one left.
+            let of_this_join = |id: &str| id.starts_with("stale.") && failure.stage >= Stage::Probed;
+            let is_new = |other: &&Cause| !own.iter().any(|cause| cause.id == other.id) && !of_this_join(&other.id);
+            let others = known.iter().filter(is_new).cloned();
             report.causes = own.iter().cloned().chain(others).collect();
         }
     }

@@ -9,6 +9,7 @@ mod html;
 pub mod join;
 mod json;
 mod junit;
+mod network;
 mod text;
 pub mod wrap;
 
@@ -46,6 +47,7 @@ fn counts(report: &Report) -> String {
 pub fn render(report: &Report, format: Format, look: &Look) -> Result<String, serde_json::Error> {
     match format {
         Format::Text => Ok(match &report.reading {
+            Some(reading) if report.verb != "diagnose" => network::render(report, reading, look),
             Some(reading) => diagnosis::render(report, reading, look),
             None => text::render(report, look),
         }),

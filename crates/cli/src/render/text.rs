@@ -12,7 +12,7 @@ use crate::terminal::{BOLD, DIM, FAIL, OK, UNKNOWN, WARN, styled};
 
 /// Where the sentences begin: behind the mark and the longest usual id.
 const ID_COLUMN: usize = 8;
-const LONGEST_ID: usize = 26;
+pub(super) const LONGEST_ID: usize = 26;
 /// Evidence beyond this is a list, not a proof; `-o json` has all of it.
 const EVIDENCE: usize = 6;
 
@@ -27,27 +27,25 @@ pub fn render(report: &Report, look: &Look) -> String {
             out.push_str(&block(finding, id_width, look));
         }
     }
-    out.push('\n');
-    if look.verbose {
-        out.push_str(&listed(report, Outcome::Pass, look));
-        out.push_str(&listed(report, Outcome::Skip, look));
-    } else {
-        out.push_str(&tally(report, Outcome::Pass, look));
-        out.push_str(&tally(report, Outcome::Skip, look));
+    let each = if look.verbose { listed } else { tally };
+    let rest = each(report, Outcome::Pass, look) + &each(report, Outcome::Skip, look) + &ignored(report);
+    if !rest.is_empty() {
+        out.push('\n');
     }
-    out.push_str(&ignored(report));
+    out.push_str(&rest);
     let _ = writeln!(out, "\n{}", summing_up(report));
     out
 }
 
-fn heading(report: &Report, look: &Look) -> String {
+pub(super) fn heading(report: &Report, look: &Look) -> String {
     let machine = &report.machine;
     let mut parts = vec![styled(BOLD, &report.host)];
     parts.extend(machine.os.clone());
     parts.extend(machine.containerd.as_ref().map(|version| format!("containerd {version}")));
     parts.extend(machine.kubelet.as_ref().map(|version| format!("kubelet {version}")));
     let took = look.took.map(|took| format!(" in {:.1} s", took.as_secs_f64())).unwrap_or_default();
-    parts.push(format!("{} checks{took}", report.findings.len()));
+    let checks = if report.findings.len() == 1 { "check" } else { "checks" };
+    parts.push(format!("{} {checks}{took}", report.findings.len()));
     parts.join(" · ") + "\n"
 }
 
@@ -65,7 +63,7 @@ fn by_subsystem<'a>(findings: &[&'a Judged]) -> Vec<(Subsystem, Vec<&'a Judged>)
     groups
 }
 
-fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
+pub(super) fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
     let (mark, style) = mark(finding.verdict);
     let mut out = sentence(finding, mark, style, id_width, look);
     let more = finding.evidence.len().saturating_sub(EVIDENCE);
@@ -148,10 +146,14 @@ fn ignored(report: &Report) -> String {
 
 fn summing_up(report: &Report) -> String {
     let counts = counts(report);
+    let (good, bad, so_so) = match report.verb {
+        "cni lint" => ("Nothing wrong.", "Pods would not get a network", "Works, with care"),
+        _ => ("Ready to join.", "Not ready to join", "Can join, with care"),
+    };
     match (report.verdict, counts.is_empty()) {
-        (Overall::Pass, _) => styled(OK, "Ready to join."),
-        (Overall::Fail, _) => format!("{}: {}.", styled(FAIL, "Not ready to join"), counts),
-        (Overall::Warn, _) => format!("{}: {}.", styled(WARN, "Can join, with care"), counts),
+        (Overall::Pass, _) => styled(OK, good),
+        (Overall::Fail, _) => format!("{}: {}.", styled(FAIL, bad), counts),
+        (Overall::Warn, _) => format!("{}: {}.", styled(WARN, so_so), counts),
         (Overall::Unknown, false) => format!("{}: {}.", styled(UNKNOWN, "Cannot tell"), counts),
         (Overall::Unknown, true) => styled(UNKNOWN, "Cannot tell: nothing was seen."),
     }

@@ -20,7 +20,8 @@ pub fn file(path: &str, text: &str) -> Report {
         (false, false) => format!("{name}.conf"),
     };
     let read = Candidate::read(dir, &read_as, text);
-    let mut findings = of_file(&Candidate { name: name.to_owned(), path: path.to_owned(), ..read }, || Ok(None));
+    let read = Candidate { name: name.to_owned(), path: path.to_owned(), ..read };
+    let mut findings = to_be_edited(&read, of_file(&read, || Ok(None)));
     if !is_conf_name(name) {
         let says = format!("{name} would not be looked at: only .conf, .conflist and .json are");
         let seen = crate::check::Evidence::of(path, "its ending");
@@ -32,9 +33,9 @@ pub fn file(path: &str, text: &str) -> Report {
 
 /// The files of one directory, by name, as a runtime would find them there.
 pub fn dir(path: &str, files: &[Candidate]) -> Report {
-    let mut findings = of_files(files, 1, || Ok(None));
+    let mut findings = of_files(files, 1, |file| to_be_edited(file, of_file(file, || Ok(None))));
     if files.first().is_some_and(|first| matches!(first.conf, Ok(Ok(_)))) {
-        let wins = first_file_wins::of_files(files, 1, || Ok(true));
+        let wins = first_file_wins::of_files(files, 1, None, || Ok(true));
         findings.push(Finding { check: &first_file_wins::CHECK, verdict: wins });
     }
     report(path, findings)
@@ -51,7 +52,7 @@ pub fn machine(facts: &Facts) -> Report {
     let mut findings = vec![by_check(&directory::CHECK)];
     match facts.cni_candidates() {
         Ok(files) if !files.is_empty() => {
-            findings.extend(of_files(&files, facts.cni_loads(), containerd));
+            findings.extend(of_files(&files, facts.cni_loads(), |file| of_file(file, containerd)));
             let is_broken = files.first().is_some_and(|first| matches!(first.conf, Ok(Err(_))));
             findings.extend((!is_broken).then(|| by_check(&first_file_wins::CHECK)));
             findings.extend((!is_broken).then(|| by_check(&plugins::CHECK)));
@@ -63,10 +64,10 @@ pub fn machine(facts: &Facts) -> Report {
 }
 
 /// Every file; what is wrong with one that is not loaded harms nobody yet.
-fn of_files(files: &[Candidate], loads: usize, containerd: impl Fn() -> Known<Option<Version>>) -> Vec<Finding> {
+fn of_files(files: &[Candidate], loads: usize, judge: impl Fn(&Candidate) -> Vec<Finding>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (at, file) in files.iter().enumerate() {
-        let mut found = of_file(file, &containerd);
+        let mut found = judge(file);
         for Finding { verdict, .. } in &mut found {
             let wrong = verdict.outcome == Outcome::Fail;
             if wrong && at >= loads {
@@ -80,6 +81,15 @@ fn of_files(files: &[Candidate], loads: usize, containerd: impl Fn() -> Known<Op
             }
         }
         findings.append(&mut found);
+    }
+    findings
+}
+
+/// A file that is no machine's yet is not moved out of the way: it is mended.
+fn to_be_edited(file: &Candidate, mut findings: Vec<Finding>) -> Vec<Finding> {
+    let path = &file.path;
+    for Finding { verdict, .. } in findings.iter_mut().filter(|finding| !finding.verdict.remedy.is_empty()) {
+        verdict.remedy = vec![format!("$EDITOR {path}    # then: carrick cni lint {path}")];
     }
     findings
 }

@@ -9,10 +9,8 @@
 //! Where the facts of a machine's own network are parsed: [`crate::fact::cni`].
 
 use crate::fact::cni::{Candidate, Conf};
-use crate::fact::daemon_sets::DaemonSet;
 use crate::fact::listen::Proto;
-use crate::fact::net::Link;
-use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
+use crate::fact::{Facts, Known, OrAbsent, Why};
 
 include!(concat!(env!("OUT_DIR"), "/flavours.rs"));
 
@@ -172,24 +170,30 @@ impl Facts {
         // Who only calls another is not the one that gives addresses.
         let by_file =
             |meta: bool| here.iter().filter_map(Candidate::flavour).find(|flavour| flavour.calls_another == meta);
-        let sets = match self.network_daemon_sets() {
-            Err(Missing { why: Why::NotAdmin, .. }) => Ok(Vec::new()),
-            sets => sets,
-        };
-        let by_set = || sets.iter().flatten().find_map(|set: &DaemonSet| Flavour::of_daemon_set(&set.name));
-        let links = self.links();
-        let by_link = || links.iter().flatten().find_map(|link: &Link| Flavour::of_link(&link.name));
         let found = |by| move |flavour| Detected { flavour, by };
         let known = by_file(false)
             .map(found(By::Configuration))
-            .or_else(|| by_set().map(found(By::DaemonSet)))
+            .or_else(|| self.network_by_daemon_set().map(found(By::DaemonSet)))
             .or_else(|| by_file(true).map(found(By::Configuration)))
-            .or_else(|| by_link().map(found(By::Interface)));
+            .or_else(|| self.network_by_link().map(found(By::Interface)));
         if let Some(detected) = known {
             return Ok(Some(detected));
         }
         let any = files?.iter().any(|file| matches!(&file.conf, Ok(Ok(conf)) if !conf.is_loopback_only()));
         Ok(any.then_some(Detected { flavour: &generic::FLAVOUR, by: By::Configuration }))
+    }
+
+    /// The pod network of which something else than a file tells: the cluster's, else the one whose interface is there.
+    pub fn network_at_work(&self) -> Option<&'static Flavour> {
+        self.network_by_daemon_set().or_else(|| self.network_by_link())
+    }
+
+    fn network_by_daemon_set(&self) -> Option<&'static Flavour> {
+        self.network_daemon_sets().ok()?.iter().find_map(|set| Flavour::of_daemon_set(&set.name))
+    }
+
+    fn network_by_link(&self) -> Option<&'static Flavour> {
+        self.links().ok()?.iter().find_map(|link| Flavour::of_link(&link.name))
     }
 
     /// Which of the traces of a network's daemon are there.

@@ -48,7 +48,8 @@ fn own_pieces(facts: &Facts) -> Vec<Piece> {
 
 fn network(facts: &Facts) -> Known<String> {
     Ok(match facts.pod_network()? {
-        None => "none: normal before a join".to_owned(),
+        None if facts.has_kubelet_conf() == Ok(false) => "none: normal before a join".to_owned(),
+        None => "none".to_owned(),
         Some(Detected { flavour, by }) => format!("{} ({})", flavour.name, by.name()),
     })
 }
@@ -128,7 +129,8 @@ mod tests {
         assert_eq!(gone.verdict, Overall::Warn);
         let bad = report(&library, &flannel().with_file("/etc/cni/net.d/10-flannel.conflist", "{"));
         assert_eq!((bad.verdict, bad.causes[0].id.as_str()), (Overall::Fail, "cni.config"));
-        let fresh = report(&library, &facts().with_dir(CONF_DIR, &[]));
+        let fresh = facts().with_dir(CONF_DIR, &[]).without_file("/etc/kubernetes/kubelet.conf");
+        let fresh = report(&library, &fresh);
         assert_eq!(pieces(&fresh)[0], "network: none: normal before a join");
         assert_eq!(report(&library, &facts()).verdict, Overall::Unknown);
     }

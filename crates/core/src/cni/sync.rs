@@ -3,8 +3,8 @@
 //! Only what a ConfigMap holds word for word can be brought back. Files of others are never taken away: where one comes
 //! first, the operator is told.
 
-use super::{Flavour, Key, Origin};
-use crate::fact::cni::{Conf, parse_conf};
+use super::{Flavour, Key, Origin, flannel};
+use crate::fact::cni::{Candidate, Conf, parse_conf};
 use crate::fact::{Facts, Known, OrAbsent};
 use crate::plan::{Effect, Plan, Step};
 
@@ -15,11 +15,6 @@ const DIR_MODE: u32 = 0o755;
 /// Why there is nothing to bring back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    #[error(
-        "no pod network was found: neither on this machine nor, as far as could be asked, in the cluster; deploy one, or \
-         give --kubeconfig so that the cluster's DaemonSets can be looked at"
-    )]
-    NoNetwork,
     #[error(
         "{name}'s install container fills in its template (ConfigMap {namespace}/{config_map}) with what only it knows; \
          let it write the file: {restart}"
@@ -37,6 +32,29 @@ pub enum Refusal {
         "ConfigMap {namespace}/{config_map} itself is broken ({key}: {why}): mend it first, nothing was written here"
     )]
     Broken { namespace: &'static str, config_map: &'static str, key: &'static str, why: String },
+}
+
+/// Which pod networks this machine may be meant to have, the surest first: the cluster's word, else every trace here. Where
+/// there is none, flannel is asked for: it is the only one whose configuration can be read by a node.
+pub fn networks(facts: &Facts) -> Vec<&'static Flavour> {
+    let sets = facts.network_daemon_sets().unwrap_or_default();
+    let mut found: Vec<&'static Flavour> = sets.iter().filter_map(|set| Flavour::of_daemon_set(&set.name)).collect();
+    if found.is_empty() {
+        let files = facts.cni_candidates().unwrap_or_default();
+        found.extend(files.iter().filter_map(Candidate::flavour));
+        let links = facts.links().unwrap_or_default();
+        found.extend(links.iter().filter_map(|link| Flavour::of_link(&link.name)));
+    }
+    if found.is_empty() {
+        found.push(&flannel::FLAVOUR);
+    }
+    let mut told = Vec::new();
+    found.retain(|flavour| {
+        let new = !told.contains(&flavour.name);
+        told.push(flavour.name);
+        new
+    });
+    found
 }
 
 /// Which ConfigMap says what the file must say.
@@ -93,7 +111,10 @@ pub fn plan(facts: &Facts, wanted: &Wanted, same: bool) -> Known<Plan> {
     let mut steps = Vec::new();
     let no_dir = facts.dir(&dir).or_absent()?.is_none();
     if no_dir {
-        steps.push(step(Effect::MakeDir { path: dir, mode: DIR_MODE }, "cni.directory"));
+        let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
+        let missing = !parent.is_empty() && facts.dir(parent).or_absent()?.is_none();
+        let dirs = missing.then(|| parent.to_owned()).into_iter().chain([dir]);
+        steps.extend(dirs.map(|path| step(Effect::MakeDir { path, mode: DIR_MODE }, "cni.directory")));
     }
     if !same {
         let Wanted { path, text, from, .. } = wanted;
@@ -136,9 +157,10 @@ fn runtime_unit(facts: &Facts) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cni::{calico, cilium, flannel, generic};
+    use crate::cni::{calico, cilium, generic};
     use crate::fact::Source;
     use crate::fact::cni::CONF_DIR;
+    use crate::fact::net::LINKS;
     use crate::testing::facts;
 
     const TEXT: &str = "{\"name\": \"cbr0\", \"cniVersion\": \"0.3.1\", \"plugins\": [{\"type\": \"flannel\"}]}\n";
@@ -180,7 +202,7 @@ mod tests {
             ),
             (
                 "no directory",
-                runtime("no network").without_dir(CONF_DIR),
+                runtime("no network").without_dir(CONF_DIR).with_dir("/etc/cni", &[]),
                 false,
                 vec!["make the directory /etc/cni/net.d (mode 0755)", &write, restart],
             ),
@@ -192,6 +214,21 @@ mod tests {
         }
         let denied = runtime("OK").without(Source::Tree(CONF_DIR), crate::fact::Why::Denied);
         assert!(plan(&denied, &wanted(&denied), false).is_err());
+    }
+
+    #[test]
+    fn the_clusters_word_goes_before_what_lies_here() {
+        let old = net_d(runtime("OK"), &["05-old.conflist", "10-flannel.conflist"])
+            .with_file("/etc/cni/net.d/05-old.conflist", r#"{"name":"old","plugins":[{"type":"calico"}]}"#);
+        let names = |facts: &Facts| networks(facts).iter().map(|flavour| flavour.name).collect::<Vec<_>>().join(" ");
+        assert_eq!(names(&old), "calico flannel");
+        let set = r#"{"items":[{"metadata":{"name":"kube-flannel-ds","namespace":"kube-flannel"}}]}"#;
+        assert_eq!(names(&old.with_api("daemon-sets", set)), "flannel");
+        assert_eq!(
+            names(&facts().with_query(&LINKS, r#"[{"ifname":"cilium_host"},{"ifname":"cilium_net"}]"#)),
+            "cilium"
+        );
+        assert_eq!(names(&facts()), "flannel");
     }
 
     #[test]

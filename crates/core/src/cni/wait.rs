@@ -3,10 +3,15 @@
 //! It works where the runtime says so, every check of it passes, and, once the machine has joined, the kubelet says that
 //! it is ready: the runtime alone says true of a network whose programs are missing.
 
+use jiff::Timestamp;
+
 use super::generic;
 use crate::check::cni::{network_ready, subnet_env};
 use crate::check::{CHECKS, Evidence, Outcome, Policy, Subsystem, Verdict};
+use crate::diagnose::scan::Scan;
 use crate::fact::{Facts, Missing, Source, Why, cni, identity, kubeconfig, net, pki, version};
+use crate::report::{Cause, Confidence, printable};
+use crate::signature::{Library, Severity};
 
 pub const VERB: &str = "cni wait";
 
@@ -51,6 +56,28 @@ pub fn now(facts: &Facts) -> Now {
         return if denied { Now::CannotTell(reason) } else { Now::Waits(reason) };
     }
     kubelet(facts)
+}
+
+impl Reason {
+    /// What it comes down to, where the waiting ended: what a plugin or the kubelet said is known by its signature.
+    pub fn into_cause(self, library: &Library, now: Timestamp) -> Cause {
+        let Reason { id, says, evidence, mut remedy, .. } = self;
+        let mut scan = Scan::new(library, now);
+        scan.begin("", true);
+        scan.push(says.as_bytes());
+        let seen = scan.finish().sightings;
+        let known = seen.iter().map(|sighting| library.get(sighting.signature)).max_by_key(|known| known.severity);
+        let known = known.filter(|known| id.is_none() && known.severity > Severity::Benign);
+        if remedy.is_empty() {
+            remedy.extend(known.iter().flat_map(|known| known.remedy.clone()));
+        }
+        let by_signature = known.map(|known| known.shows.clone().unwrap_or_else(|| known.id.clone()));
+        let id = id.map(str::to_owned).or(by_signature).unwrap_or_else(|| "node.not-ready".to_owned());
+        let why = known.map(|known| known.title.clone()).unwrap_or_default();
+        let explains = Vec::new();
+        let prevent = Vec::new();
+        Cause { id, confidence: Confidence::Certain, title: printable(&says), why, evidence, remedy, prevent, explains }
+    }
 }
 
 /// Whether pods cannot have a network while a check says this.
@@ -211,6 +238,30 @@ mod tests {
         ] {
             assert_eq!(told(&facts), expected);
         }
+    }
+
+    #[test]
+    fn what_a_plugin_says_is_known_by_its_signature() {
+        let library = Library::built_in().unwrap();
+        let of = |says: &str| {
+            let reason = Reason { id: None, says: says.into(), evidence: vec![], remedy: vec![], is_network: true };
+            reason.into_cause(&library, crate::testing::NOW)
+        };
+        for (says, id) in [
+            (
+                r#"a sandbox gets no address: RunPodSandbox: failed to find plugin "flannel" in path [/opt/cni/bin]"#,
+                "cni.plugins",
+            ),
+            (
+                r#"RunPodSandbox: plugin type="flannel" failed (add): open /run/flannel/subnet.env: no such file or directory"#,
+                "cni.subnet-env",
+            ),
+            ("the Node is not Ready (KubeletNotReady): something nobody knows", "node.not-ready"),
+        ] {
+            let cause = of(says);
+            assert_eq!((cause.id.as_str(), cause.title.as_str()), (id, says));
+        }
+        assert!(!of(r#"failed to find plugin "bridge" in path [/opt/cni/bin]"#).remedy.is_empty());
     }
 
     #[test]

@@ -117,7 +117,7 @@ async fn collect(host: &dyn Host, past: &Past, backs: &mut Vec<Back>) -> Result<
     for step in past.begun().into_iter().rev() {
         let Some(recorded) = past.run.steps.get(step).cloned() else { continue };
         let effect = &recorded.step.effect;
-        if !effect.can_be_undone() {
+        if !effect.can_be_undone() || (recorded.becomes == State::Moment && !has_readers(past, &recorded)) {
             continue;
         }
         if recorded.becomes != State::Moment {
@@ -135,6 +135,15 @@ async fn collect(host: &dyn Host, past: &Past, backs: &mut Vec<Back>) -> Result<
         backs.push(Back { run, step, recorded });
     }
     Ok(())
+}
+
+/// A reload or a restart is made again where a file was changed for the same reason: otherwise there is nothing to read
+/// anew, and containerd would make the very directory again that was just removed.
+fn has_readers(past: &Past, moment: &Recorded) -> bool {
+    let is_file =
+        |effect: &Effect| matches!(effect, Effect::Write { .. } | Effect::Edit { .. } | Effect::Remove { .. });
+    let same_reason = |step: &Recorded| step.step.why.iter().any(|why| moment.step.why.contains(why));
+    past.run.steps.iter().any(|step| is_file(&step.step.effect) && same_reason(step))
 }
 
 /// Puts everything back. The caller holds the lock.

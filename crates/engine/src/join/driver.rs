@@ -158,6 +158,8 @@ struct Driver<'a, 'm> {
     log: Option<String>,
     read: usize,
     kubeadm_over: bool,
+    /// How often the kubelet had been restarted before kubeadm started it: systemd goes on counting.
+    restarts_before: u64,
     /// When the requests of this attempt begin.
     attempt_began: Timestamp,
     sandbox_at: Option<Timestamp>,
@@ -190,6 +192,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             log: None,
             read: 0,
             kubeadm_over: false,
+            restarts_before: 0,
             attempt_began: now,
             sandbox_at: None,
             troubled: Vec::new(),
@@ -427,6 +430,9 @@ impl<'a, 'm> Driver<'a, 'm> {
         self.host.make_dir(HOME, 0o700).await?;
         self.host.make_dir(&dir, 0o700).await?;
         let log = format!("{dir}/{}-kubeadm-{}.log", self.began.0.as_second(), state.attempt);
+        if let Some(eyes) = &self.eyes {
+            self.restarts_before = sight::kubelet(&eyes.machine().await).map_or(0, |kubelet| kubelet.restarts);
+        }
         unit::start(self.host, &kubeadm, CONFIG, &log).await?;
         self.host.write(&format!("{dir}/last"), &File::new(log.clone(), 0o600), How::Replace).await?;
         (self.log, self.read, self.kubeadm_over) = (Some(log), 0, false);
@@ -449,7 +455,11 @@ impl<'a, 'm> Driver<'a, 'm> {
         let mut events = self.follow_kubeadm().await;
         let Some(mut eyes) = self.eyes.take() else { return events };
         let facts = eyes.machine().await;
-        let seen = of_machine(&eyes, &facts);
+        let mut seen = of_machine(&eyes, &facts);
+        if let Ok(kubelet) = &mut seen.kubelet {
+            self.restarts_before = self.restarts_before.min(kubelet.restarts);
+            kubelet.restarts -= self.restarts_before;
+        }
         if seen.certificate == Ok(Certificate::Trusted)
             && let Err(why) = eyes.take_own().await
         {

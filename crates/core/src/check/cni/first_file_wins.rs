@@ -10,6 +10,7 @@
 //! if it is there.
 
 use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::cni::Flavour;
 use crate::fact::cni::Candidate;
 use crate::fact::{Facts, Known, Missing};
 use crate::known;
@@ -27,11 +28,17 @@ const LAST_USUAL: &str = "10-kuberouter.conflist";
 
 fn judge(facts: &Facts, policy: &Policy) -> Verdict {
     let in_use = || if policy.cni_expected { Ok(true) } else { facts.has_kubelet_conf() };
-    of_files(&known!(facts.cni_candidates()), facts.cni_loads(), in_use)
+    of_files(&known!(facts.cni_candidates()), facts.cni_loads(), facts.network_at_work(), in_use)
 }
 
-/// The files of one directory, of which the first `loads` are loaded. `in_use`: the network is already somebody's choice.
-pub fn of_files(files: &[Candidate], loads: usize, in_use: impl FnOnce() -> Known<bool>) -> Verdict {
+/// The files of one directory, of which the first `loads` are loaded. `at_work`: the network of which something else
+/// than a file tells. `in_use`: what is there is already somebody's choice.
+pub fn of_files(
+    files: &[Candidate],
+    loads: usize,
+    at_work: Option<&Flavour>,
+    in_use: impl FnOnce() -> Known<bool>,
+) -> Verdict {
     let Some(winner) = files.first() else {
         return pass("no configuration yet: normal before a join");
     };
@@ -51,12 +58,7 @@ pub fn of_files(files: &[Candidate], loads: usize, in_use: impl FnOnce() -> Know
             wrong(winner, losers, fail(says)).explains(["cni.plugins", "cni.stale-bridge", "pod.no-address"])
         }
         (Some(flavour), Some((loser, other))) if flavour != other && !flavour.calls_another => {
-            let says = format!("{} and {} are both here: {} wins", flavour.name, other.name, winner.name);
-            wrong(loser, losers, warn(says)).seen(Evidence::of(&winner.path, "is loaded")).explains([
-                "cni.plugins",
-                "cni.stale-bridge",
-                "pod.no-address",
-            ])
+            two_networks(winner, losers, (flavour, loser, other), at_work)
         }
         (None, None) if winner.name.as_str() < LAST_USUAL && !known!(in_use()) => {
             let says = format!("{} is no pod network known here, and would win over it", winner.name);
@@ -67,6 +69,27 @@ pub fn of_files(files: &[Candidate], loads: usize, in_use: impl FnOnce() -> Know
             pass(format!("{} is loaded ({network})", winner.name))
         }
     }
+}
+
+/// One of two is a leftover: the one of which nothing else tells.
+fn two_networks(
+    winner: &Candidate,
+    losers: &[Candidate],
+    (flavour, loser, other): (&Flavour, &Candidate, &Flavour),
+    at_work: Option<&Flavour>,
+) -> Verdict {
+    let explained = ["cni.plugins", "cni.stale-bridge", "pod.no-address"];
+    if at_work == Some(other) {
+        let says = format!("{}'s {} wins over {}'s {}", flavour.name, winner.name, other.name, loser.name);
+        return wrong(winner, losers, fail(says)).explains(explained);
+    }
+    let says = format!("{} and {} are both here: {} wins", flavour.name, other.name, winner.name);
+    let verdict = wrong(loser, losers, warn(says)).seen(Evidence::of(&winner.path, "is loaded")).explains(explained);
+    if at_work.is_some() {
+        return verdict;
+    }
+    let which = format!("mv {} /root/    # or {}: the one that is not this cluster's", loser.path, winner.path);
+    Verdict { remedy: vec!["kubectl get daemonsets -A    # which of the two is it?".to_owned(), which], ..verdict }
 }
 
 fn wrong(away: &Candidate, losers: &[Candidate], verdict: Verdict) -> Verdict {
@@ -89,6 +112,7 @@ fn wrong(away: &Candidate, losers: &[Candidate], verdict: Verdict) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::fact::net::LINKS;
     use crate::fact::{Source, Why};
     use crate::testing::{facts, judge_row, table};
 
@@ -118,6 +142,16 @@ mod tests {
                 ("a loopback first", net_d(&[("00-loopback.conf", "loopback"), FLANNEL]), Fail),
                 ("only a loopback", net_d(&[("99-loopback.conf", "loopback")]), Fail),
                 ("calico's beside flannel's", net_d(&[("10-calico.conflist", "calico"), FLANNEL]), Warn),
+                (
+                    "calico's left before flannel's, whose interface is there",
+                    net_d(&[("05-old.conflist", "calico"), FLANNEL]).with_query(&LINKS, r#"[{"ifname":"flannel.1"}]"#),
+                    Fail,
+                ),
+                (
+                    "flannel's left behind calico's, whose interface is there",
+                    net_d(&[("05-old.conflist", "calico"), FLANNEL]).with_query(&LINKS, r#"[{"ifname":"cali12"}]"#),
+                    Warn,
+                ),
                 ("flannel's twice", net_d(&[FLANNEL, ("20-flannel.conflist", "flannel")]), Pass),
                 ("multus before flannel", net_d(&[("00-multus.conf", "multus"), FLANNEL]), Pass),
                 ("someone else's before a join", foreign.clone(), Warn),
@@ -141,6 +175,12 @@ mod tests {
             net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]).with_file("/etc/kubernetes/kubelet.conf", "");
         judge_row(&CHECK, &Policy::default(), "all are loaded", &both.with_cri("status", all), Pass);
         judge_row(&CHECK, &Policy { cni_expected: true }, "one's own, as expected", &foreign, Pass);
+        let old = net_d(&[("05-old.conflist", "calico"), FLANNEL]);
+        let fix = |facts: Facts| judge(&facts, &Policy::default()).remedy.join("\n");
+        let link = |name: &str| old.clone().with_query(&LINKS, &format!(r#"[{{"ifname":"{name}"}}]"#));
+        assert_eq!(fix(link("flannel.1")), "mv /etc/cni/net.d/05-old.conflist /root/");
+        assert_eq!(fix(link("cali12")), "mv /etc/cni/net.d/10-flannel.conflist /root/");
+        assert!(fix(old).starts_with("kubectl get daemonsets -A"));
         let verdict = judge(&net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]), &Policy::default());
         assert_eq!(verdict.says, "00-placeholder.conflist wins over flannel's 10-flannel.conflist");
         assert_eq!(verdict.evidence[0], Evidence::of("/etc/cni/net.d/00-placeholder.conflist", "is loaded (bridge)"));
@@ -148,7 +188,7 @@ mod tests {
         assert_eq!(verdict.remedy, ["mv /etc/cni/net.d/00-placeholder.conflist /root/"]);
         let both = judge(&net_d(&[("10-calico.conflist", "calico"), FLANNEL]), &Policy::default());
         assert_eq!(both.says, "calico and flannel are both here: 10-calico.conflist wins");
-        assert_eq!(both.remedy, ["mv /etc/cni/net.d/10-flannel.conflist /root/"]);
+        assert_eq!(both.remedy.len(), 2, "{:?}", both.remedy);
         let texts: Vec<&str> = both.evidence.iter().map(|evidence| evidence.text.as_str()).collect();
         assert_eq!(texts, ["is not loaded (flannel)", "is loaded"]);
     }

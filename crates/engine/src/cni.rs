@@ -1,0 +1,269 @@
+//! A machine's pod network over time: looked at until it works, tried with a sandbox, and brought back as the cluster
+//! has it.
+
+use std::time::Duration;
+
+use carrick_cluster::client::Client;
+use carrick_cluster::node;
+use carrick_core::cni::sync::{self, Refusal, Wanted};
+use carrick_core::cni::wait::{self, Now, Reason};
+use carrick_core::cni::{Flavour, Key};
+use carrick_core::fact::{Facts, Source, Why, containerd_config};
+use carrick_core::redact::redact;
+use carrick_host::cri::sandbox::{self, Tried};
+use carrick_host::probe::gather;
+use carrick_host::{Host, Progress, cri};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::credentials;
+use crate::observe::FromMachine;
+
+/// Between two looks: what comes up is noticed within a second.
+const PAUSE: Duration = Duration::from_secs(1);
+/// One look, whatever hangs: the person is to hear something every ten seconds.
+const LOOK: Duration = Duration::from_secs(8);
+/// Nobody waits longer than this without a word.
+const WORD: Duration = Duration::from_secs(10);
+/// After a file was written, containerd has loaded it within a second.
+const LOADED: Duration = Duration::from_secs(10);
+
+/// A machine whose network is looked at, and by whom the cluster is asked.
+pub struct Network<'a> {
+    pub host: &'a dyn Host,
+    /// An admin's credential; without it the kubelet's own is used.
+    pub admin: Option<&'a Client>,
+    pub time_box: Duration,
+}
+
+/// How long is waited.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    pub tries: u32,
+    pub every: Duration,
+}
+
+impl Patience {
+    pub fn whole(self) -> Duration {
+        self.every.saturating_mul(self.tries)
+    }
+}
+
+/// How the waiting ended.
+#[derive(Debug)]
+pub enum Ended {
+    Works { says: String, after: Duration },
+    TimedOut { reason: Reason, after: Duration },
+    CannotTell(Reason),
+}
+
+impl Network<'_> {
+    /// What matters of the network now.
+    pub async fn look(&self) -> Result<Facts, String> {
+        let progress = Progress::default();
+        let looked = timeout(LOOK, async {
+            let sources = wait::sources();
+            let status = cri::observe_status(self.host, cri::ENDPOINTS, self.time_box);
+            let (mut seen, status) = tokio::join!(self.host.observe(&sources, &progress), status);
+            seen.push(status);
+            let (mut facts, _) = gather(self.host.name(), self.host.now(), seen);
+            self.ask_for_node(&mut facts).await;
+            facts
+        });
+        let waits = |_| format!("no answer in {} s: {}", LOOK.as_secs(), progress.now());
+        looked.await.map_err(waits)
+    }
+
+    /// What the kubelet has told the cluster of itself; nothing where the machine has not joined.
+    async fn ask_for_node(&self, facts: &mut Facts) {
+        let key = Source::Api("node").key();
+        let certificate = facts.client_certificate();
+        let name = certificate.as_ref().ok().and_then(|own| own.common_name.strip_prefix("system:node:"));
+        let Some(name) = name.map(str::to_owned) else { return };
+        let own;
+        let client = match self.admin {
+            Some(admin) => admin,
+            None => match credentials::of_kubelet(self.host).await {
+                Ok(client) => {
+                    own = client;
+                    &own
+                }
+                Err(why) => {
+                    facts.insert(key, Err(Why::Broken(why)));
+                    return;
+                }
+            },
+        };
+        let told = node::node(client, &FromMachine(self.host), &name).await;
+        facts.insert(
+            key,
+            told.map(|mut capture| {
+                capture.text = redact(&capture.text);
+                capture
+            }),
+        );
+    }
+
+    /// Looks until the network works, and with `sandbox` until a pod gets an address. `tell` hears a reason at least every
+    /// ten seconds.
+    pub async fn wait(
+        &self,
+        patience: Patience,
+        sandbox: Option<&sandbox::How<'_>>,
+        tell: &mut (dyn FnMut(Duration, &Reason) + Send),
+    ) -> Ended {
+        let begun = Instant::now();
+        let mut next_word = begun;
+        loop {
+            let reason = match self.now(sandbox, begun, tell).await {
+                Now::Works(says) => return Ended::Works { says, after: begun.elapsed() },
+                Now::CannotTell(reason) => return Ended::CannotTell(reason),
+                Now::Waits(reason) => reason,
+            };
+            let left = patience.whole().saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                return Ended::TimedOut { reason, after: begun.elapsed() };
+            }
+            if Instant::now() >= next_word {
+                tell(begun.elapsed(), &reason);
+                next_word = Instant::now() + patience.every.min(WORD).saturating_sub(PAUSE);
+            }
+            sleep(PAUSE.min(left)).await;
+        }
+    }
+
+    async fn now(
+        &self,
+        sandbox: Option<&sandbox::How<'_>>,
+        begun: Instant,
+        tell: &mut (dyn FnMut(Duration, &Reason) + Send),
+    ) -> Now {
+        let facts = match self.look().await {
+            Ok(facts) => facts,
+            Err(says) => return Now::Waits(plain(says)),
+        };
+        let (says, how) = match (wait::now(&facts), sandbox) {
+            (Now::Works(says), Some(how)) => (says, how),
+            (now, _) => return now,
+        };
+        if let Some(flavour) = facts.pod_network().ok().flatten().map(|found| found.flavour).filter(|it| it.needs_pod) {
+            let why = "'s plugin asks the cluster for the Pod: a sandbox without one proves nothing";
+            return Now::CannotTell(plain(format!("{}{why}", flavour.name)));
+        }
+        let trying = sandbox::try_one(self.host, how);
+        tokio::pin!(trying);
+        let tried = loop {
+            match timeout(WORD, &mut trying).await {
+                Ok(tried) => break tried,
+                Err(_) => tell(
+                    begun.elapsed(),
+                    &plain("a sandbox is being tried, and its plugin has not answered".to_owned()),
+                ),
+            }
+        };
+        match tried {
+            Ok(Tried { addresses, left, .. }) => {
+                let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
+                let left = left.map(|left| format!("; it could not be taken away: {left}")).unwrap_or_default();
+                Now::Works(format!("{says}; a sandbox got {}{left}", addresses.join(", ")))
+            }
+            Err(failed) => Now::Waits(plain(format!("a sandbox gets no address: {failed}"))),
+        }
+    }
+
+    /// What the cluster has for this machine's file: the first network that can be read, else the first complaint.
+    pub async fn wanted(&self, facts: &Facts) -> Result<Wanted, Unwanted> {
+        let own;
+        let client = match self.admin {
+            Some(admin) => admin,
+            None => {
+                if facts.has_kubelet_conf() == Ok(false) {
+                    return Err(Unwanted::NotJoined);
+                }
+                own = credentials::of_kubelet(self.host).await.map_err(Unwanted::Credential)?;
+                &own
+            }
+        };
+        let name = facts.node_name().unwrap_or_else(|_| "NODE".to_owned());
+        let mut first = None;
+        for flavour in sync::networks(facts) {
+            let found = match sync::key(flavour, &name) {
+                Ok(key) => self.config_map(client, facts, flavour, key).await,
+                Err(refusal) => Err(refusal.into()),
+            };
+            match found {
+                Ok(wanted) => return Ok(wanted),
+                Err(complaint) => first = first.or(Some(complaint)),
+            }
+        }
+        Err(first.unwrap_or(Unwanted::NotJoined))
+    }
+
+    async fn config_map(
+        &self,
+        client: &Client,
+        facts: &Facts,
+        flavour: &'static Flavour,
+        key: &Key,
+    ) -> Result<Wanted, Unwanted> {
+        let way = FromMachine(self.host);
+        let data = node::config_map(client, &way, key.namespace, key.name, key.key).await;
+        let data = data.map_err(|why| Unwanted::ConfigMap {
+            name: format!("{}/{}", key.namespace, key.name),
+            why: match (&why, self.admin) {
+                (Why::Denied, None) => format!(
+                    "the node's own credential may not read it: it may only while a pod of {} is bound to this node; give \
+                     --kubeconfig",
+                    flavour.name
+                ),
+                (Why::Denied, Some(_)) => "the user of --kubeconfig may not read it".to_owned(),
+                (Why::Absent, _) => format!("the cluster has none: {} is not deployed as its manifest does", flavour.name),
+                _ => why.to_string(),
+            },
+        })?;
+        Ok(Wanted::of(facts, flavour, key, data)?)
+    }
+
+    /// Whether the file holds exactly what it should.
+    pub async fn is_same(&self, wanted: &Wanted) -> Result<bool, carrick_host::host::Trouble> {
+        use carrick_host::host::Entry;
+        let there = self.host.look(&wanted.path).await?;
+        Ok(matches!(there, Some(Entry::File(file)) if file.bytes == wanted.text.as_bytes()))
+    }
+
+    /// Waits until the runtime has loaded it, for a moment; the last look.
+    pub async fn confirm(&self, wanted: &Wanted) -> Result<(bool, Facts), String> {
+        let begun = Instant::now();
+        loop {
+            let looked = self.look().await;
+            let loaded = looked.as_ref().is_ok_and(|facts| sync::is_loaded(facts, wanted) == Ok(true));
+            if loaded || begun.elapsed() > LOADED {
+                return looked.map(|facts| (loaded, facts));
+            }
+            sleep(PAUSE).await;
+        }
+    }
+}
+
+/// The image that sandboxes start from, by containerd's configuration; nothing where that does not say.
+pub async fn sandbox_image(host: &dyn Host) -> Option<String> {
+    let seen = host.observe(containerd_config::SOURCES, &Progress::default()).await;
+    let (facts, _) = gather(host.name(), host.now(), seen);
+    facts.containerd_config().ok().and_then(|effective| effective.config.sandbox_image)
+}
+
+fn plain(says: String) -> Reason {
+    Reason { id: None, says, evidence: Vec::new(), remedy: Vec::new(), is_network: true }
+}
+
+/// Why it is not known what the cluster has.
+#[derive(Debug, thiserror::Error)]
+pub enum Unwanted {
+    #[error("this machine has not joined, and no --kubeconfig was given: there is no cluster to ask")]
+    NotJoined,
+    #[error("the kubelet's own credential cannot be used: {0}; give --kubeconfig")]
+    Credential(String),
+    #[error("ConfigMap {name}: {why}")]
+    ConfigMap { name: String, why: String },
+    #[error(transparent)]
+    Refused(#[from] Refusal),
+}
