@@ -19,7 +19,7 @@ pub const CASE: Case = Case {
 const POINTS: [(&str, &str, &str); 5] = [
     ("before its record is whole", RENAME, "RUN/run.json"),
     ("before the first change is written down", OPEN, "RUN/journal.jsonl"),
-    ("before the first file is in its place", RENAME, "/etc/sysctl.d/zzz-mender.conf"),
+    ("before the first file is in its place", RENAME, "/etc/sysctl.d/zzz-carrick.conf"),
     ("between two files", RENAME, "/etc/containerd/config.toml"),
     ("after a file, before that is written down", SYNC, "/etc/systemd/system/kubelet.service.d"),
 ];
