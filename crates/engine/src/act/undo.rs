@@ -142,6 +142,9 @@ async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), 
             back.stays.push(effect.taken_back(&recorded.was));
             continue;
         }
+        if recorded.becomes == State::Moment && !has_readers(past, &recorded) {
+            continue;
+        }
         if recorded.becomes != State::Moment && !effect.is_in_cluster() {
             let now = look::at(host, effect).await?.state;
             if now == recorded.was {
@@ -157,6 +160,15 @@ async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), 
         backs.push(Back { run, step, recorded });
     }
     Ok(())
+}
+
+/// A reload or a restart is made again where a file was changed for the same reason: otherwise there is nothing to read
+/// anew, and containerd would make the very directory again that was just removed.
+fn has_readers(past: &Past, moment: &Recorded) -> bool {
+    let is_file =
+        |effect: &Effect| matches!(effect, Effect::Write { .. } | Effect::Edit { .. } | Effect::Remove { .. });
+    let same_reason = |step: &Recorded| step.step.why.iter().any(|why| moment.step.why.contains(why));
+    past.run.steps.iter().any(|step| is_file(&step.step.effect) && same_reason(step))
 }
 
 /// Puts everything back. The caller holds the lock.
