@@ -538,13 +538,13 @@ impl<'a, 'm> Driver<'a, 'm> {
         let Ok(ended) = self.host.run(&argv, Duration::from_secs(5)).await else { return Vec::new() };
         let mut found = Vec::new();
         for line in ended.out.lines() {
-            for (at, captures) in self.library.recognise(line) {
+            for at in self.library.recognise(line) {
                 let signature = self.library.get(at);
                 if signature.severity == carrick_core::signature::Severity::Fatal
                     && signature.phase <= carrick_core::signature::Phase::Joining
                     && signature.lasts.is_none()
                 {
-                    let says = carrick_core::signature::Signature::filled(&signature.cause, &captures);
+                    let says = self.library.cause(at, line);
                     let seen = check::Evidence::of("journalctl -u kubelet", carrick_core::redact::redact(line));
                     found.push(Cause::of(signature.cause_id(), says).seen([seen]));
                 }
