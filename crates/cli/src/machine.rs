@@ -141,10 +141,6 @@ impl Where {
         self.observe_on(host.as_ref(), cluster).await
     }
 
-    pub fn time_box(&self) -> Duration {
-        self.time_box
-    }
-
     /// The machine, to look at and to change.
     pub async fn host(&self) -> Result<Box<dyn Host>, Failure> {
         Ok(match &self.host {

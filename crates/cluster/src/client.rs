@@ -184,6 +184,12 @@ impl Client {
     }
 }
 
+/// Whether a complaint of a [`Client`] is that the server's certificate is of another CA than the one that is believed.
+pub fn is_of_another_ca(complaint: &str) -> bool {
+    // As rustls names it; a test holds it to that.
+    ["UnknownIssuer", "BadSignature"].iter().any(|kind| complaint.contains(kind))
+}
+
 /// What Carrick does not do is refused, not passed over: the answer would be another user's, or come from anybody.
 fn supported(cluster: &Cluster, user: &User) -> Result<(), String> {
     const INSTEAD: &str = "is not supported: give one with a client certificate or a token, as kubeadm's admin.conf";

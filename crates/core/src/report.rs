@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::check::{Check, Evidence, Finding, Outcome, Policy, Subsystem, Verdict};
 use crate::fact::Facts;
+use crate::join::verify::Until;
 use crate::signature::{Phase, Severity};
 
 #[cfg(any(test, feature = "testing"))]
@@ -30,6 +31,19 @@ pub struct Report {
     /// What `diagnose` read out of text.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub reading: Option<Reading>,
+    /// What `verify` was asked for, and how far the evidence reaches.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub reached: Option<Reached>,
+}
+
+/// How far a machine has joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Reached {
+    /// How far was far enough.
+    pub until: Until,
+    /// How far it got; null where not even the Node is proven to be this machine's.
+    pub reached: Option<Until>,
 }
 
 /// What was read out of text, beside the causes.
@@ -221,6 +235,7 @@ pub fn of(verb: &'static str, host: &str, findings: Vec<Judged>) -> Report {
         findings,
         subsystems,
         reading: None,
+        reached: None,
     }
 }
 

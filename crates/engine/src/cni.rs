@@ -13,7 +13,7 @@ use carrick_core::redact::redact;
 use carrick_host::cri::sandbox::{self, Tried};
 use carrick_host::probe::gather;
 use carrick_host::{Host, Progress, cri};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::credentials;
 use crate::observe::FromMachine;
@@ -103,40 +103,18 @@ impl Network<'_> {
         );
     }
 
-    /// Looks until the network works, and with `sandbox` until a pod gets an address. `tell` hears a reason at least every
-    /// ten seconds.
+    /// Looks until the network works, and with `sandbox` until a pod gets an address. `tell` hears a reason when it
+    /// changes, and at least every ten seconds.
     pub async fn wait(
         &self,
         patience: Patience,
         sandbox: Option<&sandbox::How<'_>>,
         tell: &mut (dyn FnMut(Duration, &Reason) + Send),
     ) -> Ended {
-        let begun = Instant::now();
-        let mut next_word = begun;
-        loop {
-            let reason = match self.now(sandbox, begun, tell).await {
-                Now::Works(says) => return Ended::Works { says, after: begun.elapsed() },
-                Now::CannotTell(reason) => return Ended::CannotTell(reason),
-                Now::Waits(reason) => reason,
-            };
-            let left = patience.whole().saturating_sub(begun.elapsed());
-            if left.is_zero() {
-                return Ended::TimedOut { reason, after: begun.elapsed() };
-            }
-            if Instant::now() >= next_word {
-                tell(begun.elapsed(), &reason);
-                next_word = Instant::now() + patience.every.min(WORD).saturating_sub(PAUSE);
-            }
-            sleep(PAUSE.min(left)).await;
-        }
+        until(patience, async || self.now(sandbox).await, tell).await
     }
 
-    async fn now(
-        &self,
-        sandbox: Option<&sandbox::How<'_>>,
-        begun: Instant,
-        tell: &mut (dyn FnMut(Duration, &Reason) + Send),
-    ) -> Now {
+    async fn now(&self, sandbox: Option<&sandbox::How<'_>>) -> Now {
         let facts = match self.look().await {
             Ok(facts) => facts,
             Err(says) => return Now::Waits(plain(says)),
@@ -149,18 +127,7 @@ impl Network<'_> {
             let why = "'s plugin asks the cluster for the Pod: a sandbox without one proves nothing";
             return Now::CannotTell(plain(format!("{}{why}", flavour.name)));
         }
-        let trying = sandbox::try_one(self.host, how);
-        tokio::pin!(trying);
-        let tried = loop {
-            match timeout(WORD, &mut trying).await {
-                Ok(tried) => break tried,
-                Err(_) => tell(
-                    begun.elapsed(),
-                    &plain("a sandbox is being tried, and its plugin has not answered".to_owned()),
-                ),
-            }
-        };
-        match tried {
+        match sandbox::try_one(self.host, how).await {
             Ok(Tried { addresses, left, .. }) => {
                 let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 let left = left.map(|left| format!("; it could not be taken away: {left}")).unwrap_or_default();
@@ -244,6 +211,46 @@ impl Network<'_> {
     }
 }
 
+/// Looks again and again, for as long as there is patience.
+async fn until(
+    patience: Patience,
+    mut look: impl AsyncFnMut() -> Now,
+    tell: &mut (dyn FnMut(Duration, &Reason) + Send),
+) -> Ended {
+    let begun = Instant::now();
+    let word = patience.every.clamp(PAUSE, WORD);
+    let mut last = plain("the machine is being looked at".to_owned());
+    let mut due = begun + word;
+    loop {
+        let now = {
+            let looking = look();
+            tokio::pin!(looking);
+            loop {
+                if let Ok(now) = timeout_at(due, &mut looking).await {
+                    break now;
+                }
+                tell(begun.elapsed(), &last);
+                due += word;
+            }
+        };
+        let reason = match now {
+            Now::Works(says) => return Ended::Works { says, after: begun.elapsed() },
+            Now::CannotTell(reason) => return Ended::CannotTell(reason),
+            Now::Waits(reason) => reason,
+        };
+        let left = patience.whole().saturating_sub(begun.elapsed());
+        if left.is_zero() {
+            return Ended::TimedOut { reason, after: begun.elapsed() };
+        }
+        if reason != last || Instant::now() + PAUSE > due {
+            tell(begun.elapsed(), &reason);
+            due = Instant::now() + word;
+        }
+        last = reason;
+        sleep(PAUSE.min(left)).await;
+    }
+}
+
 /// The image that sandboxes start from, by containerd's configuration; nothing where that does not say.
 pub async fn sandbox_image(host: &dyn Host) -> Option<String> {
     let seen = host.observe(containerd_config::SOURCES, &Progress::default()).await;
@@ -266,4 +273,63 @@ pub enum Unwanted {
     ConfigMap { name: String, why: String },
     #[error(transparent)]
     Refused(#[from] Refusal),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The word a look gives at a time, and how long the look takes.
+    async fn waited(patience: Patience, look_takes: u64, says: impl Fn(u64) -> Now) -> (Ended, Vec<u64>) {
+        let begun = Instant::now();
+        let mut words = Vec::new();
+        let look = async || {
+            let now = says(begun.elapsed().as_secs());
+            sleep(Duration::from_secs(look_takes)).await;
+            now
+        };
+        let ended = until(patience, look, &mut |at, _| words.push(at.as_secs())).await;
+        (ended, words)
+    }
+
+    const USUAL: Patience = Patience { tries: 30, every: Duration::from_secs(10) };
+
+    fn waits(says: &str) -> Now {
+        Now::Waits(plain(says.to_owned()))
+    }
+
+    fn longest_silence(words: &[u64], end: u64) -> u64 {
+        let ends = words.iter().copied().chain([end]);
+        std::iter::once(0).chain(words.iter().copied()).zip(ends).map(|(from, to)| to - from).max().unwrap_or_default()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_ends_as_soon_as_it_works() {
+        let (ended, words) = waited(USUAL, 0, |_| Now::Works("so".to_owned())).await;
+        assert!(matches!(ended, Ended::Works { after, .. } if after.is_zero()) && words.is_empty());
+        let (ended, words) =
+            waited(USUAL, 0, |at| if at < 14 { waits("a") } else { Now::Works("so".to_owned()) }).await;
+        assert!(matches!(ended, Ended::Works { after, .. } if after == Duration::from_secs(14)), "{ended:?}");
+        assert_eq!(words, [0, 10]);
+        let (ended, _) = waited(USUAL, 0, |_| Now::CannotTell(plain("denied".to_owned()))).await;
+        assert!(matches!(ended, Ended::CannotTell(_)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_waits_longer_than_ten_seconds_without_a_word_nor_longer_than_said() {
+        for look_takes in [0, 1, 4, 8, 40] {
+            let (ended, words) = waited(USUAL, look_takes, |_| waits("a")).await;
+            let Ended::TimedOut { after, .. } = ended else { panic!("{ended:?}") };
+            assert!((300..=300 + look_takes).contains(&after.as_secs()), "{look_takes}: {after:?}");
+            assert!(longest_silence(&words, after.as_secs()) <= 10, "{look_takes}: {words:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_new_reason_is_told_at_once() {
+        let short = Patience { tries: 2, every: Duration::from_secs(5) };
+        let (ended, words) = waited(short, 0, |at| waits(if at < 3 { "a" } else { "b" })).await;
+        assert!(matches!(ended, Ended::TimedOut { reason, .. } if reason.says == "b"));
+        assert_eq!(words, [0, 3, 8]);
+    }
 }

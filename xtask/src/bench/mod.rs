@@ -8,6 +8,7 @@ use clap::Subcommand;
 
 mod check;
 mod diagnose;
+mod extended;
 
 #[derive(Subcommand)]
 pub enum What {

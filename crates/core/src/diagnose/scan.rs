@@ -9,7 +9,6 @@ use std::ops::Range;
 
 use jiff::Timestamp;
 use memchr::{memchr, memchr_iter, memrchr};
-use regex::Captures;
 
 use super::line::{self, Clock, Line};
 use super::segment::{Segment, Segmenter};
@@ -23,6 +22,8 @@ const LONGEST_LINE: usize = 64 << 10;
 const LONGEST_QUOTE: usize = 200;
 /// How many of a signature's first lines are quoted, beside the last; the rest is counted.
 const QUOTED: usize = 2;
+/// A line is noted as it is up to this length, so that [`MOST_SIGHTINGS`] notes are bounded; a longer one is quoted at once.
+const LONGEST_NOTE: usize = 4 << 10;
 /// What is told apart: signatures on nodes. A text that names nodes without end gets no more than this.
 const MOST_SIGHTINGS: usize = 4096;
 /// Names of machines that are told apart: more than that is no capture of one join.
@@ -83,6 +84,7 @@ pub struct Scan<'l> {
     line: u64,
     offset: u64,
     seen: Seen,
+    tracked: Vec<Tracked>,
     places: BTreeMap<(usize, Option<String>), usize>,
     /// What the machines' clocks on the wall are ahead of UTC.
     clock: Clock,
@@ -100,6 +102,7 @@ impl<'l> Scan<'l> {
             line: 1,
             offset: 0,
             seen: Seen::default(),
+            tracked: Vec::new(),
             places: BTreeMap::new(),
             clock: Clock::default(),
         }
@@ -157,20 +160,18 @@ impl<'l> Scan<'l> {
 
     pub fn finish(mut self) -> Seen {
         self.end();
-        for hit in self.seen.sightings.iter_mut().flat_map(|sighting| &mut sighting.hits) {
-            hit.clean();
-        }
-        self.seen
+        let sightings = self.tracked.into_iter().map(|tracked| tracked.finish(self.library)).collect();
+        Seen { sightings, ..self.seen }
     }
 
     /// A piece of text that ends at a line's end, or within a line that is too long.
     fn read(&mut self, text: &[u8]) {
         self.cut(text);
         self.look_for_hosts(text);
-        let library = self.library;
+        let mut search = self.library.finder().search(text);
         let (mut at, mut number) = (0, self.line);
-        while let Some(found) = text.get(at..).and_then(|rest| library.finder().find(rest)) {
-            let (start, end) = line_around(text, at + found.start());
+        while let Some(found) = search.next_from(at) {
+            let (start, end) = line_around(text, found);
             number += memchr_iter(b'\n', &text[at..start]).count() as u64;
             self.read_line(text, start..end, number);
             at = end;
@@ -202,39 +203,94 @@ impl<'l> Scan<'l> {
     }
 
     fn read_line(&mut self, text: &[u8], place: Range<usize>, number: u64) {
+        let library = self.library;
         let offset = self.offset + place.start as u64;
         for line in line::read(text, place, self.now).into_iter().filter(|line| !line.narrated) {
-            for (n, captures) in self.library.recognise(&line.text) {
-                let node = captures.name("node").map(|node| node.as_str());
-                let node = node.or(line.host.as_deref()).map(str::to_owned);
-                let hit = self.hit(&line, (number, offset), self.library.get(n), &captures);
-                self.sighting(n, node).add(hit);
+            for signature in library.recognise(&line.text) {
+                let node = library.node(signature, &line.text).or(line.host.as_deref());
+                let at = line.at.map(|at| self.clock.utc(line.host.as_deref(), at, line.zoned));
+                let sighting = self.sighting(signature, node.map(str::to_owned));
+                self.see(sighting, &line, Place { line: number, offset, at });
             }
         }
     }
 
-    fn hit(&self, line: &Line, (number, offset): (u64, u64), signature: &Signature, captures: &Captures) -> Hit {
-        let fill = |text: &String| Signature::filled(text, captures);
-        Hit {
-            source: self.source.clone(),
-            line: number,
-            offset,
-            text: quote(&line.text, captures.get(0).map_or(0..0, |found| found.range())),
-            at: line.at.map(|at| self.clock.utc(line.host.as_deref(), at, line.zoned)),
-            program: line.program.as_deref().map(str::to_owned),
-            why: fill(&signature.cause),
-            remedy: signature.remedy.iter().map(fill).collect(),
+    /// Counts a line, and keeps it where it is among the first. The last is only known at the end: each is noted, and the
+    /// work of quoting is left for then.
+    fn see(&mut self, n: usize, line: &Line, place: Place) {
+        let Some(Tracked { sighting, last }) = self.tracked.get_mut(n) else { return };
+        sighting.count(place.at);
+        sighting.hits.truncate(QUOTED);
+        last.text.clear();
+        if sighting.hits.len() == QUOTED && line.text.len() <= LONGEST_NOTE {
+            last.source.clone_from(&self.source);
+            last.text.push_str(&line.text);
+            last.program = line.program.as_deref().map(str::to_owned);
+            last.place = place;
+        } else {
+            let note = Note {
+                source: self.source.clone(),
+                text: line.text.clone().into_owned(),
+                program: line.program.as_deref().map(str::to_owned),
+                place,
+            };
+            sighting.hits.extend(note.hit(self.library, sighting.signature));
         }
     }
 
-    fn sighting(&mut self, signature: usize, node: Option<String>) -> &mut Sighting {
-        let sightings = &mut self.seen.sightings;
-        let node = node.filter(|_| sightings.len() < MOST_SIGHTINGS);
-        let place = *self.places.entry((signature, node.clone())).or_insert_with(|| {
-            sightings.push(Sighting { signature, node, count: 0, hits: Vec::new(), first: None, last: None });
-            sightings.len() - 1
-        });
-        &mut sightings[place]
+    /// The place of what is seen of a signature on a node.
+    fn sighting(&mut self, signature: usize, node: Option<String>) -> usize {
+        let tracked = &mut self.tracked;
+        let node = node.filter(|_| tracked.len() < MOST_SIGHTINGS);
+        *self.places.entry((signature, node.clone())).or_insert_with(|| {
+            let sighting = Sighting { signature, node, count: 0, hits: Vec::new(), first: None, last: None };
+            tracked.push(Tracked { sighting, last: Note::default() });
+            tracked.len() - 1
+        })
+    }
+}
+
+/// Where and when a line was.
+#[derive(Clone, Copy, Default)]
+struct Place {
+    line: u64,
+    offset: u64,
+    at: Option<Timestamp>,
+}
+
+/// What is seen of a signature on a node, and the last line where that is not among the hits yet.
+struct Tracked {
+    sighting: Sighting,
+    last: Note,
+}
+
+impl Tracked {
+    fn finish(mut self, library: &Library) -> Sighting {
+        let last = Some(self.last).filter(|last| !last.text.is_empty());
+        self.sighting.hits.extend(last.and_then(|last| last.hit(library, self.sighting.signature)));
+        self.sighting.hits.iter_mut().for_each(Hit::clean);
+        self.sighting
+    }
+}
+
+/// A line as it was read: what is needed to make a hit of it. Empty where there is none.
+#[derive(Default)]
+struct Note {
+    source: String,
+    text: String,
+    program: Option<String>,
+    place: Place,
+}
+
+impl Note {
+    fn hit(self, library: &Library, signature: usize) -> Option<Hit> {
+        let Note { source, text, program, place: Place { line, offset, at } } = self;
+        let taken = library.take(signature, &text)?;
+        let signature = library.get(signature);
+        let fill = |text: &String| Signature::filled(text, &taken);
+        let why = fill(&signature.cause);
+        let remedy = signature.remedy.iter().map(fill).collect();
+        Some(Hit { source, line, offset, text: quote(&text, taken.range()), at, program, why, remedy })
     }
 }
 
@@ -250,12 +306,10 @@ impl Seen {
 }
 
 impl Sighting {
-    fn add(&mut self, hit: Hit) {
+    fn count(&mut self, at: Option<Timestamp>) {
         self.count += 1;
-        self.first = self.first.min(hit.at).or(self.first).or(hit.at);
-        self.last = self.last.max(hit.at);
-        self.hits.truncate(QUOTED);
-        self.hits.push(hit);
+        self.first = self.first.min(at).or(self.first).or(at);
+        self.last = self.last.max(at);
     }
 }
 

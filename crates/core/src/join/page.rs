@@ -87,15 +87,12 @@ fn events() -> Vec<(&'static str, Event)> {
         ("certificate issued", Event::Certificate(Ok(Certificate::Trusted))),
         ("certificate stale", Event::Certificate(Ok(Certificate::Stale { why: String::new() }))),
         ("Node is this machine", Event::Node(Ok(node(true, true)))),
-        ("lease renewed", Event::Lease(Ok(Renewal { version: "1".into(), renewed_at: started }))),
+        ("lease renewed", Event::Lease(Ok(Renewal { version: "1".into(), renewed_at: started, ..Renewal::default() }))),
         (
             "runtime's network ready",
             Event::Runtime(Ok(Runtime { ready: true, network_ready: true, says: String::new() })),
         ),
-        (
-            "sandbox got an address",
-            Event::Sandbox(Ok(Sandbox { address: IpAddr::from([10, 244, 1, 2]), expected: Vec::new() })),
-        ),
+        ("sandbox got an address", Event::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
         ("sandbox got none", Event::Sandbox(Err(Why::Broken(String::new())))),
         ("a cause that must be mended", Event::Trouble(Cause::of("filesystem.space", ""))),
         ("tidied up", Event::Finished),

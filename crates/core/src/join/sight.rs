@@ -1,9 +1,12 @@
 //! Evidence of a join, out of facts and of what the API server answers. Pure: what is looked at is looked at by the engine.
 
+use std::net::IpAddr;
+
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::verify::{Certificate, CertificateRequest, Cluster, Kubelet, Node, Pod, Renewal, Runtime, Signing};
+use crate::cni::Flavour;
 use crate::fact::identity::{self, Identity};
 use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, pki, process, unit};
 
@@ -12,7 +15,10 @@ pub const WATCHED: &[Source] = &[
     Source::Query(&unit::SHOW),
     Source::Query(&unit::KUBELET),
     Source::Query(&process::KUBELET),
+    // The node's name may stand in any of the three.
     Source::File(unit::KUBEADM_FLAGS),
+    Source::File(unit::DEFAULTS),
+    Source::File(unit::SYSCONFIG),
     Source::File(unit::UPTIME),
     Source::File(kubeconfig::KUBELET),
     Source::File(kubeconfig::BOOTSTRAP),
@@ -125,9 +131,16 @@ pub fn pod_ranges(node: &Value) -> Vec<String> {
     node.pointer("/spec/podCIDR").and_then(Value::as_str).map(str::to_owned).into_iter().collect()
 }
 
+/// A lease as it is now; when that is, the caller knows.
 pub fn renewal(lease: &Value) -> Renewal {
     let text = |pointer: &str| lease.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    Renewal { version: text("/metadata/resourceVersion").to_owned(), renewed_at: text("/spec/renewTime").parse().ok() }
+    let lasts = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
+    Renewal {
+        version: text("/metadata/resourceVersion").to_owned(),
+        renewed_at: text("/spec/renewTime").parse().ok(),
+        seen_at: None,
+        lasts: lasts.and_then(|seconds| u32::try_from(seconds).ok()).filter(|seconds| *seconds > 0),
+    }
 }
 
 /// The newest request of this node's kubelet. `Absent`: it has made none. `since`: what is older is of an earlier join.
@@ -164,27 +177,85 @@ fn signing(request: &Value) -> Signing {
     if find("Approved").is_some() { Signing::Approved } else { Signing::Pending }
 }
 
-/// The network agents and kube-proxies among a node's pods: those of DaemonSets in the host's own network.
+/// The network agents and kube-proxy among a node's pods.
 pub fn agents(pods: &Value) -> Vec<Pod> {
-    let items = pods.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let in_host_network = |pod: &&Value| pod.pointer("/spec/hostNetwork").is_some_and(|it| it == true);
-    items.iter().filter(in_host_network).map(agent).collect()
+    items(pods).iter().filter(|pod| is_kube_proxy(pod) || network_of(pod).is_some()).map(agent).collect()
+}
+
+/// The pod network whose agent runs among these pods; who only calls another is not the one that gives addresses.
+pub fn network(pods: &Value) -> Option<&'static Flavour> {
+    let found = || items(pods).iter().filter_map(network_of);
+    found().find(|flavour| !flavour.calls_another).or_else(|| found().next())
+}
+
+/// The newest pod that is ready on an address of its own, and that address.
+pub fn addressed(pods: &Value) -> Option<(String, IpAddr)> {
+    let is_ready = |pod: &&Value| {
+        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+        let mut ready = conditions.filter(|it| it.get("type").is_some_and(|kind| kind == "Ready"));
+        ready.any(|it| it.get("status").is_some_and(|status| status == "True"))
+    };
+    let started = |pod: &&Value| pod.pointer("/status/startTime")?.as_str()?.parse::<Timestamp>().ok();
+    let own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_ready);
+    let newest = own.max_by_key(started)?;
+    Some((name(newest), newest.pointer("/status/podIP")?.as_str()?.parse().ok()?))
+}
+
+/// Those in a loop already: held back after more restarts than a start may take.
+pub fn looping(agents: &[Pod]) -> Vec<Pod> {
+    let is_looping = |pod: &&Pod| pod.restarts >= STUMBLES && pod.down.as_deref() == Some("CrashLoopBackOff");
+    agents.iter().filter(is_looping).cloned().collect()
+}
+
+/// A flannel that starts before kube-proxy's rules are there ends once or twice, and is well.
+const STUMBLES: u64 = 3;
+
+fn items(list: &Value) -> &[Value] {
+    list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
+}
+
+fn name(pod: &Value) -> String {
+    let part = |key: &str| pod.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default();
+    format!("{}/{}", part("namespace"), part("name"))
+}
+
+fn is_in_host_network(pod: &Value) -> bool {
+    pod.pointer("/spec/hostNetwork").is_some_and(|it| it == true)
+}
+
+/// The name of the DaemonSet a pod is of.
+fn daemon_set(pod: &Value) -> Option<&str> {
+    let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array)?;
+    owners.iter().find(|owner| owner.get("kind").is_some_and(|kind| kind == "DaemonSet"))?.get("name")?.as_str()
+}
+
+fn is_kube_proxy(pod: &Value) -> bool {
+    daemon_set(pod).is_some_and(|set| set.starts_with("kube-proxy"))
+}
+
+/// The pod network this pod is the agent of: agents are in the host's own network, as there is no other yet.
+fn network_of(pod: &Value) -> Option<&'static Flavour> {
+    daemon_set(pod).filter(|_| is_in_host_network(pod)).and_then(Flavour::of_daemon_set)
 }
 
 fn agent(pod: &Value) -> Pod {
-    let containers =
-        pod.pointer("/status/containerStatuses").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-    let restarts = |container: &Value| container.get("restartCount").and_then(Value::as_u64).unwrap_or_default();
+    // An init container that ends again and again keeps the rest from ever starting.
+    let of = |list: &str| pod.pointer(&format!("/status/{list}")).and_then(Value::as_array).into_iter().flatten();
+    let containers: Vec<&Value> = of("initContainerStatuses").chain(of("containerStatuses")).collect();
+    let restarts = |container: &&Value| container.get("restartCount").and_then(Value::as_u64).unwrap_or_default();
     let ended = containers.iter().find_map(|container| {
         let last = container.pointer("/lastState/terminated")?;
         let reason = last.get("reason").and_then(Value::as_str).unwrap_or("ended");
         Some(format!("{reason}, exit {}", last.get("exitCode").and_then(Value::as_i64).unwrap_or_default()))
     });
-    let part = |key: &str| pod.pointer(&format!("/metadata/{key}")).and_then(Value::as_str).unwrap_or_default();
+    // What waits because of another is told after what that one waits for.
+    let waits = containers.iter().filter_map(|container| container.pointer("/state/waiting/reason")?.as_str());
+    let down = waits.clone().find(|reason| *reason != "PodInitializing").or_else(|| waits.clone().next());
     Pod {
-        name: format!("{}/{}", part("namespace"), part("name")),
+        name: name(pod),
         restarts: containers.iter().map(restarts).sum(),
         why: ended.unwrap_or_else(|| "nothing ended".to_owned()),
+        down: down.map(str::to_owned),
     }
 }
 
@@ -275,23 +346,77 @@ mod tests {
         assert_eq!(signing(&json!({})), Signing::Pending);
     }
 
+    /// A pod of a DaemonSet in the host's network, with one container.
+    fn of_set(set: &str, restarts: u64, waits: Option<&str>) -> Value {
+        let state = waits.map_or(json!({"running": {}}), |reason| json!({"waiting": {"reason": reason}}));
+        json!({"metadata": {"name": format!("{set}-x"), "namespace": "net", "ownerReferences": [{"kind": "DaemonSet", "name": set}]},
+               "spec": {"hostNetwork": true},
+               "status": {"containerStatuses": [{"restartCount": restarts, "state": state,
+                   "lastState": {"terminated": {"reason": "Error", "exitCode": 2}}}]}})
+    }
+
     #[test]
     fn restarts_are_counted_from_the_first_look() {
         let pods = |restarts: u64| {
-            agents(&json!({"items": [
-                {"metadata": {"name": "flannel", "namespace": "net"}, "spec": {"hostNetwork": true}, "status": {"containerStatuses": [
-                    {"restartCount": restarts, "lastState": {"terminated": {"reason": "Error", "exitCode": 2}}}]}},
-                {"metadata": {"name": "app"}, "spec": {}, "status": {"containerStatuses": [{"restartCount": 9}]}}]}))
+            let other = json!({"metadata": {"name": "app"}, "spec": {}, "status": {"containerStatuses": [{"restartCount": 9}]}});
+            agents(
+                &json!({"items": [of_set("kube-flannel-ds", restarts, None), of_set("node-exporter", restarts, None), other]}),
+            )
         };
         let seen = restarted(&pods(3), &pods(5));
-        assert_eq!(seen, [Pod { name: "net/flannel".into(), restarts: 2, why: "Error, exit 2".into() }]);
+        let flannel =
+            Pod { name: "net/kube-flannel-ds-x".into(), restarts: 2, why: "Error, exit 2".into(), down: None };
+        assert_eq!(seen, [flannel]);
+    }
+
+    #[test]
+    fn a_loop_is_more_than_a_stumble() {
+        for (restarts, waits, loops) in [
+            (2, Some("CrashLoopBackOff"), false),
+            (3, Some("CrashLoopBackOff"), true),
+            (9, None, false),
+            (0, Some("ContainerCreating"), false),
+        ] {
+            let seen = agents(&json!({"items": [of_set("kube-proxy", restarts, waits)]}));
+            assert_eq!(!looping(&seen).is_empty(), loops, "{restarts} {waits:?}");
+        }
+        let mut held = of_set("kube-flannel-ds", 0, Some("PodInitializing"));
+        held["status"]["initContainerStatuses"] =
+            json!([{"restartCount": 7, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]);
+        let seen = agents(&json!({"items": [held]}));
+        assert_eq!((seen[0].restarts, seen[0].down.as_deref()), (7, Some("CrashLoopBackOff")));
+    }
+
+    #[test]
+    fn the_network_and_a_pod_on_it_are_found_among_the_pods_of_a_node() {
+        let pod = |name: &str, ready: &str, second: u8, host: bool| {
+            json!({"metadata": {"name": name, "namespace": "a"}, "spec": {"hostNetwork": host},
+                   "status": {"podIP": format!("10.0.0.{second}"), "startTime": format!("2026-11-15T10:00:{second:02}Z"),
+                              "conditions": [{"type": "Ready", "status": ready}]}})
+        };
+        let list = json!({"items": [of_set("kube-multus-ds", 0, None), of_set("calico-node", 0, None),
+            pod("old", "True", 1, false), pod("new", "True", 2, false), pod("down", "False", 3, false), pod("host", "True", 4, true)]});
+        assert_eq!(network(&list).map(|flavour| flavour.name), Some("calico"));
+        assert_eq!(addressed(&list), Some(("a/new".to_owned(), IpAddr::from([10, 0, 0, 2]))));
+        let none = json!({"items": [of_set("kube-proxy", 0, None), pod("host", "True", 4, true)]});
+        assert_eq!((network(&none), addressed(&none)), (None, None));
+    }
+
+    #[test]
+    fn a_lease_says_how_long_it_is_good() {
+        let lease = |seconds: Value| {
+            renewal(&json!({"metadata": {"resourceVersion": "7"},
+            "spec": {"renewTime": "2026-11-15T10:00:00.123456Z", "leaseDurationSeconds": seconds}}))
+        };
+        assert_eq!((lease(json!(120)).lasts, lease(json!(0)).lasts, lease(json!("x")).lasts), (Some(120), None, None));
+        assert!(lease(json!(40)).renewed_at.is_some());
     }
 
     proptest! {
         #[test]
         fn any_json_is_read(text in ".*", number: u64) {
             for value in [json!(text), json!({"items": [text, number]}), json!({"status": {"conditions": [number, {"type": text}]}})] {
-                let _ = (node(&value, &own()), renewal(&value), request(&value, &text, NOW), agents(&value), pod_ranges(&value));
+                let _ = (node(&value, &own()), renewal(&value), request(&value, &text, NOW), agents(&value), pod_ranges(&value), network(&value), addressed(&value));
             }
         }
     }

@@ -5,17 +5,18 @@
 
 use std::net::IpAddr;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Evidence, Outcome, Subsystem, Verdict, fail, pass, skip, unknown};
+use crate::check::{Evidence, Outcome, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::cidr::Cidr;
 use crate::fact::{Missing, Why};
-use crate::report::Judged;
+use crate::report::{self, Cause, Confidence, Judged, Reached, Report};
 
 /// How far is far enough.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Until {
     /// The Node is this machine's, and its kubelet renews its lease.
     Registered,
@@ -56,7 +57,7 @@ pub struct Seen {
     pub lease: Result<Lease, Why>,
     pub runtime: Result<Runtime, Why>,
     pub sandbox: Result<Sandbox, Why>,
-    /// The node's CNI and kube-proxy pods, watched for a while (`--soak`).
+    /// The node's CNI and kube-proxy pods, watched for a while (`--soak`); without that, those caught in a loop.
     pub pods: Result<Vec<Pod>, Why>,
 }
 
@@ -149,12 +150,39 @@ pub struct Lease {
     pub last: Renewal,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renewal {
     /// `metadata.resourceVersion`: that it is another one is all that it says.
     pub version: String,
     /// By the clock of the kubelet that renewed it.
     pub renewed_at: Option<Timestamp>,
+    /// When it was looked at, by this machine's clock.
+    #[serde(default)]
+    pub seen_at: Option<Timestamp>,
+    /// For how many seconds it is good; a kubelet renews it four times in that.
+    #[serde(default)]
+    pub lasts: Option<u32>,
+}
+
+impl Renewal {
+    /// For how long it is good; kubeadm's kubelets ask for 40 s.
+    pub fn lasts(&self) -> SignedDuration {
+        SignedDuration::from_secs(self.lasts.map_or(40, i64::from))
+    }
+
+    /// It was renewed when the last renewal was due. A minute's quarter of slack is a busy machine's, not a dead one's.
+    fn is_on_time(&self) -> bool {
+        let Some((seen, renewed)) = self.seen_at.zip(self.renewed_at) else { return true };
+        let age = seen.duration_since(renewed);
+        // Over SSH this machine's clock is known to a second or two.
+        age > SignedDuration::from_secs(-5) && age <= self.lasts() / 3
+    }
+
+    /// For how long nobody has renewed it who could have: since the last time, or since the kubelet runs.
+    fn silence(&self, started: Option<Timestamp>) -> Option<SignedDuration> {
+        let since = self.renewed_at.max(started)?;
+        Some(self.seen_at?.duration_since(since))
+    }
 }
 
 /// CRI's Status.
@@ -170,8 +198,20 @@ pub struct Runtime {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sandbox {
     pub address: IpAddr,
-    /// Where a pod's address on this node comes from, as CIDRs; empty where nobody knows.
+    /// Where a pod's address on this node comes from, as CIDRs; empty where its network allots them by itself.
     pub expected: Vec<String>,
+    /// The pod that has it, where the network's plugin serves nobody but the cluster's own Pods.
+    #[serde(default)]
+    pub pod: Option<String>,
+    /// Why it could not be taken away again; the next one does that.
+    #[serde(default)]
+    pub left: Option<String>,
+}
+
+impl Sandbox {
+    pub fn new(address: IpAddr, expected: Vec<String>) -> Self {
+        Sandbox { address, expected, pod: None, left: None }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -181,16 +221,23 @@ pub struct Pod {
     pub restarts: u64,
     /// Why it last ended.
     pub why: String,
+    /// What a container of it waits for instead of running: `CrashLoopBackOff`.
+    #[serde(default)]
+    pub down: Option<String>,
 }
 
 /// One piece of the evidence.
 pub struct Item {
     pub id: &'static str,
-    /// What holds where it passes, and why it matters: the text of `carrick explain`.
+    /// What holds where it passes.
+    pub title: &'static str,
+    /// What it means, why it matters, how to see and mend it: the text of `carrick explain`.
     pub explain: &'static str,
     pub subsystem: Subsystem,
     /// From where on it is needed.
     pub far: Until,
+    /// What it cannot hold without. Where one of these fails, what is not known of this one is no news.
+    after: &'static [&'static str],
     judge: fn(&Seen) -> Verdict,
 }
 
@@ -198,96 +245,238 @@ pub struct Item {
 pub const ITEMS: [Item; 11] = [
     Item {
         id: "verify.kubelet",
-        explain: "The kubelet runs, with a kubeconfig. Without one it runs alone (standalone): healthy, and in no cluster.",
+        title: "the kubelet runs, with a kubeconfig",
+        explain: "The kubelet runs, with a kubeconfig.\n\n\
+            Without one it runs alone (standalone): healthy, answering healthz, and in no cluster. kubeadm does not look.\n\n\
+            See it yourself: `systemctl status kubelet`, `ps -ww -C kubelet -o args`\n\
+            Mend it: `journalctl -u kubelet -n 30` says why it ended; `carrick check --fix` restores a lost drop-in",
         subsystem: Subsystem::Kubelet,
         far: Until::Registered,
+        after: &[],
         judge: kubelet,
     },
     Item {
-        id: "verify.certificate",
-        explain: "The kubelet's client certificate is of this cluster's CA, for this node, and in date. kubeadm takes any that is \
-                  there for a join that worked.",
-        subsystem: Subsystem::Kubelet,
-        far: Until::Registered,
-        judge: certificate,
-    },
-    Item {
         id: "verify.cluster",
-        explain: "The cluster the kubelet belongs to is the one that was asked for: both have the same CA.",
+        title: "it is the cluster that was asked for",
+        explain: "The cluster the kubelet belongs to is the one that was asked for with --api: both have the same CA.\n\n\
+            A machine that still belongs to an earlier cluster looks joined in every way but this. Without --api nothing is \
+            compared.\n\n\
+            See it yourself: `grep server: /etc/kubernetes/kubelet.conf`\n\
+            Mend it: `carrick reset` takes it out of the other cluster; then join it",
         subsystem: Subsystem::ControlPlane,
         far: Until::Registered,
+        after: &[],
         judge: cluster,
     },
     Item {
+        id: "verify.certificate",
+        title: "the kubelet's certificate is accepted",
+        explain: "The kubelet's client certificate is of this cluster's CA, for this node, in date, and the API server takes it.\n\n\
+            kubeadm takes any certificate that is there for a join that worked: with one of an earlier cluster it says \"This node \
+            has joined the cluster\", and the API server answers Unauthorized for ever. A machine that never joined has none.\n\n\
+            See it yourself: `openssl x509 -noout -subject -issuer -dates -in /var/lib/kubelet/pki/kubelet-client-current.pem`\n\
+            Mend it: `carrick reset`, then join it again",
+        subsystem: Subsystem::Kubelet,
+        far: Until::Registered,
+        after: &["verify.cluster"],
+        judge: certificate,
+    },
+    Item {
         id: "verify.identity",
-        explain: "The Node of this name is this machine's, by system UUID and machine-id. A name alone proves nothing: kubeadm takes \
-                  over the Node of a machine that is down without a word.",
+        title: "the Node of this name is this machine",
+        explain: "The Node of this name is this machine's, by system UUID and machine-id.\n\n\
+            A name alone proves nothing: kubeadm takes over the Node of a machine that is down without a word. A Node that \
+            somebody deleted does not come back by itself: a kubelet registers only when it starts.\n\n\
+            See it yourself: `kubectl get node NAME -o jsonpath={.status.nodeInfo}`, `cat /sys/class/dmi/id/product_uuid /etc/machine-id`\n\
+            Mend it: `systemctl restart kubelet` where the Node was deleted; another name where it is another machine's",
         subsystem: Subsystem::ControlPlane,
         far: Until::Registered,
+        after: &["verify.kubelet", "verify.cluster", "verify.certificate"],
         judge: identity,
     },
     Item {
         id: "verify.lease",
-        explain: "The node's lease was renewed since this kubelet started: it is this kubelet, now, that the API server hears.",
+        title: "the node's lease is renewing",
+        explain: "The node's lease was renewed since this kubelet started: it is this kubelet, now, that the API server hears.\n\n\
+            A kubelet renews it every 10 s. The Node itself stays Ready for most of a minute after its kubelet fell silent, so \
+            that Ready alone is news of yesterday.\n\n\
+            See it yourself: `kubectl -n kube-node-lease get lease NAME -o jsonpath={.spec.renewTime}`, twice\n\
+            Mend it: `journalctl -u kubelet -n 50 | grep -i lease` says why; a kubelet that hangs wants `systemctl restart kubelet`",
         subsystem: Subsystem::Kubelet,
         far: Until::Registered,
+        after: &["verify.kubelet", "verify.cluster", "verify.certificate", "verify.identity"],
         judge: lease,
     },
     Item {
         id: "verify.runtime-network",
-        explain: "The container runtime says NetworkReady: it has read a CNI configuration.",
+        title: "the runtime has a pod network",
+        explain: "The container runtime says NetworkReady: it has read a CNI configuration.\n\n\
+            Until then no pod outside the host's network starts. Before a pod network is deployed this is as it should be: \
+            --until registered asks for no more.\n\n\
+            See it yourself: `crictl info`, `ls /etc/cni/net.d`\n\
+            Mend it: `carrick diagnose` says what the network waits for",
         subsystem: Subsystem::Cni,
         far: Until::Network,
+        after: &[],
         judge: runtime_network,
     },
     Item {
         id: "verify.network-available",
-        explain: "The Node's condition NetworkUnavailable is absent or False: no network agent says that it is still at work.",
+        title: "no network agent says that it is still at work",
+        explain: "The Node's condition NetworkUnavailable is absent or False: no network agent says that it is still at work.\n\n\
+            See it yourself: `kubectl describe node NAME`\n\
+            Mend it: the log of the network's agent on this node says what it waits for",
         subsystem: Subsystem::Network,
         far: Until::Network,
+        after: &["verify.kubelet", "verify.cluster", "verify.certificate", "verify.identity"],
         judge: network_available,
     },
     Item {
         id: "verify.ready",
-        explain: "The Node is Ready, as the API server has it.",
+        title: "the Node is Ready",
+        explain: "The Node is Ready, as the API server has it.\n\n\
+            See it yourself: `kubectl describe node NAME`\n\
+            Mend it: `carrick diagnose` says what keeps it from being Ready",
         subsystem: Subsystem::Kubelet,
         far: Until::Verified,
+        after: &[
+            "verify.kubelet",
+            "verify.cluster",
+            "verify.certificate",
+            "verify.identity",
+            "verify.lease",
+            "verify.runtime-network",
+        ],
         judge: ready,
     },
     Item {
         id: "verify.sandbox",
-        explain: "A sandbox, made by the runtime as for a pod, got an address. A node can be Ready and unable to start any pod: the \
-                  runtime does not look whether the CNI plugins are there.",
+        title: "a sandbox gets an address",
+        explain: "A sandbox, made by the runtime as for a pod, got an address. It is taken away again.\n\n\
+            A node can be Ready and unable to start any pod: the runtime does not look whether the CNI plugins are there. It is \
+            tried only where nothing before it fails. The plugins of some networks (calico, cilium) serve nobody but the \
+            cluster's own Pods: there a running pod of this node that has an address is the proof.\n\n\
+            See it yourself: `kubectl run try --image=registry.k8s.io/pause:3.10 --overrides='{\"spec\":{\"nodeName\":\"NAME\"}}'`\n\
+            Mend it: the runtime's own words say what is missing; `carrick diagnose` says why",
         subsystem: Subsystem::Cni,
         far: Until::Verified,
+        after: &[
+            "verify.kubelet",
+            "verify.cluster",
+            "verify.certificate",
+            "verify.identity",
+            "verify.lease",
+            "verify.runtime-network",
+            "verify.network-available",
+        ],
         judge: sandbox,
     },
     Item {
         id: "verify.address",
-        explain: "That address is of the range the cluster gave to this node. Another comes from a bridge or a configuration that an \
-                  earlier cluster left, and no other node can reach it.",
+        title: "the address is of the node's own range",
+        explain: "The sandbox's address is of the range the cluster gave to this node.\n\n\
+            Another comes from a bridge or a configuration that an earlier cluster or a package left, and no other node can reach \
+            it. Networks that allot addresses by themselves (calico, cilium) are not held to the Node's podCIDR.\n\n\
+            See it yourself: `kubectl get node NAME -o jsonpath={.spec.podCIDRs}`, `ip address show cni0`, `ls /etc/cni/net.d`\n\
+            Mend it: move the file that comes first by its name out of /etc/cni/net.d; `carrick explain cni.first-file-wins`",
         subsystem: Subsystem::Network,
         far: Until::Verified,
+        after: &["verify.sandbox"],
         judge: address,
     },
     Item {
         id: "verify.restarts",
-        explain: "The node's CNI and kube-proxy pods stay up while they are watched (--soak): with the wrong cgroup driver they die \
-                  after a minute, again and again.",
+        title: "the network's agents stay up",
+        explain: "The node's CNI and kube-proxy pods stay up while they are watched (--soak 3m).\n\n\
+            With the wrong cgroup driver they die after a minute, again and again, on a node that is Ready. Without --soak only a \
+            loop that is there already is told.\n\n\
+            See it yourself: `kubectl get pods -A -o wide --field-selector spec.nodeName=NAME`\n\
+            Mend it: `kubectl logs --previous` of the pod says why it ended; `carrick explain runtime.cgroup-driver`",
         subsystem: Subsystem::Cni,
         far: Until::Verified,
+        after: &["verify.kubelet", "verify.cluster", "verify.certificate", "verify.identity"],
         judge: restarts,
     },
 ];
 
-/// Every item, judged; what is beyond the goal is skipped.
+impl Item {
+    /// Why it matters; where its text does not say so, what it is.
+    fn why(&self) -> &'static str {
+        let mut parts = self.explain.split("\n\n");
+        let first = parts.next().unwrap_or_default();
+        parts.next().filter(|part| !part.starts_with("See it yourself")).unwrap_or(first)
+    }
+}
+
+pub fn find(id: &str) -> Option<&'static Item> {
+    ITEMS.iter().find(|item| item.id.eq_ignore_ascii_case(id))
+}
+
+/// What `verify` has to say of a machine: every item, and of those that fail the causes, the first first.
+pub fn report(host: &str, seen: &Seen, until: Until) -> Report {
+    let findings = judge(seen, until);
+    let causes = findings.iter().filter(|finding| finding.verdict == Outcome::Fail).map(|it| cause(it, &findings));
+    let (causes, reached) = (causes.collect(), reached(&findings));
+    Report { causes, reached: Some(Reached { until, reached }), ..report::of("verify", host, findings) }
+}
+
+/// A failure as a cause, with what does not hold because of it.
+fn cause(failed: &Judged, findings: &[Judged]) -> Cause {
+    let is_lost =
+        |it: &&Judged| it.verdict != Outcome::Pass && find(it.id).is_some_and(|it| it.after.contains(&failed.id));
+    let lost = findings.iter().filter(is_lost).map(|it| it.id);
+    Cause {
+        id: failed.id.to_owned(),
+        confidence: Confidence::Certain,
+        title: failed.title.clone(),
+        why: find(failed.id).map(Item::why).unwrap_or_default().to_owned(),
+        evidence: failed.evidence.clone(),
+        remedy: failed.remedy.clone(),
+        prevent: Vec::new(),
+        explains: failed.explains.iter().copied().chain(lost).map(str::to_owned).collect(),
+    }
+}
+
+/// How far the evidence reaches.
+fn reached(findings: &[Judged]) -> Option<Until> {
+    let holds = |until: Until| {
+        let far = |it: &Judged| find(it.id).map(|item| item.far);
+        let mut needed = findings.iter().filter(|it| far(it) <= Some(until));
+        // What was not asked for is skipped, and skipped is not seen.
+        let any = findings.iter().any(|it| far(it) == Some(until) && it.verdict == Outcome::Pass);
+        any && needed.all(|it| matches!(it.verdict, Outcome::Pass | Outcome::Skip))
+    };
+    [Until::Verified, Until::Network, Until::Registered].into_iter().find(|until| holds(*until))
+}
+
+/// Every item, judged; what is beyond the goal is skipped, and what is not known because of a failure before it.
 pub fn judge(seen: &Seen, until: Until) -> Vec<Judged> {
-    let judged = |item: &Item| {
+    // Each id that fails, or is not judged, with the failure behind it.
+    let mut lost: Vec<(&'static str, &'static str)> = Vec::new();
+    let mut judged = Vec::new();
+    for item in &ITEMS {
         let asked = item.far <= until;
         let verdict = if asked { (item.judge)(seen) } else { skip(format!("not asked for: --until {}", until.name())) };
-        Judged::of(item.id, item.subsystem, verdict)
-    };
-    ITEMS.iter().map(judged).collect()
+        let behind = lost.iter().find(|(id, _)| item.after.contains(id)).map(|(_, behind)| *behind);
+        let verdict = match (verdict.outcome, behind) {
+            (Outcome::Unknown, Some(behind)) => {
+                lost.push((item.id, behind));
+                skip(format!("not judged: see {behind}"))
+            }
+            _ => verdict,
+        };
+        if verdict.outcome == Outcome::Fail {
+            lost.push((item.id, item.id));
+        }
+        judged.push(Judged::of(item.id, item.subsystem, verdict));
+    }
+    judged
+}
+
+/// What the lease is still waited for to show, where waiting makes sense: its kubelet runs, and it was not yet seen renewed.
+pub fn awaits_renewal(seen: &Seen) -> Option<String> {
+    let runs = kubelet(seen).outcome == Outcome::Pass && seen.lease.is_ok();
+    Some(lease(seen)).filter(|verdict| runs && verdict.outcome == Outcome::Unknown).map(|verdict| verdict.says)
 }
 
 /// All the evidence is there. Nothing may be unknown.
@@ -310,9 +499,19 @@ macro_rules! seen {
     ($what:literal, $sight:expr) => {
         match $sight {
             Ok(value) => value,
-            Err(why) => return unknown(&Missing { source_name: $what.to_owned(), why: why.clone() }),
+            Err(why) => return not_seen($what, why),
         }
     };
+}
+
+/// Never skipped, whatever the reason: a join is proven by what was seen.
+fn not_seen(what: &str, why: &Why) -> Verdict {
+    let says = match why {
+        Why::NotCollected | Why::NotAsked | Why::NotAdmin => format!("cannot tell: {what}: nobody could look"),
+        why => format!("cannot tell: {what}: {why}"),
+    };
+    let missing = Missing { source_name: what.to_owned(), why: why.clone() };
+    Verdict { outcome: Outcome::Unknown, says, missing: Some(missing), ..skip("") }
 }
 
 fn kubelet(seen: &Seen) -> Verdict {
@@ -323,6 +522,9 @@ fn kubelet(seen: &Seen) -> Verdict {
             .seen(Evidence::of(source, "ExecStart without --kubeconfig"))
             .fix("carrick check --fix       # restores the kubeadm drop-in")
             .explains(["kubelet.standalone"]);
+    }
+    if !kubelet.active && seen.certificate == Err(Why::Absent) {
+        return skip("before a join a kubelet has nothing to run with");
     }
     if !kubelet.active {
         let exit = kubelet.exit.map_or_else(String::new, |exit| format!(", status {exit}"));
@@ -335,6 +537,13 @@ fn kubelet(seen: &Seen) -> Verdict {
 }
 
 fn certificate(seen: &Seen) -> Verdict {
+    if seen.certificate == Err(Why::Absent) {
+        return fail("this machine has not joined: its kubelet has no certificate")
+            .seen(Evidence::of(crate::fact::pki::CLIENT, "not there"))
+            .fix("carrick join …")
+            .fix("carrick diagnose    # where a join was tried")
+            .explains(["node.never-registered"]);
+    }
     match seen!("kubelet-client-current.pem", &seen.certificate) {
         Certificate::Trusted => pass("the kubelet's certificate is of this cluster, for this node"),
         Certificate::Stale { why } => fail(format!("the kubelet's certificate is stale: {why}"))
@@ -352,7 +561,7 @@ fn cluster(seen: &Seen) -> Verdict {
             .seen([Evidence::of("kubelet.conf", format!("CA {own}")), Evidence::of("asked for", format!("CA {asked}"))])
             .fix("carrick reset      # takes it out of the other one")
             .explains(["stale.kubelet-conf"]),
-        Err(why) => unknown(&Missing { source_name: "the cluster's CA".to_owned(), why: why.clone() }),
+        Err(why) => not_seen("the cluster that was asked for", why),
     }
 }
 
@@ -360,6 +569,7 @@ fn identity(seen: &Seen) -> Verdict {
     if seen.node == Err(Why::Absent) {
         return fail("there is no Node of this name")
             .seen(Evidence::of("API server", "not found"))
+            .fix("systemctl restart kubelet    # where somebody deleted it: a kubelet registers when it starts")
             .fix("journalctl -u kubelet -n 50 --no-pager | grep -i regist")
             .explains(["node.never-registered"]);
     }
@@ -372,7 +582,7 @@ fn identity(seen: &Seen) -> Verdict {
             .fix("hostnamectl hostname NEW-NAME, then carrick reset and carrick join")
             .explains(["api.node-name"]),
         None => {
-            unknown(&Missing::broken(format!("Node {}", node.name), "its ids are empty or shared: they prove nothing"))
+            not_seen("whose Node it is", &Why::Broken("its ids are empty or shared: they prove nothing".to_owned()))
                 .seen(evidence)
                 .fix("carrick explain machine.machine-id")
         }
@@ -386,16 +596,27 @@ fn lease(seen: &Seen) -> Verdict {
             .fix("journalctl -u kubelet -n 50 --no-pager | grep -i lease");
     }
     let lease = seen!("lease", &seen.lease);
-    let started = seen.kubelet.as_ref().ok().and_then(|kubelet| kubelet.started_at);
+    let runs = seen.kubelet.as_ref().ok().filter(|kubelet| kubelet.active);
+    let started = runs.and_then(|kubelet| kubelet.started_at);
     let moved = lease.first.version != lease.last.version;
     // Both by the clock of this machine, where the kubelet that renews it is this one.
     let since = lease.last.renewed_at.zip(started).is_some_and(|(renewed, started)| renewed >= started);
-    if moved || since {
+    if moved || (since && lease.last.is_on_time()) {
         return pass("its lease is renewing");
     }
     let renewed = lease.last.renewed_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
-    unknown(&Missing::broken("lease", "not seen renewed since this kubelet started"))
-        .seen(Evidence::of("lease", format!("renewed {renewed}, resourceVersion {}", lease.last.version)))
+    let evidence = Evidence::of("lease", format!("renewed {renewed}, resourceVersion {}", lease.last.version));
+    let silence = lease.last.silence(started).filter(|silence| *silence >= lease.last.lasts());
+    match silence {
+        Some(silence) => fail(format!("its kubelet has not renewed its lease for {} s", silence.as_secs()))
+            .seen(evidence)
+            .fix("systemctl restart kubelet")
+            .fix("journalctl -u kubelet -n 50 --no-pager | grep -i lease    # says why")
+            .explains(["node.not-ready"]),
+        None => {
+            not_seen("lease", &Why::Broken("not seen renewed since this kubelet started".to_owned())).seen(evidence)
+        }
+    }
 }
 
 fn runtime_network(seen: &Seen) -> Verdict {
@@ -433,20 +654,33 @@ fn ready(seen: &Seen) -> Verdict {
 
 fn sandbox(seen: &Seen) -> Verdict {
     match &seen.sandbox {
-        Ok(sandbox) => pass(format!("a sandbox got the address {}", sandbox.address)),
+        Ok(Sandbox { address, pod: Some(pod), .. }) => pass(format!("pod {pod} has the address {address}")),
+        Ok(Sandbox { address, left: None, .. }) => pass(format!("a sandbox got the address {address}")),
+        Ok(Sandbox { address, left: Some(why), .. }) => {
+            pass(format!("a sandbox got the address {address}; the next run takes it away: {why}"))
+        }
         Err(Why::Broken(why)) => fail("no pod could start here: a sandbox got no address")
             .seen(Evidence::of("CRI RunPodSandbox", why))
             .fix("carrick diagnose")
             .explains(["pod.no-address"]),
-        Err(why) => unknown(&Missing { source_name: "sandbox".to_owned(), why: why.clone() }),
+        Err(Why::Absent) => not_seen(
+            "sandbox",
+            &Why::Broken("this pod network serves only Pods of the cluster, and none runs here yet".to_owned()),
+        )
+        .fix("kubectl get pods -A -o wide    # once one with an address of its own runs here: carrick verify"),
+        Err(why) => not_seen("sandbox", why),
     }
 }
 
 fn address(seen: &Seen) -> Verdict {
-    let sandbox = seen!("sandbox", &seen.sandbox);
+    let sandbox = match &seen.sandbox {
+        Ok(sandbox) => sandbox,
+        Err(Why::Broken(_)) => return skip("there is none: see verify.sandbox"),
+        Err(why) => return not_seen("sandbox", why),
+    };
     let ranges: Vec<Cidr> = sandbox.expected.iter().filter_map(|range| range.parse().ok()).collect();
     if ranges.is_empty() {
-        return skip("where pods get their addresses from is not known");
+        return skip("this pod network allots addresses by itself");
     }
     if ranges.iter().any(|range| range.contains(sandbox.address)) {
         return pass(format!("{} is of this node's range", sandbox.address));
@@ -454,6 +688,7 @@ fn address(seen: &Seen) -> Verdict {
     let expected = sandbox.expected.join(", ");
     fail(format!("{} is not of this node's range", sandbox.address))
         .seen(Evidence::of("sandbox", format!("{}, expected {expected}", sandbox.address)))
+        .fix("ls -l /etc/cni/net.d    # the first by name wins: move away what is not this cluster's")
         .fix("carrick explain cni.stale-bridge")
         .explains(["cni.stale-bridge"])
 }
@@ -463,16 +698,24 @@ fn restarts(seen: &Seen) -> Verdict {
         Err(Why::NotCollected | Why::NotAsked) => return skip("not watched: --soak 3m does"),
         sight => seen!("the node's pods", sight),
     };
-    let Some(worst) = pods.iter().max_by_key(|pod| pod.restarts).filter(|pod| pod.restarts > 0) else {
-        return pass(format!("{} pods stayed up", pods.len()));
+    let unsteady: Vec<&Pod> = pods.iter().filter(|pod| pod.restarts > 0 || pod.down.is_some()).collect();
+    let Some(worst) = unsteady.iter().max_by_key(|pod| pod.restarts) else {
+        // A network without a single agent on a node is none that could be watched.
+        return match pods.len() {
+            0 => not_seen("the node's network agents", &Why::Absent),
+            count => pass(format!("{count} network agents stayed up")),
+        };
     };
-    fail(format!("{} restarted {} times while it was watched", worst.name, worst.restarts))
-        .seen(
-            pods.iter()
-                .filter(|pod| pod.restarts > 0)
-                .map(|pod| Evidence::of(pod.name.as_str(), format!("{} restarts, last: {}", pod.restarts, pod.why))),
-        )
-        .fix("carrick diagnose")
+    let how = |pod: &Pod| match &pod.down {
+        Some(down) => format!("{} restarts, now {down}; last: {}", pod.restarts, pod.why),
+        None => format!("{} restarts; last: {}", pod.restarts, pod.why),
+    };
+    fail(format!("{} does not stay up", worst.name))
+        .seen(unsteady.iter().map(|pod| Evidence::of(pod.name.as_str(), how(pod))))
+        .fix(worst.name.split_once('/').map_or_else(
+            || "carrick diagnose".to_owned(),
+            |(namespace, pod)| format!("kubectl -n {namespace} logs --previous --all-containers {pod}"),
+        ))
         .explains(["runtime.cgroup-driver"])
 }
 
@@ -487,7 +730,8 @@ pub mod sample {
     pub const STARTED: Timestamp = Timestamp::constant(1_794_744_000, 0);
 
     pub fn renewal(version: &str, seconds: i64) -> Renewal {
-        Renewal { version: version.into(), renewed_at: Timestamp::from_second(STARTED.as_second() + seconds).ok() }
+        let renewed_at = Timestamp::from_second(STARTED.as_second() + seconds).ok();
+        Renewal { version: version.into(), renewed_at, ..Renewal::default() }
     }
 
     pub fn node() -> Node {
@@ -509,7 +753,7 @@ pub mod sample {
             node: Ok(node()),
             lease: Ok(Lease { first: renewal("1", 2), last: renewal("2", 12) }),
             runtime: Ok(Runtime { ready: true, network_ready: true, says: String::new() }),
-            sandbox: Ok(Sandbox { address: IpAddr::from([10, 244, 1, 7]), expected: vec!["10.244.1.0/24".into()] }),
+            sandbox: Ok(Sandbox::new(IpAddr::from([10, 244, 1, 7]), vec!["10.244.1.0/24".into()])),
             ..Seen::default()
         }
     }
@@ -517,7 +761,7 @@ pub mod sample {
 
 #[cfg(test)]
 mod tests {
-    use super::sample::{joined, node, renewal};
+    use super::sample::{STARTED, joined, node, renewal};
     use super::*;
     use Outcome::{Fail, Pass, Skip, Unknown};
 
@@ -526,6 +770,17 @@ mod tests {
     }
 
     type Row = (&'static str, &'static str, Seen, Outcome);
+
+    fn pod(restarts: u64, down: Option<&str>) -> Pod {
+        Pod { name: "net/p".into(), restarts, why: "Error 2".into(), down: down.map(str::to_owned) }
+    }
+
+    /// A lease that did not move while it was watched: renewed, and last looked at, so many seconds after the kubelet started.
+    fn looked_at(renewed: i64, seen: i64) -> Lease {
+        let at = |seconds: i64| Timestamp::from_second(STARTED.as_second() + seconds).ok();
+        let first = Renewal { seen_at: at(1), ..renewal("1", renewed) };
+        Lease { last: Renewal { seen_at: at(seen), ..first.clone() }, first }
+    }
 
     /// A machine that has joined, but for this.
     fn with(change: fn(&mut Seen)) -> Seen {
@@ -545,6 +800,12 @@ mod tests {
             ),
             ("verify.kubelet", "stopped", with(|s| s.kubelet = Ok(Kubelet::default())), Fail),
             ("verify.kubelet", "systemctl hangs", with(|s| s.kubelet = Err(Why::TimedOut)), Unknown),
+            (
+                "verify.kubelet",
+                "waits for a join",
+                with(|s| (s.kubelet, s.certificate) = (Ok(Kubelet::default()), Err(Why::Absent))),
+                Skip,
+            ),
             ("verify.certificate", "of this cluster", joined(), Pass),
             (
                 "verify.certificate",
@@ -552,7 +813,8 @@ mod tests {
                 with(|s| s.certificate = Ok(Certificate::Stale { why: "x".into() })),
                 Fail,
             ),
-            ("verify.certificate", "not there", with(|s| s.certificate = Err(Why::Absent)), Unknown),
+            ("verify.certificate", "never joined", with(|s| s.certificate = Err(Why::Absent)), Fail),
+            ("verify.certificate", "unreadable", with(|s| s.certificate = Err(Why::Denied)), Unknown),
             ("verify.cluster", "nobody asked", joined(), Skip),
             (
                 "verify.cluster",
@@ -577,6 +839,7 @@ mod tests {
             ("verify.identity", "shared ids", with(|s| s.node = Ok(Node { identity: None, ..node() })), Unknown),
             ("verify.identity", "no such Node", with(|s| s.node = Err(Why::Absent)), Fail),
             ("verify.identity", "no API server", with(|s| s.node = Err(Why::TimedOut)), Unknown),
+            ("verify.identity", "nobody may ask", with(|s| s.node = Err(Why::NotAsked)), Unknown),
             ("verify.lease", "its version moved", joined(), Pass),
             (
                 "verify.lease",
@@ -586,7 +849,7 @@ mod tests {
             ),
             (
                 "verify.lease",
-                "of the kubelet before",
+                "not seen when",
                 with(|s| s.lease = Ok(Lease { first: renewal("1", -9), last: renewal("1", -9) })),
                 Unknown,
             ),
@@ -596,6 +859,25 @@ mod tests {
                 with(|s| {
                     s.lease = Ok(Lease { first: renewal("1", 9), last: renewal("1", 9) });
                     s.kubelet = Ok(Kubelet { active: true, ..Kubelet::default() });
+                }),
+                Unknown,
+            ),
+            ("verify.lease", "renewed since, a moment ago", with(|s| s.lease = Ok(looked_at(2, 12))), Pass),
+            ("verify.lease", "renewed since, and late", with(|s| s.lease = Ok(looked_at(2, 17))), Unknown),
+            ("verify.lease", "renewed since, and run out", with(|s| s.lease = Ok(looked_at(2, 42))), Fail),
+            (
+                "verify.lease",
+                "of the kubelet before, which this one may still renew",
+                with(|s| s.lease = Ok(looked_at(-900, 39))),
+                Unknown,
+            ),
+            ("verify.lease", "of the kubelet before", with(|s| s.lease = Ok(looked_at(-900, 40))), Fail),
+            (
+                "verify.lease",
+                "of a kubelet that was stopped",
+                with(|s| {
+                    s.lease = Ok(looked_at(2, 3));
+                    s.kubelet = Ok(Kubelet { active: false, started_at: Some(STARTED), ..Kubelet::default() });
                 }),
                 Unknown,
             ),
@@ -631,35 +913,33 @@ mod tests {
                 Fail,
             ),
             ("verify.sandbox", "not tried", with(|s| s.sandbox = Err(Why::NotCollected)), Unknown),
+            ("verify.sandbox", "only for Pods, and there is none", with(|s| s.sandbox = Err(Why::Absent)), Unknown),
             ("verify.address", "of its range", joined(), Pass),
             (
                 "verify.address",
                 "of the cluster before",
                 with(|s| {
-                    s.sandbox =
-                        Ok(Sandbox { address: IpAddr::from([10, 244, 9, 7]), expected: vec!["10.244.1.0/24".into()] });
+                    s.sandbox = Ok(Sandbox::new(IpAddr::from([10, 244, 9, 7]), vec!["10.244.1.0/24".into()]));
                 }),
                 Fail,
             ),
             (
                 "verify.address",
-                "nobody knows",
-                with(|s| s.sandbox = Ok(Sandbox { address: IpAddr::from([10, 0, 0, 1]), expected: vec![] })),
+                "allotted by the network",
+                with(|s| s.sandbox = Ok(Sandbox::new(IpAddr::from([10, 0, 0, 1]), vec![]))),
                 Skip,
             ),
+            ("verify.address", "no sandbox", with(|s| s.sandbox = Err(Why::TimedOut)), Unknown),
             ("verify.restarts", "not watched", joined(), Skip),
+            ("verify.restarts", "stayed up", with(|s| s.pods = Ok(vec![pod(0, None)])), Pass),
+            ("verify.restarts", "again and again", with(|s| s.pods = Ok(vec![pod(2, None)])), Fail),
             (
                 "verify.restarts",
-                "stayed up",
-                with(|s| s.pods = Ok(vec![Pod { name: "p".into(), restarts: 0, why: String::new() }])),
-                Pass,
-            ),
-            (
-                "verify.restarts",
-                "again and again",
-                with(|s| s.pods = Ok(vec![Pod { name: "p".into(), restarts: 2, why: "Error 2".into() }])),
+                "held back all the while",
+                with(|s| s.pods = Ok(vec![pod(0, None), pod(0, Some("CrashLoopBackOff"))])),
                 Fail,
             ),
+            ("verify.restarts", "nobody to watch", with(|s| s.pods = Ok(vec![])), Unknown),
             ("verify.restarts", "denied", with(|s| s.pods = Err(Why::Denied)), Unknown),
         ]
     }
@@ -716,11 +996,74 @@ mod tests {
         worst.certificate = Ok(Certificate::Stale { why: "x".into() });
         worst.cluster = Ok(Cluster { own: "a".into(), asked: "b".into() });
         worst.runtime = Ok(Runtime { ready: false, network_ready: false, says: "x".into() });
-        worst.sandbox = Ok(Sandbox { address: IpAddr::from([1, 1, 1, 1]), expected: vec!["10.0.0.0/8".into()] });
-        worst.pods = Ok(vec![Pod { name: "p".into(), restarts: 2, why: "x".into() }]);
+        worst.sandbox = Ok(Sandbox::new(IpAddr::from([1, 1, 1, 1]), vec!["10.0.0.0/8".into()]));
+        worst.pods = Ok(vec![pod(2, None)]);
         let named = judge(&worst, Until::Verified).into_iter().flat_map(|judged| judged.explains);
         for id in named.chain(["node.never-registered", "kubelet.not-running", "pod.no-address"]) {
             assert!(crate::check::ids().any(|known| known == id) || signatures.iter().any(|it| it.id == id), "{id}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_because_of_a_failure_is_told_there() {
+        let outcomes = |seen: &Seen| -> Vec<(&'static str, Outcome)> {
+            judge(seen, Until::Verified).iter().map(|it| (it.id, it.verdict)).filter(|it| it.1 != Pass).collect()
+        };
+        let never = Seen { kubelet: Ok(Kubelet::default()), certificate: Err(Why::Absent), ..Seen::default() };
+        let runtime = Ok(Runtime { ready: true, network_ready: true, says: String::new() });
+        let never = Seen { runtime, ..never };
+        let failed: Vec<_> = outcomes(&never).into_iter().filter(|it| it.1 != Skip).collect();
+        assert_eq!(failed, [("verify.certificate", Fail)]);
+        assert!(!holds(&never, Until::Registered));
+        let unplugged = with(|s| s.sandbox = Err(Why::Broken("failed to find plugin".into())));
+        assert_eq!(
+            outcomes(&unplugged),
+            [("verify.cluster", Skip), ("verify.sandbox", Fail), ("verify.address", Skip), ("verify.restarts", Skip)]
+        );
+        // Without a failure before it nothing is excused.
+        let silent = with(|s| s.node = Err(Why::TimedOut));
+        assert!(outcomes(&silent).contains(&("verify.identity", Unknown)));
+        assert!(outcomes(&silent).contains(&("verify.ready", Unknown)));
+    }
+
+    #[test]
+    fn the_report_names_the_first_failure_first_and_how_far_it_got() {
+        let told = |seen: &Seen, until| {
+            let report = report("w1", seen, until);
+            let causes: Vec<String> = report.causes.iter().map(|cause| cause.id.clone()).collect();
+            (report.verdict, report.reached.unwrap().reached, causes)
+        };
+        use crate::report::Overall;
+        assert_eq!(told(&joined(), Until::Verified), (Overall::Pass, Some(Until::Verified), vec![]));
+        assert_eq!(told(&joined(), Until::Registered), (Overall::Pass, Some(Until::Registered), vec![]));
+        assert_eq!(told(&Seen::default(), Until::Verified), (Overall::Unknown, None, vec![]));
+        let deleted = with(|s| (s.node, s.lease) = (Err(Why::Absent), Err(Why::Absent)));
+        let (verdict, reached, causes) = told(&deleted, Until::Verified);
+        assert_eq!((verdict, reached), (Overall::Fail, None));
+        assert_eq!(causes, ["verify.identity", "verify.lease"]);
+        let explains = &report("w1", &deleted, Until::Verified).causes[0].explains;
+        assert!(
+            explains.iter().any(|id| id == "verify.lease") && explains.iter().any(|id| id == "node.never-registered")
+        );
+        let unplugged = with(|s| s.sandbox = Err(Why::Broken("failed to find plugin".into())));
+        assert_eq!(told(&unplugged, Until::Verified).1, Some(Until::Network));
+    }
+
+    #[test]
+    fn a_renewal_is_waited_for_where_a_kubelet_could_bring_it() {
+        assert_eq!(awaits_renewal(&joined()), None);
+        assert!(awaits_renewal(&with(|s| s.lease = Ok(looked_at(2, 17)))).is_some());
+        assert_eq!(awaits_renewal(&with(|s| s.lease = Ok(looked_at(2, 42)))), None);
+        assert_eq!(awaits_renewal(&with(|s| s.lease = Err(Why::TimedOut))), None);
+        let stopped = with(|s| (s.lease, s.kubelet) = (Ok(looked_at(2, 17)), Ok(Kubelet::default())));
+        assert_eq!(awaits_renewal(&stopped), None);
+    }
+
+    #[test]
+    fn every_item_comes_after_items_before_it() {
+        for (at, item) in ITEMS.iter().enumerate() {
+            assert!(item.after.iter().all(|id| ITEMS[..at].iter().any(|before| before.id == *id)), "{}", item.id);
+            assert!(item.explain.lines().count() >= 3 && item.explain.contains("See it yourself"), "{}", item.id);
         }
     }
 }

@@ -46,6 +46,7 @@ pub fn standalone_kubelet() -> Report {
             bytes: 104_448,
             lines: 1_204,
         }),
+        reached: None,
     }
 }
 

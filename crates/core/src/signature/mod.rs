@@ -7,19 +7,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-use regex::{Captures, Regex, RegexBuilder};
+use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde::{Deserialize, Serialize};
 
 use crate::check::Subsystem;
 use crate::report::Confidence;
 
+mod expression;
+pub mod finder;
 pub mod lint;
 
-include!(concat!(env!("OUT_DIR"), "/signatures.rs"));
+use expression::Expression;
+use finder::Finder;
 
-/// What one expression may keep of its states: a hit line is short, and hundreds of expressions may be needed at once.
-const REGEX_CACHE: usize = 32 << 10;
+pub use expression::Taken;
+
+include!(concat!(env!("OUT_DIR"), "/signatures.rs"));
 
 /// One failure, or one good or harmless sign, as it reads in a line of text.
 #[derive(Debug, Deserialize)]
@@ -154,8 +157,8 @@ impl Signature {
     }
 
     /// A text of this signature with the captures of a hit put in.
-    pub fn filled(text: &str, captures: &Captures) -> String {
-        Signature::put_in(text, |name| captures.name(name).map(|value| value.as_str().to_owned()))
+    pub fn filled(text: &str, taken: &Taken) -> String {
+        Signature::put_in(text, |name| taken.named(name).map(str::to_owned))
     }
 
     /// A sentence of this signature where there is no hit: what a line would say is left open.
@@ -195,7 +198,10 @@ fn is_capture(name: &str) -> bool {
 pub struct Library {
     entries: Vec<Entry>,
     by_id: BTreeMap<String, usize>,
-    finder: AhoCorasick,
+    /// Finds the lines of a text that have a literal.
+    finder: Finder,
+    /// Tells which literals a line has.
+    literals: AhoCorasick,
     /// Which signatures a literal may lead to.
     led_to: Vec<Vec<usize>>,
     broken: OnceLock<Complaint>,
@@ -203,8 +209,9 @@ pub struct Library {
 
 struct Entry {
     signature: Signature,
-    /// Compiled on the first line that needs it: a capture meets few of them, and all together take longer than reading it.
-    regex: OnceLock<Regex>,
+    expression: Expression,
+    /// It may have a capture `node`: few have, and a capture costs more than to recognise a line.
+    names_node: bool,
 }
 
 /// What is wrong with a signature, in one line that names it.
@@ -249,15 +256,19 @@ impl Library {
                 literals.entry(literal).or_default().push(n);
             }
         }
-        // A table of all states: a log is read at one look-up a byte.
-        let finder = AhoCorasick::builder()
-            .kind(Some(AhoCorasickKind::DFA))
-            .match_kind(MatchKind::Standard)
-            .build(literals.keys())
-            .map_err(|error| Complaint::of("the literals", error.to_string()))?;
+        let wrong = |error: aho_corasick::BuildError| Complaint::of("the literals", error.to_string());
+        let finder = Finder::new(literals.keys().copied()).map_err(wrong)?;
+        // The small kind: it sees only the lines that were found.
+        let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(literals.keys());
+        let all = builder.map_err(wrong)?;
         let led_to = literals.into_values().collect();
-        let entries = signatures.into_iter().map(|signature| Entry { signature, regex: OnceLock::new() }).collect();
-        Ok(Library { entries, by_id, finder, led_to, broken: OnceLock::new() })
+        let entry = |signature: Signature| Entry {
+            names_node: signature.regex.contains("<node>"),
+            signature,
+            expression: Expression::default(),
+        };
+        let entries = signatures.into_iter().map(entry).collect();
+        Ok(Library { entries, by_id, finder, literals: all, led_to, broken: OnceLock::new() })
     }
 
     pub fn find(&self, id: &str) -> Option<&Signature> {
@@ -273,40 +284,42 @@ impl Library {
     }
 
     /// What finds the lines that may hit.
-    pub fn finder(&self) -> &AhoCorasick {
+    pub fn finder(&self) -> &Finder {
         &self.finder
     }
 
-    /// The signatures that recognise a (decoded) line, and what they took from it. Of two of which one is `over` the
-    /// other, only the first.
-    pub fn recognise<'line>(&self, line: &'line str) -> Vec<(usize, Captures<'line>)> {
-        let led_to: BTreeSet<usize> = self
-            .finder
-            .find_overlapping_iter(line)
-            .flat_map(|found| self.led_to[found.pattern().as_usize()].iter().copied())
-            .collect();
-        let mut hits: Vec<(usize, Captures)> =
-            led_to.into_iter().filter_map(|n| Some((n, self.regex(n)?.captures(line)?))).collect();
+    /// The signatures that recognise a (decoded) line. Of two of which one is `over` the other, only the first.
+    pub fn recognise(&self, line: &str) -> Vec<usize> {
+        let found = self.literals.find_overlapping_iter(line);
+        let led_to: BTreeSet<usize> =
+            found.flat_map(|found| self.led_to[found.pattern().as_usize()].iter().copied()).collect();
+        let is_match = |&n: &usize| {
+            let Entry { signature, expression, .. } = &self.entries[n];
+            self.compiled(n, expression.is_match(&signature.regex, line)).unwrap_or_default()
+        };
+        let mut hits: Vec<usize> = led_to.into_iter().filter(is_match).collect();
         if hits.len() > 1 {
             let under: BTreeSet<&str> =
-                hits.iter().flat_map(|(n, _)| self.get(*n).over.iter().map(String::as_str)).collect();
-            hits.retain(|(n, _)| !under.contains(self.get(*n).id.as_str()));
+                hits.iter().flat_map(|&n| self.get(n).over.iter().map(String::as_str)).collect();
+            hits.retain(|&n| !under.contains(self.get(n).id.as_str()));
         }
         hits
     }
 
-    fn regex(&self, n: usize) -> Option<&Regex> {
-        let entry = &self.entries[n];
-        if let Some(regex) = entry.regex.get() {
-            return Some(regex);
-        }
-        match RegexBuilder::new(&entry.signature.regex).dfa_size_limit(REGEX_CACHE).build() {
-            Ok(regex) => Some(entry.regex.get_or_init(|| regex)),
-            Err(error) => {
-                self.broken.get_or_init(|| Complaint::of(&entry.signature.id, error.to_string()));
-                None
-            }
-        }
+    /// What a signature takes from a line it recognises.
+    pub fn take<'line>(&self, n: usize, line: &'line str) -> Option<Taken<'line>> {
+        let Entry { signature, expression, .. } = &self.entries[n];
+        self.compiled(n, expression.take(&signature.regex, line)).flatten()
+    }
+
+    /// The node that a line speaks of, where its signature takes it from there.
+    pub fn node<'line>(&self, n: usize, line: &'line str) -> Option<&'line str> {
+        self.entries[n].names_node.then(|| self.take(n, line)).flatten()?.named("node")
+    }
+
+    fn compiled<T>(&self, n: usize, outcome: Result<T, regex::Error>) -> Option<T> {
+        let broken = |error: regex::Error| Complaint::of(&self.get(n).id, error.to_string());
+        outcome.map_err(|error| self.broken.get_or_init(|| broken(error))).ok()
     }
 
     /// A signature that was needed and does not compile: what was found without it is not the whole.
@@ -336,15 +349,15 @@ mod tests {
 
     #[test]
     fn captures_are_put_into_a_text_and_other_braces_stay() {
-        let captures = Regex::new("(?P<id>[a-z]+) (?P<n>[0-9]+)").unwrap();
-        let captures = captures.captures("abc 12").unwrap();
+        let expression = Expression::default();
+        let taken = expression.take("(?P<id>[a-z]+) (?P<n>[0-9]+)", "abc 12").unwrap().unwrap();
         for (text, filled) in [
             ("token {id}", "token abc"),
             ("{id} and {n}", "abc and 12"),
             ("{no such} {", "{no such} {"),
             ("awk '{print $1}' {n}", "awk '{print $1}' 12"),
         ] {
-            assert_eq!(Signature::filled(text, &captures), filled);
+            assert_eq!(Signature::filled(text, &taken), filled);
         }
     }
 

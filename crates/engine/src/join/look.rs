@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::{self, Client};
+use carrick_core::cni::Addresses;
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::{Facts, Why, pki};
 use carrick_core::join::sight;
 use carrick_core::join::verify::{CertificateRequest, Node, Pod, Renewal, Sandbox};
-use carrick_host::cri::{self, sandbox};
+use carrick_host::cri;
+use carrick_host::cri::sandbox::{self, Failed};
 use carrick_host::probe::{Progress, gather};
 use carrick_host::{Host, Probe};
 use jiff::Timestamp;
@@ -29,12 +31,14 @@ pub struct Eyes<'a> {
     pub ca: Option<pki::Certificate>,
     /// Who asks as long as the kubelet has no certificate: a bootstrap token, or an admin.
     pub asker: Option<&'a Client>,
+    /// The asker is an admin, and is asked first: the kubelet's own credential is only tried.
+    pub by_admin: bool,
     own: Option<Client>,
 }
 
 impl<'a> Eyes<'a> {
     pub fn new(host: &'a dyn Host, node: String, identity: Identity, asker: Option<&'a Client>) -> Self {
-        Eyes { host, node, identity, ca: None, asker, own: None }
+        Eyes { host, node, identity, ca: None, asker, by_admin: false, own: None }
     }
 
     /// The machine, as far as a join changes it.
@@ -54,18 +58,43 @@ impl<'a> Eyes<'a> {
         Ok(())
     }
 
-    /// Who may ask about the node.
+    /// Why the API server does not take the kubelet's certificate; `None` where it does, or cannot be asked.
+    pub async fn own_is_refused(&mut self) -> Option<String> {
+        let own = self.own.as_ref()?;
+        let why = own.get(&FromMachine(self.host), &self.node_path()).await.err()?;
+        let refused = match why {
+            Why::Denied => format!("the API server at {} does not accept it for {}", own.endpoint(), self.node),
+            Why::Broken(detail) if client::is_of_another_ca(&detail) => {
+                format!("the API server is not of the cluster in kubelet.conf: {detail}")
+            }
+            _ => return None,
+        };
+        self.own = None;
+        Some(refused)
+    }
+
+    /// Who may ask about the node. Nobody: nobody looked.
     fn client(&self) -> Result<&Client, Why> {
-        self.own.as_ref().or(self.asker).ok_or(Why::NotAsked)
+        let (own, asker) = (self.own.as_ref(), self.asker);
+        let (first, second) = if self.by_admin { (asker, own) } else { (own, asker) };
+        first.or(second).ok_or(Why::NotCollected)
+    }
+
+    pub fn can_ask(&self) -> bool {
+        self.client().is_ok()
     }
 
     async fn get(&self, path: &str) -> Result<Value, Why> {
         self.client()?.get(&FromMachine(self.host), path).await
     }
 
+    fn node_path(&self) -> String {
+        format!("/api/v1/nodes/{}", self.node)
+    }
+
     /// The Node of this name, as it is.
     pub async fn node_object(&self) -> Result<Value, Why> {
-        self.get(&format!("/api/v1/nodes/{}", self.node)).await
+        self.get(&self.node_path()).await
     }
 
     pub fn node(&self, object: &Result<Value, Why>) -> Result<Node, Why> {
@@ -74,7 +103,8 @@ impl<'a> Eyes<'a> {
 
     pub async fn lease(&self) -> Result<Renewal, Why> {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{}", self.node);
-        Ok(sight::renewal(&self.get(&path).await?))
+        let renewal = sight::renewal(&self.get(&path).await?);
+        Ok(Renewal { seen_at: Some(self.host.now()), ..renewal })
     }
 
     /// The kubelet's request for its certificate, no older than this.
@@ -85,16 +115,39 @@ impl<'a> Eyes<'a> {
 
     /// The node's network agents and kube-proxy.
     pub async fn agents(&self) -> Result<Vec<Pod>, Why> {
-        Ok(sight::agents(&self.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", self.node)).await?))
+        Ok(sight::agents(&self.pods().await?))
+    }
+
+    /// The pods on this node. A kubelet may list its own by this very selector, and no others.
+    async fn pods(&self) -> Result<Value, Why> {
+        self.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", self.node)).await
     }
 
     /// A throw-away sandbox, and whether its address is one of this node's.
     pub async fn sandbox(&self, facts: &Facts, node: &Result<Value, Why>) -> Result<Sandbox, Why> {
+        // Only the runtime's own refusal says that no pod can start: that the cluster was not heard is no such word.
+        let pods = self.pods().await.map_err(|why| if let Why::Broken(_) = why { Why::TimedOut } else { why })?;
+        let network = sight::network(&pods);
+        if network.is_some_and(|flavour| flavour.needs_pod) {
+            let (pod, address) = sight::addressed(&pods).ok_or(Why::Absent)?;
+            return Ok(Sandbox { pod: Some(pod), ..Sandbox::new(address, Vec::new()) });
+        }
+        // By what runs the network, not by the configuration that was loaded: that may be the one that is wrong.
+        let by_node = network.is_some_and(|flavour| flavour.addresses == Addresses::PodCidr);
+        let expected = node.as_ref().ok().filter(|_| by_node).map(sight::pod_ranges).unwrap_or_default();
         let image = facts.runtime_status().ok().and_then(|status| status.sandbox_image);
         let how = sandbox::How { endpoints: cri::ENDPOINTS, image: image.as_deref(), time: sandbox::PLUGIN };
-        let tried = sandbox::try_one(self.host, &how).await.map_err(|failed| Why::Broken(failed.to_string()))?;
+        let tried = sandbox::try_one(self.host, &how).await.map_err(why_none)?;
         let address = *tried.addresses.first().ok_or_else(|| Why::Broken("the sandbox has no address".to_owned()))?;
-        let expected = node.as_ref().map(sight::pod_ranges).unwrap_or_default();
-        Ok(Sandbox { address, expected })
+        Ok(Sandbox { left: tried.left, ..Sandbox::new(address, expected) })
+    }
+}
+
+/// Who may not ask the runtime, and whom a kubelet was too quick for, has not seen that no pod can start.
+fn why_none(failed: Failed) -> Why {
+    match failed {
+        Failed::Runtime(Why::Denied) => Why::Denied,
+        Failed::Gone => Why::TimedOut,
+        failed => Why::Broken(failed.to_string()),
     }
 }

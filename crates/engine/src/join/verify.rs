@@ -1,17 +1,23 @@
 //! Whether this machine has really joined: everything there is to see of it, judged by `core::join::verify`.
+//!
+//! Every wait is bounded: a look at the machine by its time boxes, a question to the API server by 3 s, the lease by the time
+//! it is good for, the sandbox by the runtime's own deadlines. Only `soak` takes longer than three minutes.
 
 use std::time::Duration;
 
+use carrick_core::check::Outcome;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::sight;
-use carrick_core::join::verify::{Certificate, Lease, Seen, Until, first_missing};
+use carrick_core::join::verify::{Certificate, Lease, Pod, Seen, Until, awaits_renewal, judge};
 use tokio::time::{Instant, sleep};
 
 use super::look::Eyes;
 
-/// A kubelet renews its lease every 10 s, with a jitter of 4 %.
-const RENEWAL: Duration = Duration::from_secs(12);
 const AGAIN: Duration = Duration::from_secs(1);
+/// A lease that nobody renews has run out after 40 s; one that is good for longer than a minute is not waited for.
+const LONGEST_LEASE: Duration = Duration::from_mins(1);
+/// Pods that die in a loop are up for seconds: looked at this often, none is missed, as restarts are counted.
+const POD_LOOKS: Duration = Duration::from_secs(5);
 
 /// Fills in all that can be seen. `soak`: for how long the node's agents are watched. `tell` hears what is waited for.
 pub async fn look(
@@ -22,34 +28,32 @@ pub async fn look(
 ) -> Seen {
     let facts = eyes.machine().await;
     let mut seen = of_machine(eyes, &facts);
-    if seen.certificate == Ok(Certificate::Trusted)
-        && let Err(why) = eyes.take_own().await
-    {
-        seen.node = Err(Why::Broken(why));
+    tell("the API server is asked about this node");
+    try_certificate(eyes, &mut seen).await;
+    if !eyes.can_ask() {
         return seen;
     }
-    let object = eyes.node_object().await;
+    let mut object = eyes.node_object().await;
     seen.node = eyes.node(&object);
-    let begun = Instant::now();
-    let first = eyes.lease().await;
-    seen.lease = first.clone().map(|renewal| Lease { first: renewal.clone(), last: renewal });
-    while let Some(("verify.lease", says)) = first_missing(&seen, Until::Registered) {
-        let Ok(lease) = &mut seen.lease else { break };
-        if begun.elapsed() > RENEWAL {
-            break;
-        }
-        tell(&says);
-        sleep(AGAIN).await;
-        if let Ok(last) = eyes.lease().await {
-            lease.last = last;
-        }
+    if wait_for_renewal(eyes, &mut seen, tell).await {
+        object = eyes.node_object().await;
+        seen.node = eyes.node(&object);
     }
-    if until == Until::Verified {
-        tell("a sandbox is tried");
-        seen.sandbox = eyes.sandbox(&facts, &object).await;
+    // Where something before it fails, no sandbox is needed to say so.
+    if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
+        return seen;
     }
-    if let Some(soak) = soak {
-        seen.pods = watch(eyes, soak, tell).await;
+    tell("a throw-away sandbox is started");
+    seen.sandbox = eyes.sandbox(&facts, &object).await;
+    match soak {
+        None => seen.pods = in_a_loop(eyes).await,
+        Some(soak) => {
+            seen.pods = watch(eyes, soak, tell).await;
+            // What was seen before is minutes old.
+            let facts = eyes.machine().await;
+            (seen.kubelet, seen.runtime) = (sight::kubelet(&facts), sight::runtime(&facts));
+            seen.node = eyes.node(&eyes.node_object().await);
+        }
     }
     seen
 }
@@ -65,20 +69,56 @@ pub fn of_machine(eyes: &Eyes<'_>, facts: &Facts) -> Seen {
     }
 }
 
-async fn watch(
-    eyes: &Eyes<'_>,
-    soak: Duration,
-    tell: &mut (dyn FnMut(&str) + Send),
-) -> Result<Vec<carrick_core::join::verify::Pod>, Why> {
-    let (begun, before) = (Instant::now(), eyes.agents().await?);
-    while begun.elapsed() < soak {
-        let left = soak.saturating_sub(begun.elapsed());
-        tell(&format!("{} agents are watched for {} s more", before.len(), left.as_secs()));
-        sleep(left.min(Duration::from_secs(5))).await;
-        let so_far = sight::restarted(&before, &eyes.agents().await?);
-        if so_far.iter().any(|pod| pod.restarts > 0) {
-            return Ok(so_far);
+/// A certificate that looks right may still be one the API server does not take: of a cluster that was set up anew.
+async fn try_certificate(eyes: &mut Eyes<'_>, seen: &mut Seen) {
+    if seen.certificate != Ok(Certificate::Trusted) {
+        return;
+    }
+    let refused = match eyes.take_own().await {
+        Err(why) => Some(format!("it cannot be used: {why}")),
+        Ok(()) => eyes.own_is_refused().await,
+    };
+    if let Some(why) = refused {
+        seen.certificate = Ok(Certificate::Stale { why });
+    }
+}
+
+/// Looks at the lease until it is seen renewed, or has run out. Whether that took a while.
+async fn wait_for_renewal(eyes: &Eyes<'_>, seen: &mut Seen, tell: &mut (dyn FnMut(&str) + Send)) -> bool {
+    let begun = Instant::now();
+    seen.lease = eyes.lease().await.map(|renewal| Lease { first: renewal.clone(), last: renewal });
+    let mut waited = false;
+    while awaits_renewal(seen).is_some() && begun.elapsed() < LONGEST_LEASE {
+        tell("its kubelet renews the node's lease every 10 s: not seen yet");
+        sleep(AGAIN).await;
+        waited = true;
+        if let (Ok(lease), Ok(last)) = (&mut seen.lease, eyes.lease().await) {
+            lease.last = last;
         }
     }
-    Ok(sight::restarted(&before, &eyes.agents().await?))
+    waited
+}
+
+/// Without watching: the agents that are in a loop already. That there is none says nothing of what is to come.
+async fn in_a_loop(eyes: &Eyes<'_>) -> Result<Vec<Pod>, Why> {
+    match eyes.agents().await.map(|agents| sight::looping(&agents)) {
+        Ok(looping) if !looping.is_empty() => Ok(looping),
+        Ok(_) => Err(Why::NotCollected),
+        Err(why) => Err(why),
+    }
+}
+
+/// Watches the agents until one restarts, or the time is over. One answer that does not come is no reason to give up.
+async fn watch(eyes: &Eyes<'_>, soak: Duration, tell: &mut (dyn FnMut(&str) + Send)) -> Result<Vec<Pod>, Why> {
+    let (begun, before) = (Instant::now(), eyes.agents().await?);
+    loop {
+        let left = soak.saturating_sub(begun.elapsed());
+        tell(&format!("{} network agents are watched for {} s more", before.len(), left.as_secs()));
+        sleep(left.min(POD_LOOKS)).await;
+        let so_far = eyes.agents().await.map(|now| sight::restarted(&before, &now));
+        let has_restarted = so_far.as_ref().is_ok_and(|pods| pods.iter().any(|pod| pod.restarts > 0));
+        if has_restarted || begun.elapsed() >= soak {
+            return so_far;
+        }
+    }
 }
