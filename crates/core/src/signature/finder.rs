@@ -119,7 +119,7 @@ impl Samples {
         for (n, literal) in literals.iter().enumerate() {
             for offset in most_telling(literal, &frequency) {
                 let (strides, _) = literal.get(offset..).unwrap_or_default().as_chunks();
-                places.extend(strides.first_chunk().map(|pair| Place { block: block(pair), literal: n, offset }));
+                places.extend(strides.first_chunk().map(|pair| Place { block: block(*pair), literal: n, offset }));
             }
         }
         places.sort_by_key(|place| hash(place.block));
@@ -136,7 +136,7 @@ impl Samples {
     fn find(&self, text: &[u8]) -> Option<usize> {
         let (strides, _) = text.as_chunks::<STRIDE>();
         for (n, pair) in strides.array_windows().enumerate() {
-            let block = block(pair);
+            let block = block(*pair);
             let hash = hash(block);
             if self.filter[hash / 64] >> (hash % 64) & 1 == 1
                 && let Some(start) = self.start(text, n * STRIDE, block)
@@ -171,8 +171,8 @@ fn most_telling(literal: &[u8], frequency: &HashMap<&[u8], usize>) -> Range<usiz
 }
 
 /// Eight bytes as a number, whichever way round.
-fn block([first, second]: &[[u8; STRIDE]; 2]) -> u64 {
-    u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*second)) << 32
+fn block([first, second]: [[u8; STRIDE]; 2]) -> u64 {
+    u64::from(u32::from_le_bytes(first)) | u64::from(u32::from_le_bytes(second)) << 32
 }
 
 /// Fibonacci hashing: the upper bits of a product depend on all of the word. Always less than two to [`FILTER_BITS`].

@@ -312,6 +312,12 @@ impl Library {
         self.compiled(n, expression.take(&signature.regex, line)).flatten()
     }
 
+    /// The cause a signature names, with what it takes from a line it recognises.
+    pub fn cause(&self, n: usize, line: &str) -> String {
+        let signature = self.get(n);
+        self.take(n, line).map_or_else(|| signature.cause.clone(), |taken| Signature::filled(&signature.cause, &taken))
+    }
+
     /// The node that a line speaks of, where its signature takes it from there.
     pub fn node<'line>(&self, n: usize, line: &'line str) -> Option<&'line str> {
         self.entries[n].names_node.then(|| self.take(n, line)).flatten()?.named("node")
