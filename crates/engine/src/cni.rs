@@ -140,15 +140,13 @@ impl Network<'_> {
     /// What the cluster has for this machine's file: the first network that can be read, else the first complaint.
     pub async fn wanted(&self, facts: &Facts) -> Result<Wanted, Unwanted> {
         let own;
-        let client = match self.admin {
-            Some(admin) => admin,
-            None => {
-                if facts.has_kubelet_conf() == Ok(false) {
-                    return Err(Unwanted::NotJoined);
-                }
-                own = credentials::of_kubelet(self.host).await.map_err(Unwanted::Credential)?;
-                &own
-            }
+        let client = if let Some(admin) = self.admin {
+            admin
+        } else if facts.has_kubelet_conf() == Ok(false) {
+            return Err(Unwanted::NotJoined);
+        } else {
+            own = credentials::of_kubelet(self.host).await.map_err(Unwanted::Credential)?;
+            &own
         };
         let name = facts.node_name().unwrap_or_else(|_| "NODE".to_owned());
         let mut first = None;

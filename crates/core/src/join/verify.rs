@@ -763,6 +763,7 @@ pub mod sample {
 mod tests {
     use super::sample::{STARTED, joined, node, renewal};
     use super::*;
+    use crate::report::Overall;
     use Outcome::{Fail, Pass, Skip, Unknown};
 
     fn verdict(seen: &Seen, id: &str) -> Verdict {
@@ -1033,7 +1034,6 @@ mod tests {
             let causes: Vec<String> = report.causes.iter().map(|cause| cause.id.clone()).collect();
             (report.verdict, report.reached.unwrap().reached, causes)
         };
-        use crate::report::Overall;
         assert_eq!(told(&joined(), Until::Verified), (Overall::Pass, Some(Until::Verified), vec![]));
         assert_eq!(told(&joined(), Until::Registered), (Overall::Pass, Some(Until::Registered), vec![]));
         assert_eq!(told(&Seen::default(), Until::Verified), (Overall::Unknown, None, vec![]));
