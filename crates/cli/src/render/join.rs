@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use carrick_core::join::failure::is_symptom;
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::Outcome;
 use carrick_core::join::verify::judge;
@@ -158,6 +159,8 @@ fn report(host: &str, ended: &Ended) -> Report {
             let is_new = |other: &&Cause| !own.iter().any(|cause| cause.id == other.id) && !of_this_join(&other.id);
             let others = known.iter().filter(is_new).cloned();
             report.causes = own.iter().cloned().chain(others).collect();
+            // Stable: among equals, what the join itself saw comes first.
+            report.causes.sort_by_key(|cause| is_symptom(&cause.id));
         }
     }
     report

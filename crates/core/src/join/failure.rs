@@ -106,6 +106,19 @@ pub fn class_of(id: &str) -> Class {
     }
 }
 
+/// What only says how far it came: whoever knows why has the first word.
+const SYMPTOMS: [&str; 5] = [
+    "kubeadm.discovery-timeout",
+    "kubeadm.tls-timeout",
+    "node.network-not-ready",
+    "node.never-registered",
+    "node.not-ready",
+];
+
+pub fn is_symptom(id: &str) -> bool {
+    SYMPTOMS.contains(&id)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -121,7 +134,7 @@ mod tests {
     #[test]
     fn every_id_in_the_lists_is_one_that_exists() {
         let known = explained();
-        for id in FATAL.iter().chain(&TRANSIENT) {
+        for id in FATAL.iter().chain(&TRANSIENT).chain(&SYMPTOMS) {
             assert!(known.iter().any(|known| known == id || (id.ends_with('.') && known.starts_with(id))), "{id}");
         }
     }

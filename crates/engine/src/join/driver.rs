@@ -269,7 +269,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                 tell(Told::Says(says));
                 vec![self.remove_node(&name).await]
             }
-            Effect::Check => vec![self.check().await],
+            Effect::Check => vec![self.check(tell).await],
             Effect::Prepare => vec![self.prepare().await.unwrap_or_else(|trouble| troubled("act", &trouble))],
             Effect::StartKubeadm => {
                 vec![self.start(state).await.unwrap_or_else(|trouble| troubled("kubeadm", &trouble))]
@@ -382,7 +382,7 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     /// What forbids a join. What prepare sets right, and what the decision about the Node has settled, does not.
-    async fn check(&mut self) -> Event {
+    async fn check(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Event {
         let Some(facts) = &self.facts else { return Event::Checked { blockers: Vec::new(), fixed: false } };
         let mut report = report::check(facts, &check::Policy::default(), &self.wish.ignore);
         let mut fixed = false;
@@ -401,7 +401,12 @@ impl<'a, 'm> Driver<'a, 'm> {
             report = report::check(&facts, &check::Policy::default(), &self.wish.ignore);
             self.facts = Some(facts);
         }
-        Event::Checked { blockers: blockers(&report), fixed }
+        let blockers = blockers(&report);
+        // Of a machine that will not be joined, only what forbids it.
+        for warning in report.findings.iter().filter(|it| it.verdict == Judgement::Warn && blockers.is_empty()) {
+            tell(Told::Says(format!("warning: {}  {}", warning.id, warning.title)));
+        }
+        Event::Checked { blockers, fixed }
     }
 
     async fn prepare(&mut self) -> Result<Event, Trouble> {
@@ -477,12 +482,21 @@ impl<'a, 'm> Driver<'a, 'm> {
             events.extend([Event::Node(eyes.node(&node)), Event::Lease(lease)]);
             self.node = node;
         } else if state.stage >= Stage::KubeletUp {
-            events.push(Event::Request(self.request(&eyes).await));
+            let request = self.request(&eyes).await;
+            if let Err(why @ (Why::TimedOut | Why::Broken(_))) = &request {
+                let cause = Cause::of("api.tcp", format!("the API server does not answer any more: {why}"));
+                events.extend(self.newly(cause));
+            }
+            events.push(Event::Request(request));
             events.extend(self.kubelet_troubles().await);
         }
         if self.sandbox_at.is_some_and(|at| at <= self.now()) {
             self.sandbox_at = None;
-            events.push(Event::Sandbox(eyes.sandbox(&facts, &self.node).await));
+            let answer = eyes.sandbox(&facts, &self.node).await;
+            if let Err(Why::Broken(says)) = &answer {
+                events.extend(self.known(says, "the runtime"));
+            }
+            events.push(Event::Sandbox(answer));
         }
         self.eyes = Some(eyes);
         events
@@ -553,6 +567,16 @@ impl<'a, 'm> Driver<'a, 'm> {
         found.into_iter().filter_map(|cause| self.newly(cause)).collect()
     }
 
+    /// What a sentence of another program is known to mean.
+    fn known(&mut self, says: &str, who: &str) -> Vec<Event> {
+        let mut found = Vec::new();
+        for at in self.library.recognise(says) {
+            let seen = check::Evidence::of(who, carrick_core::redact::redact(says));
+            found.push(Cause::of(self.library.get(at).cause_id(), self.library.cause(at, says)).seen([seen]));
+        }
+        found.into_iter().filter_map(|cause| self.newly(cause)).collect()
+    }
+
     /// Each trouble once an attempt.
     fn newly(&mut self, cause: Cause) -> Option<Event> {
         if self.troubled.contains(&cause.id) {
@@ -605,7 +629,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         let node = self.eyes.as_ref().map(|eyes| eyes.node.clone());
         let output = self.output().await;
         let texts = [("kubeadm join", output.as_str())];
-        Case::of_facts_and(self.library, facts, &texts, node).report(&Ignore::default())
+        Case::of_facts_and(self.library, facts, &texts, node).report(&self.wish.ignore)
     }
 }
 
