@@ -240,7 +240,8 @@ mod tests {
 
     #[test]
     fn the_first_cause_is_the_one_under_the_failure() {
-        let text = "  ok  looked  x\n      said\n  !!  joining   why\n      runtime.unit certain\n        why\n      x y\n";
+        let text =
+            "  ok  looked  x\n      said\n  !!  joining   why\n      runtime.unit certain\n        why\n      x y\n";
         assert_eq!(first_cause(text), Some("runtime.unit"));
         assert_eq!(first_cause("carrick: nothing\n"), None);
     }
