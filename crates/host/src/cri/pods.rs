@@ -26,7 +26,7 @@ async fn list(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Resu
     let asked = call::<_, ListPodSandboxResponse>(channel, "Runtime", "ListPodSandbox", ListPodSandboxRequest {});
     let listed = boxed(time_box, async { asked.await.map_err(|status| why(&status)) }).await?;
     let mut items = listed.items;
-    items.sort_by(|a, b| a.name().cmp(&b.name()));
+    items.sort_by_key(PodSandbox::name);
     Ok(json!({ "items": items.into_iter().map(item).collect::<Vec<_>>() }))
 }
 
