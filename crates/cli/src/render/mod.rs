@@ -92,8 +92,9 @@ mod tests {
         use carrick_core::fact::Why;
         use carrick_core::join::verify::{self, Seen, Until, sample};
         let joined = sample::joined;
-        let never = Seen { kubelet: Ok(verify::Kubelet::default()), certificate: Err(Why::Absent), ..Seen::default() };
         let runtime = verify::Runtime { ready: true, network_ready: false, says: "no network config".into() };
+        let never = Seen { kubelet: Ok(verify::Kubelet::default()), certificate: Err(Why::Absent), ..Seen::default() };
+        let never = Seen { runtime: Ok(runtime.clone()), ..never };
         let rows = [
             ("joined", joined(), Until::Verified),
             ("as far as asked", Seen { runtime: Err(Why::TimedOut), ..joined() }, Until::Registered),

@@ -171,7 +171,7 @@ fn joined(report: &Report, reached: Reached) -> String {
     match report.verdict {
         Overall::Pass => {
             let (far, proof) = match reached.until {
-                Until::Registered => (", as far as registered", "the node is this machine, and its lease is renewing"),
+                Until::Registered => (", as far as registered", "the node is this machine, and its lease renews"),
                 Until::Network => (", as far as the network", "the node is registered, and has a pod network"),
                 Until::Verified => ("", "the node is Ready, and a pod gets an address"),
             };
