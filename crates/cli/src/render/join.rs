@@ -1,5 +1,6 @@
 //! A join on the screen: a line a stage as it is reached, one that lives while it waits, and how it ended.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
@@ -160,7 +161,8 @@ fn report(host: &str, ended: &Ended) -> Report {
             let others = known.iter().filter(is_new).cloned();
             report.causes = own.iter().cloned().chain(others).collect();
             // Stable: among equals, what the join itself saw comes first.
-            report.causes.sort_by_key(|cause| is_symptom(&cause.id));
+            let explained: BTreeSet<String> = report.causes.iter().flat_map(|cause| cause.explains.clone()).collect();
+            report.causes.sort_by_key(|cause| is_symptom(&cause.id) || explained.contains(&cause.id));
         }
     }
     report

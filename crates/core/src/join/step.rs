@@ -101,6 +101,9 @@ pub enum Effect {
     /// The evidence is complete: remove secret files, revoke a token of ours, uncordon what our reset cordoned, release the
     /// kubelet's drop-in.
     Finish,
+    /// Not all came that was asked for, and the machine stays in the cluster: remove secret files, release the kubelet's
+    /// drop-in.
+    Leave,
     /// End kubeadm's unit and the kubelet, and remove what this attempt is proven to have left.
     CleanUp,
     /// Find the cause while everything still stands as it failed.
@@ -544,9 +547,11 @@ impl State {
             self.deadline = later(now, self.policy.pause(self.attempt));
             return clean_up.into_iter().collect();
         }
+        // A machine that had joined before this run has nothing of ours on it.
+        let stays = self.changed && (Stage::CertificateIssued..Stage::Waiting).contains(&self.stage);
         self.enter(Stage::Failed, now);
         let report = Effect::Report(Outcome::Failed(failure));
-        [Some(Effect::Diagnose), clean_up, Some(report)].into_iter().flatten().collect()
+        [Some(Effect::Diagnose), clean_up, stays.then_some(Effect::Leave), Some(report)].into_iter().flatten().collect()
     }
 }
 
@@ -647,6 +652,7 @@ mod tests {
         let ids: Vec<&str> = ended.failure().causes.iter().map(|cause| cause.id.as_str()).collect();
         assert_eq!(ids, ["cni.plugins", "node.not-ready"]);
         assert!(!ended.failure().overdue && !ended.effects.contains(&Effect::CleanUp), "{:?}", ended.effects);
+        assert!(ended.effects.contains(&Effect::Leave), "its token must not stay: {:?}", ended.effects);
     }
 
     fn until(until: Until) -> Policy {

@@ -8,7 +8,7 @@ use carrick_core::check::{self, Outcome as Judgement};
 use carrick_core::diagnose::Case;
 use carrick_core::fact::{Facts, Known, Why};
 use carrick_core::join::existing::{Found, Local};
-use carrick_core::join::failure::Cause;
+use carrick_core::join::failure::{Cause, by_the_clock};
 use carrick_core::join::input::Request;
 use carrick_core::join::output;
 use carrick_core::join::state::{Policy, Stage, State};
@@ -34,6 +34,8 @@ use crate::observe::{FromMachine, observe};
 
 /// Between two looks. A look costs 50 ms; what can be seen is told within 5 s of being there.
 const LOOK: Duration = Duration::from_millis(400);
+/// How often a machine that is too busy to answer is asked what is there.
+const LOOKS: u32 = 3;
 /// kubeadm's file: the token is in it. Below /run, so that it outlives no boot.
 const CONFIG_DIR: &str = "/run/carrick";
 const CONFIG: &str = "/run/carrick/join.yaml";
@@ -292,6 +294,12 @@ impl<'a, 'm> Driver<'a, 'm> {
                 }
                 vec![Event::Finished]
             }
+            Effect::Leave => {
+                for problem in self.finish().await {
+                    tell(Told::Says(problem));
+                }
+                Vec::new()
+            }
             Effect::CleanUp => {
                 if let Err(problem) = self.clean_up().await {
                     tell(Told::Says(format!("not all of it could be cleaned up: {problem}")));
@@ -311,20 +319,25 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     async fn observe(&mut self) -> Event {
+        for _ in 1..LOOKS {
+            match self.observe_once().await {
+                Err(missing) if missing.why == Why::TimedOut => {}
+                seen => return seen.map_or_else(|missing| unseen(&missing), Event::Found),
+            }
+        }
+        self.observe_once().await.map_or_else(|missing| unseen(&missing), Event::Found)
+    }
+
+    async fn observe_once(&mut self) -> Known<Found> {
         let (facts, _) =
             observe(self.host, self.aim().as_ref(), self.wish.admin, self.wish.time_box, &Progress::default()).await;
         let kubeadm = match unit::state(self.host).await {
             Ok(Kubeadm::Running) => Some(self.began.0),
             _ => None,
         };
-        let event = match self.found(&facts, kubeadm).await {
-            Ok(found) => Event::Found(found),
-            Err(missing) => {
-                Event::Trouble(Cause::of("machine.privileges", format!("cannot tell what is here: {missing}")))
-            }
-        };
+        let found = self.found(&facts, kubeadm).await;
         self.facts = Some(facts);
-        event
+        found
     }
 
     /// The facts as `core::join::existing` wants them, and the eyes for what follows.
@@ -633,6 +646,12 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 }
 
+/// What is here could not be told. Only who is refused lacks a right.
+fn unseen(missing: &carrick_core::fact::Missing) -> Event {
+    let id = if missing.why == Why::Denied { "machine.privileges" } else { "machine.systemd" };
+    Event::Trouble(Cause::of(id, format!("cannot tell what is here: {missing}")))
+}
+
 /// Preparation that failed. `act` has said what, and undone nothing: the attempt's clean-up does.
 fn troubled(what: &str, trouble: &Trouble) -> Event {
     let id = if what == "kubeadm" { "kubeadm.installed" } else { "machine.privileges" };
@@ -644,7 +663,7 @@ fn broken_path(facts: &Facts) -> Option<Cause> {
     let report = report::check(facts, &check::Policy::default(), &Ignore::default());
     let failed = |finding: &&report::Judged| finding.id.starts_with("api.") && finding.verdict == Judgement::Fail;
     let finding = report.findings.iter().find(failed)?;
-    Some(Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone()))
+    Some(by_the_clock(Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone())))
 }
 
 fn blockers(report: &Report) -> Vec<Cause> {
