@@ -129,9 +129,10 @@ pub async fn apply_in(
 /// `steps`: those that were begun.
 fn stopped(actor: &Actor, run: u32, steps: &[Grounded], trouble: Trouble) -> Stopped {
     let doing = steps.last().map(|grounded| grounded.step.effect.to_string()).unwrap_or_default();
-    match steps.iter().any(|grounded| grounded.step.effect.is_final()) {
-        true => Stopped::Midway { run, verb: actor.verb.clone(), doing, trouble },
-        false => Stopped::At { run, doing, trouble },
+    if steps.iter().any(|grounded| grounded.step.effect.is_final()) {
+        Stopped::Midway { run, verb: actor.verb.clone(), doing, trouble }
+    } else {
+        Stopped::At { run, doing, trouble }
     }
 }
 
