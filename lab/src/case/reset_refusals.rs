@@ -69,9 +69,9 @@ fn refuses_marks_and_mounts(bench: &mut Bench, carrick: &Carrick) -> Result<()> 
 
 fn refuses_a_busy_volume(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
     let mounts = carrick.machine.ok(["cat", "/proc/mounts"])?;
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
+    let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
     let volume =
-        points.filter(|point| point.starts_with("/var/lib/kubelet/pods/")).last().unwrap_or_default().to_owned();
+        points.rfind(|point| point.starts_with("/var/lib/kubelet/pods/")).unwrap_or_default().to_owned();
     demand!(!volume.is_empty(), "no volume of a pod is mounted:\n{mounts}");
     let hold = ["systemd-run", "--unit=holder", "-p", &format!("WorkingDirectory={volume}"), "sleep", "600"];
     carrick.machine.ok(hold)?;
@@ -87,7 +87,7 @@ fn refuses_pods(bench: &mut Bench, carrick: &Carrick, node: &str) -> Result<()> 
     let says = [REFUSED, "pods run here that no DaemonSet brings back:", &format!("default/{pod}"), "--stop-pods"];
     carrick.ends(bench, "reset --yes", 3, &says)?;
     cluster.kubectl(["delete", "pod", &pod, "--grace-period=0", "--force"]).ok()?;
-    wait_for("its sandbox to go", std::time::Duration::from_secs(60), || {
+    wait_for("its sandbox to go", std::time::Duration::from_mins(1), || {
         let planned = carrick.run("reset --plan")?;
         Ok(if planned.code() == 0 { Look::Seen(()) } else { Look::NotYet(planned.text()) })
     })
