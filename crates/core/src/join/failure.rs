@@ -151,7 +151,11 @@ mod tests {
     #[test]
     fn a_certificate_of_the_future_tells_of_the_clock() {
         for (id, says, expected) in [
-            ("api.certificate", "invalid peer certificate: certificate not valid yet: verification time 1", "time.skew"),
+            (
+                "api.certificate",
+                "invalid peer certificate: certificate not valid yet: verification time 1",
+                "time.skew",
+            ),
             ("api.certificate", "invalid peer certificate: certificate expired", "api.certificate"),
             ("api.tls", "certificate not valid yet", "api.tls"),
         ] {
