@@ -141,13 +141,13 @@ impl Samples {
         while let Some(group) = rest.first_chunk::<{ GROUP + 1 }>() {
             let mut maybe = 0;
             for (n, pair) in group.array_windows().enumerate() {
-                maybe |= self.filtered(block(pair)) << n;
+                maybe |= self.filtered(block(*pair)) << n;
             }
             while maybe != 0 {
                 let n = maybe.trailing_zeros() as usize;
                 maybe &= maybe - 1;
                 let start =
-                    group.array_windows().nth(n).and_then(|pair| self.start(text, at + n * STRIDE, block(pair)));
+                    group.array_windows().nth(n).and_then(|pair| self.start(text, at + n * STRIDE, block(*pair)));
                 if start.is_some() {
                     return start;
                 }
@@ -156,7 +156,7 @@ impl Samples {
             at += GROUP * STRIDE;
         }
         let mut pairs = rest.array_windows().enumerate();
-        pairs.find_map(|(n, pair)| self.start(text, at + n * STRIDE, block(pair)))
+        pairs.find_map(|(n, pair)| self.start(text, at + n * STRIDE, block(*pair)))
     }
 
     /// 1 where a literal may have the block, 0 where none has.
@@ -192,8 +192,8 @@ fn most_telling(literal: &[u8], frequency: &[u32]) -> usize {
 }
 
 /// The block that two strides are.
-fn block([first, second]: &[[u8; STRIDE]; 2]) -> u64 {
-    u64::from(u32::from_le_bytes(*first)) | u64::from(u32::from_le_bytes(*second)) << 32
+fn block([first, second]: [[u8; STRIDE]; 2]) -> u64 {
+    u64::from(u32::from_le_bytes(first)) | u64::from(u32::from_le_bytes(second)) << 32
 }
 
 /// Fibonacci hashing: the upper bits of a product depend on all of the word. Always less than two to [`FILTER_BITS`].
