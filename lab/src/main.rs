@@ -9,6 +9,7 @@ mod case;
 mod cluster;
 mod error;
 mod fault;
+mod join;
 mod lab;
 mod lock;
 mod machine;

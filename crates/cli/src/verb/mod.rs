@@ -16,7 +16,9 @@ mod diagnose;
 mod explain;
 mod history;
 mod join;
+mod reset;
 mod undo;
+mod verify;
 
 #[derive(Debug, Parser)]
 #[command(name = "carrick", version, about = ABOUT, after_help = EXITS, disable_help_subcommand = true)]
@@ -44,7 +46,9 @@ enum Verb {
     Diagnose(diagnose::Args),
     Collect(collect::Args),
     Join(join::Args),
+    Verify(verify::Args),
     Cni(cni::Args),
+    Reset(reset::Args),
     Undo(undo::Args),
     History(history::Args),
     Explain(explain::Args),
@@ -53,7 +57,8 @@ enum Verb {
 
 /// Takes the command line apart. Help and mistakes end here: one line says what is wrong and where to look.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Carrick, ExitCode> {
-    let command = Carrick::command().term_width(crate::terminal::width());
+    let command = Carrick::command().mut_subcommand("verify", verify::described);
+    let command = command.term_width(crate::terminal::width());
     let parsed = command.try_get_matches_from(args).and_then(|matches| Carrick::from_arg_matches(&matches));
     parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match crate::terminal::print(&error.render().to_string())
@@ -98,6 +103,8 @@ impl Carrick {
             Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
             Verb::Join(args) => Box::pin(join::run(args)).await,
+            Verb::Reset(args) => Box::pin(reset::run(args)).await,
+            Verb::Verify(args) => verify::run(args).await,
             Verb::Cni(args) => cni::run(args).await,
             Verb::Undo(args) => undo::run(args).await,
             Verb::History(args) => history::run(args).await,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::failure::Cause;
 use crate::check::Evidence;
 use crate::redact::redact;
-use crate::signature::{Library, Severity, Signature};
+use crate::signature::{Library, Severity};
 
 /// One step that kubeadm says it has come to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -108,13 +108,13 @@ pub fn causes(output: &str, library: &Library) -> Vec<Cause> {
         if !failed {
             continue;
         }
-        for (at, captures) in library.recognise(line) {
+        for at in library.recognise(line) {
             let signature = library.get(at);
             if signature.severity < Severity::Error || found.iter().any(|(_, cause)| cause.id == signature.cause_id()) {
                 continue;
             }
             let seen = Evidence::at("kubeadm", number, redact(line.trim()));
-            let says = redact(&Signature::filled(&signature.cause, &captures));
+            let says = redact(&library.cause(at, line));
             found.push((signature.severity, Cause { id: signature.cause_id().to_owned(), says, seen: vec![seen] }));
         }
     }

@@ -8,7 +8,7 @@ use carrick_host::Host;
 use carrick_host::host::{File, How, Locked, Trouble};
 
 use super::journal::{self, Broken, End, Journal, Mark, Past, Recorded};
-use super::{Told, look, perform};
+use super::{Told, leave, look, perform};
 
 /// Why a run was not taken back, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,11 @@ pub enum NotUndone {
     Already(u32),
     #[error("run {run}: {what} was changed since; nothing was taken back. What it was is in {kept}")]
     Changed { run: u32, what: String, kept: String },
+    #[error(
+        "run {run} cannot be taken back: it began to {what}, and this machine's place in its cluster is gone; join again. \
+         What it removed of files is in {kept}"
+    )]
+    Final { run: u32, what: String, kept: String },
     #[error("run {run} is taken back only in part: {trouble}; try again: carrick undo {run}")]
     Stopped { run: u32, trouble: Trouble },
 }
@@ -54,6 +59,8 @@ impl Back {
 #[derive(Clone, Debug, Default)]
 pub struct Return {
     pub backs: Vec<Back>,
+    /// What cannot be put back, in sentences.
+    pub stays: Vec<String>,
     /// All runs this is about.
     pub runs: Vec<u32>,
     /// What a run that was killed left beside files.
@@ -71,7 +78,8 @@ pub async fn plan(host: &dyn Host, run: Option<u32>) -> Result<Return, NotUndone
     }
     let mut back = Return::default();
     loop {
-        collect(host, &past, &mut back.backs).await?;
+        no_way_back(&past)?;
+        collect(host, &past, &mut back).await?;
         back.runs.push(past.run.run);
         back.litter.extend(past.litter());
         match past.run.continues {
@@ -112,15 +120,32 @@ async fn last(host: &dyn Host) -> Result<Past, NotUndone> {
     Err(NotUndone::Nothing)
 }
 
-async fn collect(host: &dyn Host, past: &Past, backs: &mut Vec<Back>) -> Result<(), NotUndone> {
+/// A run that went too far is not taken back in part either: a kubelet without its credentials is no help to anybody.
+fn no_way_back(past: &Past) -> Result<(), NotUndone> {
     let run = past.run.run;
+    let begun = past.begun().into_iter().filter_map(|step| past.run.steps.get(step));
+    match begun.map(|recorded| &recorded.step.effect).find(|effect| effect.is_final()) {
+        Some(effect) => {
+            let kept = format!("{}/runs/{run:04}/backup", journal::HOME);
+            Err(NotUndone::Final { run, what: effect.to_string(), kept })
+        }
+        None => Ok(()),
+    }
+}
+
+async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), NotUndone> {
+    let (run, backs) = (past.run.run, &mut back.backs);
     for step in past.begun().into_iter().rev() {
         let Some(recorded) = past.run.steps.get(step).cloned() else { continue };
         let effect = &recorded.step.effect;
-        if !effect.can_be_undone() || (recorded.becomes == State::Moment && !has_readers(past, &recorded)) {
+        if !effect.can_be_undone() {
+            back.stays.push(effect.taken_back(&recorded.was));
             continue;
         }
-        if recorded.becomes != State::Moment {
+        if recorded.becomes == State::Moment && !has_readers(past, &recorded) {
+            continue;
+        }
+        if recorded.becomes != State::Moment && !effect.is_in_cluster() {
             let now = look::at(host, effect).await?.state;
             if now == recorded.was {
                 continue;
@@ -163,9 +188,10 @@ pub async fn apply(
     for (at, back) in back.backs.iter().enumerate() {
         tell(Told::Begins(at, back.sentence()));
         let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
-        put_back(host, back, tell).await.map_err(stopped)?;
-        Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, "").await.map_err(stopped)?;
-        tell(Told::Done(at));
+        let note = put_back(host, back, tell).await.map_err(stopped)?;
+        let said = note.as_deref().unwrap_or_default();
+        Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, said).await.map_err(stopped)?;
+        tell(note.map_or(Told::Done(at), |why| Told::Passed(at, why)));
     }
     for &run in &back.runs {
         let marked = Journal::of(run).mark(host, None, Mark::Undone, "").await;
@@ -174,7 +200,19 @@ pub async fn apply(
     Ok(())
 }
 
-async fn put_back(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<'_>) + Send)) -> Result<(), Trouble> {
+/// A note: it could not be put back, and the rest goes on.
+async fn put_back(
+    host: &dyn Host,
+    back: &Back,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<Option<String>, Trouble> {
+    match &back.recorded.step.effect {
+        Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => Ok(leave::back(host, node).await),
+        _ => put_back_here(host, back, tell).await.map(|()| None),
+    }
+}
+
+async fn put_back_here(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<'_>) + Send)) -> Result<(), Trouble> {
     let Recorded { step, was, .. } = &back.recorded;
     let effect = &step.effect;
     match (effect, was) {
