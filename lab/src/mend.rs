@@ -15,6 +15,9 @@ use crate::run::{Done, Run};
 
 const TOKEN: &str = "/root/token";
 
+/// As `--time-box` takes it, in seconds: a machine of the lab is slow while others work, and slower under strace.
+const TIME_BOX: &str = "25";
+
 /// Whatever a fix may touch, and what is around it. Times are not compared: what was put back is newer.
 const TREE: &str = "cd / && find etc opt/cni var/lib/kubelet run/systemd/system run/systemd/generator \
     \\( -type f -exec sha256sum {} + \\) -o -true | sort -k2; \
@@ -50,7 +53,8 @@ impl Mender {
         };
         let (api, token, pin) = (word("join")?, word("--token")?, word("--discovery-token-ca-cert-hash")?);
         machine.write(TOKEN, &format!("{token}\n"))?;
-        let aim = ["--api", &api, "--token-file", TOKEN, "--ca-hash", &pin].map(str::to_owned).to_vec();
+        let aim = ["--api", &api, "--token-file", TOKEN, "--ca-hash", &pin, "--time-box", TIME_BOX];
+        let aim = aim.map(str::to_owned).to_vec();
         Ok(Mender { carrick, aim })
     }
 

@@ -15,12 +15,13 @@ pub const CASE: Case = Case {
     run,
 };
 
-/// Where it is killed: what that means, the call, and the path. `RUN` is the folder of the run's record.
+/// Where it is killed: what that means, the call, and the path. `RUN` is the folder of the run's record. strace looks at a
+/// rename's first path only: the file that is to take another's place.
 const POINTS: [(&str, &str, &str); 5] = [
-    ("before its record is whole", RENAME, "RUN/run.json"),
+    ("before its record is whole", RENAME, "RUN/.run.json.carrick"),
     ("before the first change is written down", OPEN, "RUN/journal.jsonl"),
-    ("before the first file is in its place", RENAME, "/etc/sysctl.d/zzz-carrick.conf"),
-    ("between two files", RENAME, "/etc/containerd/config.toml"),
+    ("before the first file is in its place", RENAME, "/etc/sysctl.d/.zzz-carrick.conf.carrick"),
+    ("between two files", RENAME, "/etc/containerd/.config.toml.carrick"),
     ("after a file, before that is written down", SYNC, "/etc/systemd/system/kubelet.service.d"),
 ];
 
