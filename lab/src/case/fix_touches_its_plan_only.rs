@@ -19,7 +19,7 @@ pub const CASE: Case = Case {
 };
 
 /// What programs that only look write: locks they take, and where their output goes.
-const HARMLESS: [&str; 3] = ["/dev/null", "/dev/tty", "/run/xtables.lock"];
+const HARMLESS: [&str; 4] = ["/dev/null", "/dev/tty", "/run/ufw.lock", "/run/xtables.lock"];
 /// Carrick's own: its record and its lock.
 const OWN: [&str; 2] = ["/var/lib/carrick", "/run/carrick.lock"];
 

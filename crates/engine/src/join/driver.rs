@@ -663,14 +663,22 @@ fn broken_path(facts: &Facts) -> Option<Cause> {
     let report = report::check(facts, &check::Policy::default(), &Ignore::default());
     let failed = |finding: &&report::Judged| finding.id.starts_with("api.") && finding.verdict == Judgement::Fail;
     let finding = report.findings.iter().find(failed)?;
-    Some(by_the_clock(Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone())))
+    Some(by_the_clock(cause_of(finding)))
+}
+
+/// A finding as the cause of a failed attempt. An API server that is only slow to answer the token is no reason to stop: a
+/// token that it refuses is.
+fn cause_of(finding: &report::Judged) -> Cause {
+    let slow = finding.id == "api.auth" && finding.title.contains("no answer");
+    let id = if slow { "api.slow" } else { finding.id };
+    Cause::of(id, finding.title.clone()).seen(finding.evidence.clone())
 }
 
 fn blockers(report: &Report) -> Vec<Cause> {
     let settled = |id: &str| id == "api.node-name" || id.starts_with("stale.") || prepare::SET_RIGHT.contains(&id);
     let failed = report.findings.iter().filter(|finding| finding.verdict == Judgement::Fail && !finding.ignored);
     let blocking = failed.filter(|finding| !settled(finding.id));
-    blocking.map(|finding| Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone())).collect()
+    blocking.map(cause_of).collect()
 }
 
 /// What a stage was reached by, in the words of a person.
