@@ -15,7 +15,7 @@ async fn nothing_seen_is_nothing_proven() {
     let machine = Machine::default();
     for until in [Until::Registered, Until::Network, Until::Verified] {
         let mut eyes = Eyes::new(&machine, "w1".to_owned(), Identity { uuid: None, machine_id: None }, None);
-        let seen = look(&mut eyes, until, Some(Duration::from_secs(60)), &mut |_| ()).await;
+        let seen = look(&mut eyes, until, Some(Duration::from_mins(1)), &mut |_| ()).await;
         assert!(!holds(&seen, until));
         let report = report("w1", &seen, until);
         assert_eq!((report.verdict, report.reached.and_then(|far| far.reached)), (Overall::Unknown, None));

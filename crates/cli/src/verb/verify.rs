@@ -117,10 +117,7 @@ fn identity(facts: &Facts) -> Identity {
 
 /// Whether the CA of the cluster that was asked for could be had; if not, which step of the way to it failed.
 fn asked_for(facts: &Facts) -> Result<(), Why> {
-    let missing = match facts.cluster_ca() {
-        Ok(_) => return Ok(()),
-        Err(missing) => missing,
-    };
+    let Err(missing) = facts.cluster_ca() else { return Ok(()) };
     let path = facts.api_path().ok();
     let failed = path.as_ref().and_then(|path| match path.at(path.failed()?)? {
         State::Failed(detail) => Some(detail.clone()),
