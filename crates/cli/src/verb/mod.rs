@@ -25,8 +25,9 @@ mod verify;
 pub struct Carrick {
     #[command(subcommand)]
     verb: Verb,
+    // Before --help, which is clap's 999th: else every new verb moves it in the help of all the others.
     /// When to colour: on a terminal, always, or never
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", display_order = 998)]
     color: Colour,
 }
 
