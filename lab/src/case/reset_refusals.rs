@@ -70,8 +70,7 @@ fn refuses_marks_and_mounts(bench: &mut Bench, carrick: &Carrick) -> Result<()> 
 fn refuses_a_busy_volume(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
     let mounts = carrick.machine.ok(["cat", "/proc/mounts"])?;
     let mut points = mounts.lines().filter_map(|line| line.split(' ').nth(1));
-    let volume =
-        points.rfind(|point| point.starts_with("/var/lib/kubelet/pods/")).unwrap_or_default().to_owned();
+    let volume = points.rfind(|point| point.starts_with("/var/lib/kubelet/pods/")).unwrap_or_default().to_owned();
     demand!(!volume.is_empty(), "no volume of a pod is mounted:\n{mounts}");
     let hold = ["systemd-run", "--unit=holder", "-p", &format!("WorkingDirectory={volume}"), "sleep", "600"];
     carrick.machine.ok(hold)?;

@@ -117,7 +117,7 @@ pub async fn apply_in(
             Err(trouble) => {
                 // Where even this cannot be written, the missing mark says that the step was not finished.
                 let _ = journal.mark(host, Some(at), Mark::Failed, &trouble.to_string()).await;
-                return Err(stopped(actor, journal.run(), steps.get(..=at).unwrap_or_default(), trouble));
+                return Err(stopped(host, actor, journal.run(), grounded, trouble).await);
             }
         }
     }
@@ -126,13 +126,12 @@ pub async fn apply_in(
     Ok(journal.run())
 }
 
-/// `steps`: those that were begun.
-fn stopped(actor: &Actor, run: u32, steps: &[Grounded], trouble: Trouble) -> Stopped {
-    let doing = steps.last().map(|grounded| grounded.step.effect.to_string()).unwrap_or_default();
-    if steps.iter().any(|grounded| grounded.step.effect.is_final()) {
-        Stopped::Midway { run, verb: actor.verb.clone(), doing, trouble }
-    } else {
-        Stopped::At { run, doing, trouble }
+/// What was begun is in the journal: a step that was not ready to be begun is not.
+async fn stopped(host: &dyn Host, actor: &Actor, run: u32, at: &Grounded, trouble: Trouble) -> Stopped {
+    let doing = at.step.effect.to_string();
+    match journal::load(host, run).await {
+        Ok(past) if past.no_way_back().is_some() => Stopped::Midway { run, verb: actor.verb.clone(), doing, trouble },
+        _ => Stopped::At { run, doing, trouble },
     }
 }
 

@@ -123,14 +123,9 @@ async fn last(host: &dyn Host) -> Result<Past, NotUndone> {
 /// A run that went too far is not taken back in part either: a kubelet without its credentials is no help to anybody.
 fn no_way_back(past: &Past) -> Result<(), NotUndone> {
     let run = past.run.run;
-    let begun = past.begun().into_iter().filter_map(|step| past.run.steps.get(step));
-    match begun.map(|recorded| &recorded.step.effect).find(|effect| effect.is_final()) {
-        Some(effect) => {
-            let kept = format!("{}/runs/{run:04}/backup", journal::HOME);
-            Err(NotUndone::Final { run, what: effect.to_string(), kept })
-        }
-        None => Ok(()),
-    }
+    let kept = || format!("{}/runs/{run:04}/backup", journal::HOME);
+    let refused = |effect: &Effect| NotUndone::Final { run, what: effect.to_string(), kept: kept() };
+    past.no_way_back().map_or(Ok(()), |effect| Err(refused(effect)))
 }
 
 async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), NotUndone> {
