@@ -203,6 +203,11 @@ async fn put_back(
 ) -> Result<Option<String>, Trouble> {
     match &back.recorded.step.effect {
         Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => Ok(leave::back(host, node).await),
+        // It may have been mended only because it did not answer, or did not even start: that comes back, too.
+        Effect::RestartRuntime { unit } => {
+            let restarted = perform::run(host, &["systemctl", "restart", unit], perform::UNIT_TIME).await;
+            Ok(restarted.err().map(|trouble| format!("as before, {unit} does not start: {trouble}")))
+        }
         _ => put_back_here(host, back, tell).await.map(|()| None),
     }
 }
@@ -238,7 +243,7 @@ async fn put_back_here(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<
             let back = Effect::Run { unit: unit.clone(), running: value == "active" };
             perform::perform(host, &back, None, tell).await
         }
-        (Effect::ReloadUnits | Effect::RestartRuntime { .. }, _) => perform::perform(host, effect, None, tell).await,
+        (Effect::ReloadUnits, _) => perform::perform(host, effect, None, tell).await,
         (_, State::Absent) if effect.path().is_some() => host.remove(effect.path().unwrap_or_default()).await,
         _ => Ok(()),
     }
