@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::error::{During, Error, Result, said};
 use crate::fault::{FAULTS, Fault};
 use crate::lab::Lab;
-use crate::{say, stop, up};
+use crate::{join, say, stop, up};
 
 /// The lab the shared cluster is in; a person's own may be up beside it.
 const LAB: &str = "test";
@@ -51,6 +51,8 @@ struct Item {
 enum Work {
     Case(&'static Case),
     Fault(&'static Fault),
+    /// carrick joins a machine with a fault.
+    Join(&'static join::Row),
 }
 
 impl Item {
@@ -65,13 +67,18 @@ impl Item {
             about: one.fault.about,
             work: Work::Fault(one.fault),
         });
-        cases.chain(faults)
+        let joins = join::ROWS.iter().filter(|row| row.is_played()).map(|row| Self {
+            name: format!("join-with-{}", row.fault),
+            about: "carrick join names the fault, or joins all the same",
+            work: Work::Join(row),
+        });
+        cases.chain(faults).chain(joins)
     }
 
     fn needs_cluster(&self) -> bool {
         match self.work {
             Work::Case(case) => case.needs == Needs::Cluster,
-            Work::Fault(_) => true,
+            Work::Fault(_) | Work::Join(_) => true,
         }
     }
 }
@@ -99,7 +106,8 @@ pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitC
     }
     let begun = Instant::now();
     let parts = build::build(cache)?;
-    let lab = Lab::take(cache, lab.unwrap_or(LAB))?;
+    // carrick refuses a machine whose disk is full: how full the real one is must not decide a case.
+    let lab = Lab::take(cache, lab.unwrap_or(LAB))?.with_own_disk();
     lab.clear_leftovers()?;
     let logs = options.logs.clone().unwrap_or_else(|| cache.root().join("logs").join(lab.name()));
     discard(&logs)?;
@@ -143,6 +151,7 @@ fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item:
         let ended = catch_unwind(AssertUnwindSafe(|| match item.work {
             Work::Case(case) => (case.run)(&mut bench),
             Work::Fault(fault) => bench.plays(fault).map(|asked| demanded = asked),
+            Work::Join(row) => join::play(&mut bench, row),
         }));
         let ended = ended.unwrap_or_else(|_| said("it panicked"));
         if let Err(error) = &ended {

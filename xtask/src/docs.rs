@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use carrick_core::check::{CHECKS, Registered};
 use carrick_core::fix;
+use carrick_core::join::verify::{ITEMS, Item};
 use carrick_core::report::Report;
 use carrick_core::signature::{self, Library, Signature, lint};
 
@@ -16,6 +17,7 @@ pub fn run(check: bool) -> anyhow::Result<()> {
         ("fixes.md", fixes()),
         ("signatures.md", signatures()?),
         ("join.md", carrick_core::join::page::page()),
+        ("verify.md", evidence()),
         ("report.schema.json", schema()?),
     ];
     let mut stale = Vec::new();
@@ -72,6 +74,24 @@ fn fixes() -> String {
     page.push_str("\n## What is left to you\n\n| check | because |\n|---|---|\n");
     for (id, why) in fix::LEFT {
         let _ = writeln!(page, "| {id} | {why} |");
+    }
+    page
+}
+
+fn evidence() -> String {
+    let mut page =
+        "# Evidence of a join\n\nWhat `carrick verify` wants to see, in the order in which it comes true, and what \
+         `carrick join` waits for. `--until` says how\nmuch of it is needed. `carrick explain ID` prints the same on a \
+         terminal. This page is made from the code: `cargo xtask docs`.\n"
+            .to_owned();
+    for Item { id, explain, subsystem, far, .. } in &ITEMS {
+        let text = explain.replace("\nMend it", "  \nMend it");
+        let _ = writeln!(
+            page,
+            "\n## {id}\n\nSubsystem: {}. Needed for `--until {}`.\n\n{text}",
+            subsystem.name(),
+            far.name()
+        );
     }
     page
 }

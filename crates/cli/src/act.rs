@@ -7,8 +7,8 @@ use std::time::Instant;
 
 use carrick_cluster::client::Client;
 use carrick_core::fact::Facts;
-use carrick_core::plan::{Effect, Plan};
 use carrick_core::plan::protect::Protected;
+use carrick_core::plan::{Effect, Plan};
 use carrick_engine::act::undo::NotUndone;
 use carrick_engine::act::{self, Actor, Grounded, Stopped, Told, shown_change};
 use carrick_host::Host;

@@ -55,6 +55,11 @@ impl Failure {
         Failure { exit: Exit::Failed, message: message.into() }
     }
 
+    /// It could not be told.
+    pub fn unknown(message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Warnings, message: message.into() }
+    }
+
     pub fn consent(message: impl Into<String>) -> Self {
         Failure { exit: Exit::Consent, message: message.into() }
     }

@@ -77,7 +77,17 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
 }
 
 impl Cluster {
-    fn admin(&self) -> Result<Option<Client>, Failure> {
+    /// An API server was named.
+    pub fn is_named(&self) -> bool {
+        self.api.is_some()
+    }
+
+    /// The same cluster, seen as anybody sees it.
+    pub fn without_admin(self) -> Self {
+        Cluster { kubeconfig: None, ..self }
+    }
+
+    pub fn admin(&self) -> Result<Option<Client>, Failure> {
         self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
     }
 
@@ -175,7 +185,7 @@ impl Where {
 }
 
 /// A person notices a wait of a second; before that, a line would only flicker.
-const QUIET: Duration = Duration::from_secs(1);
+pub const QUIET: Duration = Duration::from_secs(1);
 
 /// Reads a bundle: the facts of another time and place.
 pub fn open_bundle(path: &Path) -> Result<Facts, Failure> {

@@ -1,8 +1,12 @@
 //! The person at the terminal: how wide it is, whether it takes colour, what goes on while nothing is printed.
 
 use std::io::{IsTerminal, Write};
+use std::time::Duration;
 
 use anstyle::{AnsiColor, Color, Style};
+use tokio::time::{Instant, Interval, interval_at};
+
+use crate::machine::QUIET;
 
 /// Where there is no terminal to ask, a page is this wide.
 const PAGE: usize = 80;
@@ -90,5 +94,34 @@ impl LiveLine {
 impl Drop for LiveLine {
     fn drop(&mut self) {
         self.clear();
+    }
+}
+
+/// How often a line that is written over changes: a second that passes is seen to pass.
+const LIVELY: Duration = Duration::from_millis(200);
+/// Without a terminal a line stays, and one every so often shows that somebody still works.
+const PLAINLY: Duration = Duration::from_secs(10);
+
+/// A wait, with its reason and how long it has lasted: a live line, or without a terminal a plain one every ten seconds.
+pub struct Waiting {
+    line: LiveLine,
+    begun: Instant,
+    tick: Interval,
+}
+
+impl Waiting {
+    pub fn begin() -> Self {
+        let begun = Instant::now();
+        let tick = if is_live() { interval_at(begun + QUIET, LIVELY) } else { interval_at(begun + PLAINLY, PLAINLY) };
+        Waiting { line: LiveLine::new(), begun, tick }
+    }
+
+    /// Comes back when something is to be shown.
+    pub async fn tick(&mut self) {
+        self.tick.tick().await;
+    }
+
+    pub fn show(&mut self, text: &str) {
+        self.line.show_or_say(&format!("  ..  {text}  {} s", self.begun.elapsed().as_secs()));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::{Client, is_of_another_ca};
 use carrick_cluster::node;
 use carrick_core::fact::{Capture, Why};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -165,9 +165,14 @@ async fn a_server_that_takes_its_own_certificates_only_gives_no_answer_to_others
 async fn a_server_of_another_ca_or_name_gets_no_token() {
     let (ca, other) = (Authority::new(), Authority::new());
     let port = ca.serve("127.0.0.1", Wants::Token, ("200 OK", LIST)).await;
-    assert_broken(&asks(&format!("https://127.0.0.1:{port}"), &other, None).await, "invalid peer certificate");
+    let of_another = |found: &Result<Capture, Why>| matches!(found, Err(Why::Broken(it)) if is_of_another_ca(it));
+    let found = asks(&format!("https://127.0.0.1:{port}"), &other, None).await;
+    assert_broken(&found, "invalid peer certificate");
+    assert!(of_another(&found));
     let port = ca.serve("cp.example", Wants::Token, ("200 OK", LIST)).await;
-    assert_broken(&asks(&format!("https://127.0.0.1:{port}"), &ca, None).await, "not valid for");
+    let found = asks(&format!("https://127.0.0.1:{port}"), &ca, None).await;
+    assert_broken(&found, "not valid for");
+    assert!(!of_another(&found));
 }
 
 #[tokio::test]

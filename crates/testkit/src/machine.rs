@@ -203,7 +203,7 @@ impl Inner {
     fn command(&mut self, argv: &[&str]) -> Ended {
         let well = |out: &str| Ended { exit: 0, out: out.to_owned(), errors: String::new() };
         match argv {
-            ["systemctl", "daemon-reload"] | ["modprobe", ..] => well(""),
+            ["systemctl", "daemon-reload"] | ["modprobe", ..] | ["sh", "-c", _] => well(""),
             ["systemctl", "is-enabled", unit] => {
                 well(if self.is("enabled", unit) { "enabled\n" } else { "disabled\n" })
             }
@@ -229,7 +229,6 @@ impl Inner {
             }
             ["readlink", "-f", "--", path] => well(&format!("{path}\n")),
             // What only looks, and finds nothing out of the ordinary.
-            ["sh", "-c", _] => well(""),
             ["kubeadm", "version", ..] => well("v1.34.4\n"),
             ["ip", "-j", "route", ..] => well("[]"),
             ["ip", "-j", ..] => well(&self.links()),

@@ -86,7 +86,7 @@ fn refuses_pods(bench: &mut Bench, carrick: &Carrick, node: &str) -> Result<()> 
     let says = [REFUSED, "pods run here that no DaemonSet brings back:", &format!("default/{pod}"), "--stop-pods"];
     carrick.ends(bench, "reset --yes", 3, &says)?;
     cluster.kubectl(["delete", "pod", &pod, "--grace-period=0", "--force"]).ok()?;
-    wait_for("its sandbox to go", std::time::Duration::from_secs(60), || {
+    wait_for("its sandbox to go", std::time::Duration::from_mins(1), || {
         let planned = carrick.run("reset --plan")?;
         Ok(if planned.code() == 0 { Look::Seen(()) } else { Look::NotYet(planned.text()) })
     })

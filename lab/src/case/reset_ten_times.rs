@@ -61,7 +61,7 @@ fn left_in_the_cluster(cluster: &Cluster, name: &str, before: &Value) -> Result<
     let ready = condition(&node, "Ready");
     demand!(ready["status"] == "False" && ready["reason"] == "CarrickReset", "Ready is {ready}");
     demand!(node["spec"]["unschedulable"] == true, "the Node is not cordoned");
-    let note = &node["metadata"]["annotations"]["carrick.dev/cordoned-by-reset"];
-    demand!(note.is_string(), "no note says who cordoned it: {}", node["metadata"]["annotations"]);
+    let said = &node["metadata"]["annotations"]["carrick.dev/cordoned-by-reset"];
+    demand!(said.is_string(), "no note says who cordoned it: {}", node["metadata"]["annotations"]);
     Ok(())
 }

@@ -88,6 +88,45 @@ mod tests {
     }
 
     #[test]
+    fn a_join_that_was_proven_or_not() {
+        use carrick_core::fact::Why;
+        use carrick_core::join::verify::{self, Seen, Until, sample};
+        let joined = sample::joined;
+        let runtime = verify::Runtime { ready: true, network_ready: false, says: "no network config".into() };
+        let never = Seen { kubelet: Ok(verify::Kubelet::default()), certificate: Err(Why::Absent), ..Seen::default() };
+        let never = Seen { runtime: Ok(runtime.clone()), ..never };
+        let rows = [
+            ("joined", joined(), Until::Verified),
+            ("as far as asked", Seen { runtime: Err(Why::TimedOut), ..joined() }, Until::Registered),
+            ("never joined", never, Until::Verified),
+            (
+                "Ready, and no pod can start",
+                Seen {
+                    sandbox: Err(Why::Broken("failed to find plugin \"flannel\" in path [/opt/cni/bin]".into())),
+                    ..joined()
+                },
+                Until::Verified,
+            ),
+            ("Node deleted", Seen { node: Err(Why::Absent), lease: Err(Why::Absent), ..joined() }, Until::Verified),
+            ("no network", Seen { runtime: Ok(runtime), sandbox: Err(Why::NotCollected), ..joined() }, Until::Network),
+            (
+                "no API server",
+                Seen { node: Err(Why::TimedOut), lease: Err(Why::TimedOut), ..joined() },
+                Until::Verified,
+            ),
+        ];
+        let text: String = rows
+            .iter()
+            .map(|(name, seen, until)| {
+                let report = verify::report("w1", seen, *until);
+                let text = render(&report, Format::Text, &Look { width: 80, verbose: false, took: None }).unwrap();
+                format!("--- {name}: {:?}\n{text}", report.verdict)
+            })
+            .collect();
+        insta::assert_snapshot!(anstream::adapter::strip_str(&text).to_string());
+    }
+
+    #[test]
     fn as_junit() {
         insta::assert_snapshot!(rendered(Format::Junit, false));
     }

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 use carrick_core::check::{Outcome, Subsystem};
-use carrick_core::report::{Judged, Overall, Report};
+use carrick_core::join::verify::Until;
+use carrick_core::report::{Judged, Overall, Reached, Report};
 
 use super::wrap::wrap;
 use super::{Look, counts};
@@ -21,10 +22,14 @@ pub fn render(report: &Report, look: &Look) -> String {
     let shown = |finding: &&Judged| finding.verdict > Outcome::Pass && !finding.ignored;
     let wrong: Vec<&Judged> = report.findings.iter().filter(shown).collect();
     let id_width = wrong.iter().map(|finding| finding.id.len()).max().unwrap_or_default().min(LONGEST_ID);
-    for (subsystem, findings) in by_subsystem(&wrong) {
-        let _ = writeln!(out, "\n{}", styled(BOLD, subsystem.name()));
-        for finding in findings {
-            out.push_str(&block(finding, id_width, look));
+    if report.reached.is_some() {
+        out.push_str(&in_order(&wrong, id_width, look));
+    } else {
+        for (subsystem, findings) in by_subsystem(&wrong) {
+            let _ = writeln!(out, "\n{}", styled(BOLD, subsystem.name()));
+            for finding in findings {
+                out.push_str(&block(finding, id_width, look));
+            }
         }
     }
     let each = if look.verbose { listed } else { tally };
@@ -44,9 +49,21 @@ pub(super) fn heading(report: &Report, look: &Look) -> String {
     parts.extend(machine.containerd.as_ref().map(|version| format!("containerd {version}")));
     parts.extend(machine.kubelet.as_ref().map(|version| format!("kubelet {version}")));
     let took = look.took.map(|took| format!(" in {:.1} s", took.as_secs_f64())).unwrap_or_default();
-    let checks = if report.findings.len() == 1 { "check" } else { "checks" };
+    let checks = match (report.reached, report.findings.len()) {
+        (Some(_), _) => "pieces of evidence",
+        (None, 1) => "check",
+        (None, _) => "checks",
+    };
     parts.push(format!("{} {checks}{took}", report.findings.len()));
     parts.join(" · ") + "\n"
+}
+
+/// The cause first: failures as one follows from the other, then what could not be told.
+fn in_order(wrong: &[&Judged], id_width: usize, look: &Look) -> String {
+    let mut wrong = wrong.to_vec();
+    wrong.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
+    let blocks: String = wrong.iter().map(|finding| block(finding, id_width, look)).collect();
+    if blocks.is_empty() { blocks } else { format!("\n{blocks}") }
 }
 
 /// The subsystems with the worst first; within one, the worst finding first.
@@ -144,7 +161,33 @@ fn ignored(report: &Report) -> String {
     if findings.is_empty() { String::new() } else { format!("  {} {}\n", styled(DIM, "ignored"), findings.join(", ")) }
 }
 
+/// Whether it has joined, and how far it got.
+fn joined(report: &Report, reached: Reached) -> String {
+    let counts = counts(report);
+    let far = match reached.reached {
+        Some(reached) => format!("; it got as far as {}", reached.name()),
+        None => String::new(),
+    };
+    match report.verdict {
+        Overall::Pass => {
+            let (far, proof) = match reached.until {
+                Until::Registered => (", as far as registered", "the node is this machine, and its lease renews"),
+                Until::Network => (", as far as the network", "the node is registered, and has a pod network"),
+                Until::Verified => ("", "the node is Ready, and a pod gets an address"),
+            };
+            format!("{}{far}: {proof}.", styled(OK, "Joined"))
+        }
+        Overall::Fail => format!("{}: {counts}{far}.", styled(FAIL, "Not joined")),
+        Overall::Warn | Overall::Unknown => {
+            format!("{}: {counts}{far}.", styled(UNKNOWN, "Cannot tell whether it has joined"))
+        }
+    }
+}
+
 fn summing_up(report: &Report) -> String {
+    if let Some(reached) = report.reached {
+        return joined(report, reached);
+    }
     let counts = counts(report);
     let (good, bad, so_so) = match report.verb {
         "cni lint" => ("Nothing wrong.", "Pods would not get a network", "Works, with care"),

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use carrick_core::check::{self, CHECKS, Registered};
 use carrick_core::fix;
+use carrick_core::join::verify::{self, ITEMS, Item};
 use carrick_core::report::nearest;
 use carrick_core::signature::{self, Phase, Severity, Signature};
 
@@ -28,22 +29,28 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Checks first, as they are judged; then what is read in text.
+/// Checks first, as they are judged; then what proves a join; then what is read in text.
 fn list(signatures: &[Signature]) -> String {
     let checks = CHECKS.iter().map(|Registered { check, .. }| (check.id, check.title));
     let read = signatures.iter().map(|signature| (signature.id.as_str(), signature.title.as_str()));
-    let width = checks.clone().chain(read.clone()).map(|(id, _)| id.len()).max().unwrap_or_default();
+    let proofs = ITEMS.iter().map(|item| (item.id, item.title));
+    let width =
+        checks.clone().chain(proofs.clone()).chain(read.clone()).map(|(id, _)| id.len()).max().unwrap_or_default();
     let line = |(id, title): (&str, &str)| format!("{id:width$}  {title}\n");
     let part = |name: &str, lines: String| format!("{}\n{lines}", styled(BOLD, name));
     let checks = part("CHECKS, judged on a machine, in a bundle, in pasted text", checks.map(line).collect());
     let read = part("SIGNATURES, read in logs and pasted text", read.map(line).collect());
-    format!("{checks}\n{read}")
+    let proofs = part("EVIDENCE of a join, as carrick verify wants it", proofs.map(line).collect());
+    format!("{checks}\n{proofs}\n{read}")
 }
 
 fn explain(id: &str, signatures: &[Signature], width: usize) -> Result<String, Failure> {
     let checks: Vec<String> = check::find(id).map(|registered| of_check(registered, signatures, width)).collect();
     if !checks.is_empty() {
         return Ok(checks.join("\n"));
+    }
+    if let Some(item) = verify::find(id) {
+        return Ok(of_item(item, width));
     }
     if let Some(signature) = signatures.iter().find(|signature| signature.id.eq_ignore_ascii_case(id)) {
         return Ok(of_signature(signature, signatures, width));
@@ -55,6 +62,7 @@ fn explain(id: &str, signatures: &[Signature], width: usize) -> Result<String, F
 
 fn ids(signatures: &[Signature]) -> Vec<&str> {
     let mut ids: Vec<&str> = check::ids().collect();
+    ids.extend(ITEMS.iter().map(|item| item.id));
     ids.extend(signatures.iter().map(|signature| signature.id.as_str()));
     ids
 }
@@ -69,6 +77,11 @@ fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signat
         named("Read in logs as", showing.map(|signature| signature.id.as_str()), width),
     ];
     paragraphs(&parts)
+}
+
+fn of_item(item: &Item, width: usize) -> String {
+    let ground = format!("{} · needed for --until {}", item.subsystem.name(), item.far.name());
+    paragraphs(&[format!("{}  {}", styled(BOLD, item.id), styled(DIM, &ground)), reflow(item.explain, width)])
 }
 
 /// What `check --fix` would do about it and how to take that back, or why it does nothing.
@@ -200,6 +213,7 @@ mod tests {
         let signatures = signatures();
         for (typed, meant) in [
             ("machine.swpa", "did you mean machine.swap?"),
+            ("verify.sandbx", "did you mean verify.sandbox?"),
             ("time.clock-behnd", "did you mean time.clock-behind?"),
             ("quite another thing altogether", "carrick explain lists them all"),
         ] {
@@ -212,7 +226,8 @@ mod tests {
     fn the_list_has_checks_and_then_signatures() {
         let list = list(&signatures());
         let place = |id: &str| list.lines().position(|line| line.split(' ').next() == Some(id)).unwrap();
-        assert!(place("kubelet.standalone") < place("kubelet.runs-alone"));
-        assert_eq!(list.lines().count(), CHECKS.len() + signatures().len() + 3);
+        assert!(place("kubelet.standalone") < place("verify.sandbox"));
+        assert!(place("verify.sandbox") < place("kubelet.runs-alone"));
+        assert_eq!(list.lines().count(), CHECKS.len() + ITEMS.len() + signatures().len() + 5);
     }
 }

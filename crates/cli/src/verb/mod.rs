@@ -18,14 +18,16 @@ mod history;
 mod join;
 mod reset;
 mod undo;
+mod verify;
 
 #[derive(Debug, Parser)]
 #[command(name = "carrick", version, about = ABOUT, after_help = EXITS, disable_help_subcommand = true)]
 pub struct Carrick {
     #[command(subcommand)]
     verb: Verb,
+    // Before --help, which is clap's 999th: else every new verb moves it in the help of all the others.
     /// When to colour: on a terminal, always, or never
-    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN")]
+    #[arg(long, global = true, value_enum, default_value_t = Colour::Auto, value_name = "WHEN", display_order = 998)]
     color: Colour,
 }
 
@@ -45,6 +47,7 @@ enum Verb {
     Diagnose(diagnose::Args),
     Collect(collect::Args),
     Join(join::Args),
+    Verify(verify::Args),
     Cni(cni::Args),
     Reset(reset::Args),
     Undo(undo::Args),
@@ -55,7 +58,8 @@ enum Verb {
 
 /// Takes the command line apart. Help and mistakes end here: one line says what is wrong and where to look.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Carrick, ExitCode> {
-    let command = Carrick::command().term_width(crate::terminal::width());
+    let command = Carrick::command().mut_subcommand("verify", verify::described);
+    let command = command.term_width(crate::terminal::width());
     let parsed = command.try_get_matches_from(args).and_then(|matches| Carrick::from_arg_matches(&matches));
     parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match crate::terminal::print(&error.render().to_string())
@@ -101,6 +105,7 @@ impl Carrick {
             Verb::Collect(args) => collect::run(args).await,
             Verb::Join(args) => Box::pin(join::run(args)).await,
             Verb::Reset(args) => Box::pin(reset::run(args)).await,
+            Verb::Verify(args) => verify::run(args).await,
             Verb::Cni(args) => cni::run(args).await,
             Verb::Undo(args) => undo::run(args).await,
             Verb::History(args) => history::run(args).await,

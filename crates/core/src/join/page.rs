@@ -110,6 +110,7 @@ fn name_of(effect: &Effect) -> Option<&'static str> {
         Effect::Attach => "attach",
         Effect::Sandbox { .. } => "run sandbox",
         Effect::Finish => "tidy up",
+        Effect::Leave => "leave it joined",
         Effect::CleanUp => "clean up",
         Effect::Diagnose => "diagnose",
         Effect::Report(_) => "report",
@@ -196,7 +197,7 @@ pub fn page() -> String {
     page.push_str("\n## The evidence\n\n`carrick join` says *joined* when all of this holds, up to what `--until` asks for; `carrick verify` \
                    judges the same.\n\n| id | needed for | what holds |\n|---|---|---|\n");
     for item in &ITEMS {
-        let _ = writeln!(page, "| {} | {} | {} |", item.id, item.far.name(), item.explain);
+        let _ = writeln!(page, "| {} | {} | {} |", item.id, item.far.name(), item.title);
     }
     page
 }

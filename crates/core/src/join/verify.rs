@@ -590,6 +590,9 @@ fn identity(seen: &Seen) -> Verdict {
 }
 
 fn lease(seen: &Seen) -> Verdict {
+    if seen.lease == Err(Why::Absent) && seen.node == Err(Why::Absent) {
+        return skip("without a Node there is none: see verify.identity");
+    }
     if seen.lease == Err(Why::Absent) {
         return fail("the node has no lease: its kubelet never reached the API server")
             .seen(Evidence::of("API server", "no lease of this name in kube-node-lease"))
@@ -623,6 +626,9 @@ fn runtime_network(seen: &Seen) -> Verdict {
     let runtime = seen!("container runtime", &seen.runtime);
     if runtime.ready && runtime.network_ready {
         return pass("the runtime's pod network is ready");
+    }
+    if runtime.ready && seen.certificate == Err(Why::Absent) {
+        return skip("before a join there is no pod network");
     }
     let what = if runtime.ready { "NetworkReady" } else { "RuntimeReady" };
     fail(format!("the container runtime does not say {what}"))
@@ -883,6 +889,7 @@ mod tests {
                 Unknown,
             ),
             ("verify.lease", "none", with(|s| s.lease = Err(Why::Absent)), Fail),
+            ("verify.lease", "nor a Node", with(|s| (s.node, s.lease) = (Err(Why::Absent), Err(Why::Absent))), Skip),
             ("verify.lease", "denied", with(|s| s.lease = Err(Why::Denied)), Unknown),
         ]
     }
@@ -1011,7 +1018,7 @@ mod tests {
             judge(seen, Until::Verified).iter().map(|it| (it.id, it.verdict)).filter(|it| it.1 != Pass).collect()
         };
         let never = Seen { kubelet: Ok(Kubelet::default()), certificate: Err(Why::Absent), ..Seen::default() };
-        let runtime = Ok(Runtime { ready: true, network_ready: true, says: String::new() });
+        let runtime = Ok(Runtime { ready: true, network_ready: false, says: String::new() });
         let never = Seen { runtime, ..never };
         let failed: Vec<_> = outcomes(&never).into_iter().filter(|it| it.1 != Skip).collect();
         assert_eq!(failed, [("verify.certificate", Fail)]);
@@ -1040,7 +1047,7 @@ mod tests {
         let deleted = with(|s| (s.node, s.lease) = (Err(Why::Absent), Err(Why::Absent)));
         let (verdict, reached, causes) = told(&deleted, Until::Verified);
         assert_eq!((verdict, reached), (Overall::Fail, None));
-        assert_eq!(causes, ["verify.identity", "verify.lease"]);
+        assert_eq!(causes, ["verify.identity"]);
         let explains = &report("w1", &deleted, Until::Verified).causes[0].explains;
         assert!(
             explains.iter().any(|id| id == "verify.lease") && explains.iter().any(|id| id == "node.never-registered")

@@ -303,7 +303,9 @@ impl Effect {
             (Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. }, _) => {
                 format!("uncordon node {node} where reset cordoned it; pods that were moved stay where they are")
             }
-            (Effect::Unmount { .. }, _) => "leave the volumes to the kubelet, which mounts them when it starts".to_owned(),
+            (Effect::Unmount { .. }, _) => {
+                "leave the volumes to the kubelet, which mounts them when it starts".to_owned()
+            }
             (Effect::KubeadmReset { .. }, _) => "cannot be taken back: join again".to_owned(),
             (Effect::DeleteLink { .. } | Effect::RemoveChains { .. } | Effect::ClearDir { .. }, _) => {
                 "cannot be taken back: the pod network makes its own when the machine joins again".to_owned()

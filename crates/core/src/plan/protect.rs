@@ -137,8 +137,7 @@ impl Protected {
 
 /// Mounted inside a place of ours, and not by the kubelet: somebody's data. A place that is a mount as a whole is just that.
 fn is_foreign(point: &str) -> bool {
-    OURS_TO_CHANGE.iter().any(|root| point != *root && is_at_or_under(point, root))
-        && !is_volume(point)
+    OURS_TO_CHANGE.iter().any(|root| point != *root && is_at_or_under(point, root)) && !is_volume(point)
 }
 
 /// Whether the kubelet, or a driver in its name, mounted it: a volume of a pod, or of several on this node.

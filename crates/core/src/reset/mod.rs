@@ -192,10 +192,10 @@ fn drain(facts: &Facts, options: &Options, sandboxes: &[pods::Sandbox]) -> Resul
 /// The first few by name.
 fn some_of(names: &[impl AsRef<str>]) -> String {
     const NAMED: usize = 5;
-    let first: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
+    let shown: Vec<&str> = names.iter().take(NAMED).map(AsRef::as_ref).collect();
     match names.len().saturating_sub(NAMED) {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
+        0 => shown.join(", "),
+        more => format!("{} and {more} more", shown.join(", ")),
     }
 }
 

@@ -122,11 +122,9 @@ pub(super) async fn perform(
                 return Err(Trouble::new("kubeadm reset", format!("ended well and left {}", left.join(", "))));
             }
         }
-        Effect::DeleteLink { name } => {
-            // It may have gone with the pods.
-            if at(host, effect).await? != Some(State::Absent) {
-                run(host, &["ip", "link", "delete", "dev", name], SHORT).await?;
-            }
+        // It may have gone with the pods.
+        Effect::DeleteLink { name } if at(host, effect).await? != Some(State::Absent) => {
+            run(host, &["ip", "link", "delete", "dev", name], SHORT).await?;
         }
         Effect::RemoveChains { tool, .. } => remove_chains(host, tool).await?,
         Effect::ClearDir { path, .. } => {

@@ -137,6 +137,9 @@ async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), 
             back.stays.push(effect.taken_back(&recorded.was));
             continue;
         }
+        if recorded.becomes == State::Moment && !has_readers(past, &recorded) {
+            continue;
+        }
         if recorded.becomes != State::Moment && !effect.is_in_cluster() {
             let now = look::at(host, effect).await?.state;
             if now == recorded.was {
@@ -152,6 +155,15 @@ async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), 
         backs.push(Back { run, step, recorded });
     }
     Ok(())
+}
+
+/// A reload or a restart is made again where a file was changed for the same reason: otherwise there is nothing to read
+/// anew, and containerd would make the very directory again that was just removed.
+fn has_readers(past: &Past, moment: &Recorded) -> bool {
+    let is_file =
+        |effect: &Effect| matches!(effect, Effect::Write { .. } | Effect::Edit { .. } | Effect::Remove { .. });
+    let same_reason = |step: &Recorded| step.step.why.iter().any(|why| moment.step.why.contains(why));
+    past.run.steps.iter().any(|step| is_file(&step.step.effect) && same_reason(step))
 }
 
 /// Puts everything back. The caller holds the lock.
@@ -191,6 +203,11 @@ async fn put_back(
 ) -> Result<Option<String>, Trouble> {
     match &back.recorded.step.effect {
         Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => Ok(leave::back(host, node).await),
+        // It may have been mended only because it did not answer, or did not even start: that comes back, too.
+        Effect::RestartRuntime { unit } => {
+            let restarted = perform::run(host, &["systemctl", "restart", unit], perform::UNIT_TIME).await;
+            Ok(restarted.err().map(|trouble| format!("as before, {unit} does not start: {trouble}")))
+        }
         _ => put_back_here(host, back, tell).await.map(|()| None),
     }
 }
@@ -226,7 +243,7 @@ async fn put_back_here(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<
             let back = Effect::Run { unit: unit.clone(), running: value == "active" };
             perform::perform(host, &back, None, tell).await
         }
-        (Effect::ReloadUnits | Effect::RestartRuntime { .. }, _) => perform::perform(host, effect, None, tell).await,
+        (Effect::ReloadUnits, _) => perform::perform(host, effect, None, tell).await,
         (_, State::Absent) if effect.path().is_some() => host.remove(effect.path().unwrap_or_default()).await,
         _ => Ok(()),
     }
