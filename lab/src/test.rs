@@ -92,7 +92,10 @@ struct Ending {
 
 pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitCode> {
     let filters = &options.filters;
-    let wanted = |item: &Item| filters.is_empty() || filters.iter().any(|filter| item.name.contains(filter.as_str()));
+    // A table of its own, as long as all the rest: who asks for nothing in particular does not ask for it.
+    let usual = |item: &Item| options.list || !matches!(item.work, Work::Join(_));
+    let named = |item: &Item| filters.iter().any(|filter| item.name.contains(filter.as_str()));
+    let wanted = |item: &Item| if filters.is_empty() { usual(item) } else { named(item) };
     let cases: Vec<Item> = Item::all().filter(wanted).collect();
     if cases.is_empty() {
         let filters = filters.join("\", \"");
