@@ -67,6 +67,8 @@ pub fn parse(log: &str) -> Seen {
             "execve" | "clone" | "clone3" | "fork" | "vfork" => {}
             "open" | "openat" | "openat2" if !WRITES.iter().any(|flag| arguments.contains(flag)) => {}
             "fchmod" | "fchown" | "ftruncate" | "fsetxattr" => seen.written.extend(annotated(&arguments)),
+            // How Go programs (containerd, kubeadm) make their own threads change places.
+            "tgkill" if arguments.contains("SIGURG") => {}
             "mount" | "umount2" | "swapon" | "swapoff" | "init_module" | "finit_module" | "delete_module" | "kill"
             | "tgkill" | "reboot" | "sethostname" | "settimeofday" | "clock_settime" => {
                 seen.other.insert(format!("{name}({arguments}"));
