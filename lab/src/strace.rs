@@ -53,10 +53,12 @@ pub fn parse(log: &str) -> Seen {
     let calls = whole_calls(log);
     let children = children(&calls);
     let mut seen = Seen::default();
+    let mut begun = BTreeSet::new();
     for Call { pid, name, arguments } in calls {
         let quoted = quoted(&arguments);
         match name.as_str() {
-            "execve" if children.contains(&pid) => {
+            // What a shell of a query then turns into is that query's own affair.
+            "execve" if children.contains(&pid) && begun.insert(pid) => {
                 seen.ran.extend(
                     arguments
                         .find('[')

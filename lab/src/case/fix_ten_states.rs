@@ -81,9 +81,10 @@ const STATES: &[State] = &[
     ),
     state(
         "containerd is stopped and disabled; a drop-in of the kubelet's stands outside any section and is unread",
-        "mkdir -p /etc/systemd/system/kubelet.service.d
-         printf 'Environment=\"KUBELET_EXTRA_ARGS=--network-plugin=cni\"\\n' > /etc/systemd/system/kubelet.service.d/20-join.conf
-         systemctl -q disable --now containerd",
+        // Last, since `disable` has systemd read everything anew.
+        "systemctl -q disable --now containerd
+         mkdir -p /etc/systemd/system/kubelet.service.d
+         printf 'Environment=\"KUBELET_EXTRA_ARGS=--network-plugin=cni\"\\n' > /etc/systemd/system/kubelet.service.d/20-join.conf",
         &["kubelet.daemon-reload", "kubelet.dropin-section", "runtime.socket", "runtime.unit"],
     ),
     State {
