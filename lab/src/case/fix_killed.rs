@@ -65,7 +65,12 @@ impl Killed<'_> {
         let path = path.replace("RUN", &format!("/var/lib/carrick/runs/{:04}", runs + 1));
         // ssh tells of a command that a signal ended by 255.
         let done = self.mender.under(&strace::killed_at(call, &path), &["--fix", "--yes"]).done()?;
-        demand!(matches!(done.code(), 137 | 255), "it was not killed at {path}, but ended with {}: {}", done.status, done.text());
+        demand!(
+            matches!(done.code(), 137 | 255),
+            "it was not killed at {path}, but ended with {}: {}",
+            done.status,
+            done.text()
+        );
         let after = difference(self.before, &self.mender.tree()?).len();
         let again = self.mender.fix()?;
         let differs = difference(self.undisturbed, &self.mender.tree()?);
