@@ -10,10 +10,10 @@ use crate::error::Result;
 use crate::machine::Machine;
 use crate::run::Done;
 
-const PLACE: &str = "/usr/local/bin/carrick";
+pub const PLACE: &str = "/usr/local/bin/carrick";
 
 /// The longest of these waits for two minutes, on a machine that is busy with other cases.
-const DEADLINE: Duration = Duration::from_mins(4);
+pub const DEADLINE: Duration = Duration::from_mins(4);
 
 pub struct Carrick {
     pub machine: Arc<Machine>,

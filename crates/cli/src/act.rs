@@ -5,9 +5,10 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
 use std::time::Instant;
 
+use carrick_cluster::client::Client;
 use carrick_core::fact::Facts;
-use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
+use carrick_core::plan::{Effect, Plan};
 use carrick_engine::act::undo::NotUndone;
 use carrick_engine::act::{self, Actor, Grounded, Stopped, Told, shown_change};
 use carrick_host::Host;
@@ -15,7 +16,7 @@ use carrick_host::host::{Lock, Locked};
 use serde_json::json;
 
 use crate::exit::Failure;
-use crate::terminal::{self, BOLD, DIM, FAIL, LiveLine, OK, styled};
+use crate::terminal::{self, BOLD, DIM, FAIL, LiveLine, OK, WARN, styled};
 
 /// Whether, and how far, a verb may change something.
 #[derive(Clone, Debug, clap::Args)]
@@ -112,7 +113,7 @@ pub fn told(host: &str, steps: &[Grounded]) -> String {
     for (at, grounded) in steps.iter().enumerate() {
         let why = grounded.step.why.join(", ");
         let _ = writeln!(out, "  {:>2}  {}  {}", at + 1, grounded.step.effect, styled(DIM, &why));
-        for line in shown_change(grounded.old.as_ref(), grounded.new.as_ref()) {
+        for line in shown_change(grounded.old.as_ref(), grounded.new.as_ref()).into_iter().chain(items(grounded)) {
             let style = if line.starts_with('-') { FAIL } else { OK };
             let _ = writeln!(out, "      {style}{line}{style:#}");
         }
@@ -120,11 +121,26 @@ pub fn told(host: &str, steps: &[Grounded]) -> String {
     out
 }
 
+/// What a sentence sums up, one by one: files and pods all of them, of thousands of chains the first.
+fn items(grounded: &Grounded) -> Vec<String> {
+    const CHAINS: usize = 5;
+    let (effect, items) = (&grounded.step.effect, grounded.step.effect.items());
+    let shown = if matches!(effect, Effect::RemoveChains { .. }) { CHAINS } else { items.len() };
+    let more = items.len().saturating_sub(shown);
+    let rest = (more > 0).then(|| format!("- and {more} more; --plan -o json names them"));
+    items.iter().take(shown).map(|item| format!("- {item}")).chain(rest).collect()
+}
+
 /// The plan for programs.
 pub fn as_json(host: &str, steps: &[Grounded]) -> Result<String, Failure> {
+    Ok(format!("{:#}\n", as_value(host, steps)?))
+}
+
+/// The same, for a verb that has more to say.
+pub fn as_value(host: &str, steps: &[Grounded]) -> Result<serde_json::Value, Failure> {
     let steps: Result<Vec<_>, serde_json::Error> = steps.iter().map(step_as_json).collect();
     let steps = steps.map_err(|error| Failure::internal(error.to_string()))?;
-    Ok(format!("{:#}\n", json!({"schema": "carrick.plan/v1", "host": host, "steps": steps})))
+    Ok(json!({"schema": "carrick.plan/v1", "host": host, "steps": steps}))
 }
 
 fn step_as_json(grounded: &Grounded) -> Result<serde_json::Value, serde_json::Error> {
@@ -133,6 +149,7 @@ fn step_as_json(grounded: &Grounded) -> Result<serde_json::Value, serde_json::Er
         step.insert("sentence".into(), grounded.step.effect.to_string().into());
         step.insert("was".into(), serde_json::to_value(&grounded.was)?);
         step.insert("undo".into(), grounded.step.effect.taken_back(&grounded.was).into());
+        step.insert("can_be_undone".into(), grounded.step.effect.can_be_undone().into());
         let change = shown_change(grounded.old.as_ref(), grounded.new.as_ref());
         step.insert("change".into(), change.into());
     }
@@ -144,11 +161,13 @@ pub struct Steps {
     line: LiveLine,
     doing: String,
     since: Instant,
+    /// Steps that could not be made.
+    passed: usize,
 }
 
 impl Steps {
     pub fn new() -> Self {
-        Steps { line: LiveLine::new(), doing: String::new(), since: Instant::now() }
+        Steps { line: LiveLine::new(), doing: String::new(), since: Instant::now(), passed: 0 }
     }
 
     pub fn tell(&mut self, told: &Told<'_>) {
@@ -172,6 +191,11 @@ impl Steps {
                     styled(DIM, &format!("{took:.1} s"))
                 ));
             }
+            Told::Passed(_, why) => {
+                self.line.clear();
+                self.passed += 1;
+                terminal::say(&format!("  {}  {}: {why}", styled(WARN, "--"), self.doing));
+            }
         }
     }
 }
@@ -183,9 +207,21 @@ pub async fn carry_out(
     steps: &[Grounded],
     protected: &Protected,
 ) -> Result<u32, Failure> {
+    carry_out_in(host, None, actor, steps, protected).await.map(|(run, _)| run)
+}
+
+/// The same, with an admin's credentials for what changes the cluster; also how many steps could not be made, and had not
+/// to be.
+pub async fn carry_out_in(
+    host: &dyn Host,
+    admin: Option<&Client>,
+    actor: &Actor,
+    steps: &[Grounded],
+    protected: &Protected,
+) -> Result<(u32, usize), Failure> {
     let mut shown = Steps::new();
-    let applied = act::apply(host, actor, steps, protected, &mut |told| shown.tell(&told)).await;
-    applied.map_err(|stopped| stopped_as_failure(&stopped))
+    let applied = act::apply_in(host, admin, actor, steps, protected, &mut |told| shown.tell(&told)).await;
+    applied.map(|run| (run, shown.passed)).map_err(|stopped| stopped_as_failure(&stopped))
 }
 
 fn stopped_as_failure(stopped: &Stopped) -> Failure {

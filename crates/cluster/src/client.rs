@@ -142,9 +142,7 @@ impl Client {
     }
 
     async fn object(&self, way: &dyn Way, method: Method, path: &str, body: Option<Body>) -> Result<Value, Why> {
-        let response = timeout(DEADLINE, self.ask(way, method, path, body)).await;
-        let response = response.map_err(|_| self.broken(&format!("no answer within {} s", DEADLINE.as_secs())))?;
-        let response = response.map_err(|detail| self.broken(&detail))?;
+        let response = self.bounded(way, method, path, body).await?;
         match response.status {
             status if status.is_success() => serde_json::from_str(&response.body)
                 .map_err(|error| self.broken(&format!("its answer is not JSON: {error}"))),
@@ -152,6 +150,19 @@ impl Client {
             StatusCode::NOT_FOUND => Err(Why::Absent),
             status => Err(self.broken(&format!("answers {status}{}", message(&response.body)))),
         }
+    }
+
+    /// One question, whatever the answer, as long as there is one in time.
+    pub(crate) async fn bounded(
+        &self,
+        way: &dyn Way,
+        method: Method,
+        path: &str,
+        body: Option<Body>,
+    ) -> Result<Response, Why> {
+        let response = timeout(DEADLINE, self.ask(way, method, path, body)).await;
+        let response = response.map_err(|_| self.broken(&format!("no answer within {} s", DEADLINE.as_secs())))?;
+        response.map_err(|detail| self.broken(&detail))
     }
 
     fn broken(&self, detail: &str) -> Why {
@@ -299,7 +310,7 @@ fn filled(text: Option<&str>) -> Option<&str> {
 }
 
 /// What a Status object says, as `: nodes "w1" is forbidden: …`.
-fn message(body: &str) -> String {
+pub(crate) fn message(body: &str) -> String {
     let status: Option<Value> = serde_json::from_str(body).ok();
     let message = status.as_ref().and_then(|status| status.get("message")?.as_str());
     message.map(|message| format!(": {}", redact(message))).unwrap_or_default()

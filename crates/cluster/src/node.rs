@@ -37,7 +37,7 @@ pub async fn config_map(
 }
 
 /// A name as Kubernetes allows it: nothing that leads to another path.
-fn word(name: &str) -> Result<&str, Why> {
+pub(crate) fn word(name: &str) -> Result<&str, Why> {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     let is_word = !name.is_empty() && name.bytes().all(fits) && !name.starts_with('.');
     if is_word { Ok(name) } else { Err(Why::Broken(format!("{name:?} is not a name in Kubernetes"))) }

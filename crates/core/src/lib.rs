@@ -8,6 +8,7 @@
 //! * [`plan`]: changes as data, and what no plan may touch
 //! * [`fix`]: what `check --fix` would change, one file per fix
 //! * [`join`]: a join as data: its inputs, its states, the evidence that it holds
+//! * [`reset`]: what `reset` would change to take a worker out of its cluster, or why it would not
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
 //! * [`aim`]: the cluster a machine is to join: endpoint, token, pins
@@ -24,6 +25,7 @@ pub mod join;
 pub mod plan;
 pub mod redact;
 pub mod report;
+pub mod reset;
 pub mod signature;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -73,26 +73,28 @@ impl Network<'_> {
         looked.await.map_err(waits)
     }
 
+    /// The kubelet's own credential, where no admin's was given and the machine has joined.
+    async fn own(&self, facts: &Facts) -> Result<Option<Client>, String> {
+        if self.admin.is_some() || facts.has_kubelet_conf() == Ok(false) {
+            return Ok(None);
+        }
+        credentials::of_kubelet(self.host).await.map(Some)
+    }
+
     /// What the kubelet has told the cluster of itself; nothing where the machine has not joined.
     async fn ask_for_node(&self, facts: &mut Facts) {
         let key = Source::Api("node").key();
         let certificate = facts.client_certificate();
         let name = certificate.as_ref().ok().and_then(|own| own.common_name.strip_prefix("system:node:"));
         let Some(name) = name.map(str::to_owned) else { return };
-        let own;
-        let client = match self.admin {
-            Some(admin) => admin,
-            None => match credentials::of_kubelet(self.host).await {
-                Ok(client) => {
-                    own = client;
-                    &own
-                }
-                Err(why) => {
-                    facts.insert(key, Err(Why::Broken(why)));
-                    return;
-                }
-            },
+        let own = match self.own(facts).await {
+            Ok(own) => own,
+            Err(why) => {
+                facts.insert(key, Err(Why::Broken(why)));
+                return;
+            }
         };
+        let Some(client) = self.admin.or(own.as_ref()) else { return };
         let told = node::node(client, &FromMachine(self.host), &name).await;
         facts.insert(
             key,
@@ -139,15 +141,8 @@ impl Network<'_> {
 
     /// What the cluster has for this machine's file: the first network that can be read, else the first complaint.
     pub async fn wanted(&self, facts: &Facts) -> Result<Wanted, Unwanted> {
-        let own;
-        let client = if let Some(admin) = self.admin {
-            admin
-        } else if facts.has_kubelet_conf() == Ok(false) {
-            return Err(Unwanted::NotJoined);
-        } else {
-            own = credentials::of_kubelet(self.host).await.map_err(Unwanted::Credential)?;
-            &own
-        };
+        let own = self.own(facts).await.map_err(Unwanted::Credential)?;
+        let client = self.admin.or(own.as_ref()).ok_or(Unwanted::NotJoined)?;
         let name = facts.node_name().unwrap_or_else(|_| "NODE".to_owned());
         let mut first = None;
         for flavour in sync::networks(facts) {

@@ -5,9 +5,11 @@
 //! * [`credentials`]: the kubelet's own, to speak of its node
 //! * [`join`]: joins a machine, and proves that it has joined
 //! * [`observe`]: everything there is to see of a machine, and of the cluster as that machine sees it
+//! * [`reset`]: what taking a machine out has to know
 
 pub mod act;
 pub mod cni;
 pub mod credentials;
 pub mod join;
 pub mod observe;
+pub mod reset;

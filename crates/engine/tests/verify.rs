@@ -1,4 +1,4 @@
-//! Looking at a machine of which nothing can be seen proves nothing, touches nothing, and ends.
+//! Looking at a machine that has never joined proves that it has not, touches nothing, and ends.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use carrick_engine::join::verify::look;
 use carrick_testkit::Machine;
 
 #[tokio::test]
-async fn nothing_seen_is_nothing_proven() {
+async fn a_machine_without_a_certificate_has_not_joined() {
     let machine = Machine::default();
     for until in [Until::Registered, Until::Network, Until::Verified] {
         let mut eyes = Eyes::new(&machine, "w1".to_owned(), Identity { uuid: None, machine_id: None }, None);
         let seen = look(&mut eyes, until, Some(Duration::from_mins(1)), &mut |_| ()).await;
         assert!(!holds(&seen, until));
         let report = report("w1", &seen, until);
-        assert_eq!((report.verdict, report.reached.and_then(|far| far.reached)), (Overall::Unknown, None));
+        assert_eq!((report.verdict, report.reached.and_then(|far| far.reached)), (Overall::Fail, None));
         assert!(report.findings.iter().all(|finding| finding.verdict != Outcome::Pass), "{report:?}");
     }
     assert!(machine.changes().is_empty());

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
+pub mod pods;
 pub mod sandbox;
 
 use crate::command;

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use carrick_core::fact::{Source, Why};
+use carrick_core::fact::{Capture, Source, Why, listing};
 use carrick_host::host::{Ended, Entry, File, How, Lock, Locked, Trouble, beside};
 use carrick_host::probe::{Answer, Observation, Progress, Stream, Target};
 use carrick_host::{Host, Probe};
@@ -28,7 +28,11 @@ struct Inner {
     power: Option<usize>,
     /// A path that has no room left.
     full: Option<String>,
+    /// What `TOOL-save` prints, by `TOOL`.
+    rules: BTreeMap<String, String>,
 }
+
+const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// What can be seen of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,6 +41,8 @@ pub struct Sight {
     pub swaps: Vec<String>,
     /// Those that are on: `enabled UNIT`, `active UNIT`.
     pub units: Vec<String>,
+    /// Of iptables, by program.
+    pub rules: BTreeMap<String, String>,
 }
 
 impl Machine {
@@ -59,11 +65,32 @@ impl Machine {
         self
     }
 
+    /// With a unit that runs.
+    pub fn with_running(self, unit: &str) -> Self {
+        self.inner().set("active", unit, true);
+        self
+    }
+
+    /// With a network interface: `cni0` is a bridge, `flannel.1` a vxlan, any other a card.
+    pub fn with_card(self, name: &str) -> Self {
+        let mut inner = self.inner();
+        let cards = inner.text(CARDS) + &format!("{name}: 0 0\n");
+        inner.put(CARDS, File::new(cards, 0o444));
+        drop(inner);
+        self
+    }
+
+    /// With rules of iptables, as `TOOL-save` prints them.
+    pub fn with_rules(self, tool: &str, save: &str) -> Self {
+        self.inner().rules.insert(tool.to_owned(), save.to_owned());
+        self
+    }
+
     /// The same machine as it was at the beginning of this call; what it does from now on does not change this one.
     pub fn copy(&self) -> Self {
-        let Inner { files, swaps, units, .. } = &*self.inner();
-        let copy = Inner { files: files.clone(), swaps: swaps.clone(), units: units.clone(), ..Inner::default() };
-        Machine(Mutex::new(copy))
+        let Inner { files, swaps, units, rules, .. } = &*self.inner();
+        let (files, swaps, units, rules) = (files.clone(), swaps.clone(), units.clone(), rules.clone());
+        Machine(Mutex::new(Inner { files, swaps, units, rules, ..Inner::default() }))
     }
 
     /// Power for this many changes more; `None`: for ever.
@@ -87,11 +114,28 @@ impl Machine {
 
     /// All that can be seen of it but what is below a path.
     pub fn all_but(&self, hidden: &str) -> Sight {
-        let Inner { files, swaps, units, .. } = &*self.inner();
+        let Inner { files, swaps, units, rules, .. } = &*self.inner();
         let files = files.iter().filter(|(path, _)| !path.starts_with(hidden));
         let files = files.map(|(path, entry)| (path.clone(), entry.clone())).collect();
         let units = units.iter().filter(|(_, on)| **on).map(|(unit, _)| unit.clone()).collect();
-        Sight { files, swaps: swaps.clone(), units }
+        Sight { files, swaps: swaps.clone(), units, rules: rules.clone() }
+    }
+
+    /// What kubeadm does, one change after the other: it may be killed in between.
+    fn kubeadm_reset(&self) -> Result<Ended, Trouble> {
+        for dir in ["/var/lib/kubelet", "/etc/kubernetes/manifests", "/etc/kubernetes/pki"] {
+            self.change("clear", dir, |inner| {
+                inner.clear(dir);
+                Ok(())
+            })?;
+        }
+        for file in ["/etc/kubernetes/kubelet.conf", "/etc/kubernetes/bootstrap-kubelet.conf"] {
+            self.change("remove", file, |inner| {
+                inner.files.remove(file);
+                Ok(())
+            })?;
+        }
+        Ok(Ended::default())
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -118,6 +162,29 @@ impl Machine {
 }
 
 impl Inner {
+    /// What an observation would give; `None` of what this machine knows nothing of.
+    fn see(&mut self, source: &Source) -> Option<Result<Capture, Why>> {
+        match source {
+            Source::File(path) => Some(match self.files.get(*path) {
+                Some(Entry::File(file)) => Ok(Capture::text(String::from_utf8_lossy(&file.bytes))),
+                _ => Err(Why::Absent),
+            }),
+            Source::Dir(path) | Source::Tree(path) if self.files.contains_key(*path) => {
+                let inside = format!("{path}/");
+                let names = self.files.iter().filter_map(|(file, entry)| Some((file.strip_prefix(&inside)?, entry)));
+                let lines = names.filter(|(name, _)| !name.contains('/')).map(|(name, entry)| listed(name, entry));
+                Some(Ok(Capture::text(lines.collect::<String>())))
+            }
+            Source::Dir(_) | Source::Tree(_) => Some(Err(Why::Absent)),
+            Source::Query(query) => {
+                let Ended { exit, out, errors } = self.command(query.argv);
+                let capture = Capture { exit: Some(exit), errors, ..Capture::text(out) };
+                Some(if exit == 127 { Err(Why::NoTool) } else { Ok(capture) })
+            }
+            Source::Cri(_) | Source::Api(_) => None,
+        }
+    }
+
     fn put(&mut self, path: &str, file: File) {
         let mut dir = path;
         while let Some((parent, _)) = dir.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
@@ -136,7 +203,7 @@ impl Inner {
     fn command(&mut self, argv: &[&str]) -> Ended {
         let well = |out: &str| Ended { exit: 0, out: out.to_owned(), errors: String::new() };
         match argv {
-            ["systemctl", "daemon-reload"] | ["modprobe", ..] => well(""),
+            ["systemctl", "daemon-reload"] | ["modprobe", ..] | ["sh", "-c", _] => well(""),
             ["systemctl", "is-enabled", unit] => {
                 well(if self.is("enabled", unit) { "enabled\n" } else { "disabled\n" })
             }
@@ -160,8 +227,92 @@ impl Inner {
                 self.put(&format!("/proc/sys/{}", key.replace('.', "/")), File::new(format!("{value}\n"), 0o644));
                 well("")
             }
-            _ => Ended { exit: 127, out: String::new(), errors: format!("{}: not on this machine", argv.join(" ")) },
+            ["readlink", "-f", "--", path] => well(&format!("{path}\n")),
+            // What only looks, and finds nothing out of the ordinary.
+            ["kubeadm", "version", ..] => well("v1.34.4\n"),
+            ["ip", "-j", "route", ..] => well("[]"),
+            ["ip", "-j", ..] => well(&self.links()),
+            ["ip", "link", "delete", "dev", name] => {
+                let cards = self.text(CARDS);
+                let others = cards.lines().filter(|line| !line.starts_with(&format!("{name}:")));
+                let others: String = others.map(|line| format!("{line}\n")).collect();
+                self.put(CARDS, File::new(others, 0o444));
+                well("")
+            }
+            ["systemctl", "show", ..] => {
+                let state = if self.is("active", "kubelet") { "active" } else { "inactive" };
+                well(&format!("Id=kubelet.service\nLoadState=loaded\nActiveState={state}\n"))
+            }
+            ["find", dir, "-xdev", "-mindepth", "1", "-delete"] => {
+                self.clear(dir);
+                well("")
+            }
+            ["find", dir, ..] => {
+                let inside = format!("{dir}/");
+                let files = self.files.iter().filter(|(path, entry)| path.starts_with(&inside) && is_file(entry));
+                well(&files.map(|(path, _)| format!("{path}\n")).collect::<String>())
+            }
+            ["umount", "--", point] => self.unmount(point),
+            [tool, rest @ ..] => self.iptables(tool, rest).unwrap_or_else(|| Ended {
+                exit: 127,
+                out: String::new(),
+                errors: format!("{}: not on this machine", argv.join(" ")),
+            }),
+            [] => Ended::default(),
         }
+    }
+
+    fn links(&self) -> String {
+        let cards = self.text(CARDS);
+        let names = cards.lines().filter_map(|line| line.split(':').next());
+        let kind = |name: &str| match name {
+            "cni0" => "bridge",
+            "flannel.1" => "vxlan",
+            _ => "",
+        };
+        let link = |name| serde_json::json!({"ifname": name, "linkinfo": {"info_kind": kind(name)}});
+        serde_json::Value::from(names.map(link).collect::<Vec<_>>()).to_string()
+    }
+
+    /// Of a file; nothing where there is none.
+    fn text(&self, path: &str) -> String {
+        match self.files.get(path) {
+            Some(Entry::File(file)) => String::from_utf8_lossy(&file.bytes).into_owned(),
+            _ => String::new(),
+        }
+    }
+
+    fn clear(&mut self, dir: &str) {
+        let inside = format!("{dir}/");
+        self.files.retain(|path, _| !path.starts_with(&inside));
+    }
+
+    fn unmount(&mut self, point: &str) -> Ended {
+        let table = self.text(MOUNTS);
+        let lines: Vec<&str> = table.lines().filter(|line| line.split(' ').nth(4) != Some(point)).collect();
+        if lines.len() == table.lines().count() {
+            let errors = format!("umount: {point}: not mounted.");
+            return Ended { exit: 32, out: String::new(), errors };
+        }
+        self.put(MOUNTS, File::new(lines.join("\n") + "\n", 0o644));
+        Ended::default()
+    }
+
+    /// `TOOL-save`, on stdout or with `-f FILE`, and `TOOL-restore … FILE` of `-D`, `-F` and `-X`.
+    fn iptables(&mut self, program: &str, args: &[&str]) -> Option<Ended> {
+        let (tool, verb) = program.rsplit_once('-')?;
+        let rules = self.rules.get(tool)?.clone();
+        match (verb, args) {
+            ("save", []) => return Some(Ended { exit: 0, out: rules, errors: String::new() }),
+            ("save", ["-f", file]) => self.put(file, File::new(rules, 0o644)),
+            ("restore", ["--noflush", _, file]) => {
+                let Some(Entry::File(script)) = self.files.get(*file) else { return None };
+                let script = String::from_utf8_lossy(&script.bytes).into_owned();
+                self.rules.insert(tool.to_owned(), restored(&rules, &script));
+            }
+            _ => return None,
+        }
+        Some(Ended::default())
     }
 
     fn is(&self, what: &str, unit: &str) -> bool {
@@ -172,6 +323,56 @@ impl Inner {
         self.units.insert(format!("{what} {unit}"), value);
         Ended::default()
     }
+}
+
+/// Rules after a script of `iptables-restore --noflush`. The first rule that is the same goes, in whatever table: the rules
+/// of these tests have no two alike.
+fn restored(rules: &str, script: &str) -> String {
+    let mut lines: Vec<&str> = rules.lines().collect();
+    for order in script.lines() {
+        match order.split_once(' ') {
+            Some(("-D", rule)) => {
+                if let Some(at) = lines.iter().position(|line| line.strip_prefix("-A ") == Some(rule)) {
+                    lines.remove(at);
+                }
+            }
+            Some(("-F", chain)) => lines.retain(|line| !line.starts_with(&format!("-A {chain} "))),
+            Some(("-X", chain)) => lines.retain(|line| !line.starts_with(&format!(":{chain} "))),
+            _ => {}
+        }
+    }
+    lines.join("\n") + "\n"
+}
+
+fn listed(name: &str, entry: &Entry) -> String {
+    let mode = match entry {
+        Entry::File(_) => "-rw-r--r--",
+        Entry::Dir { .. } => "drwxr-xr-x",
+        Entry::Link(_) => "lrwxrwxrwx",
+        Entry::Other(_) => "srwxrwxrwx",
+    };
+    let target = match entry {
+        Entry::Link(to) => Some(to.clone()),
+        _ => None,
+    };
+    let (mode, name) = (mode.to_owned(), name.to_owned());
+    listing::render(&listing::Entry { mode, uid: 0, gid: 0, size: 0, mtime: 0, name, target })
+}
+
+fn is_a_look(argv: &[&str]) -> bool {
+    let saves = |program: &str| program.ends_with("tables-nft-save") || program.ends_with("tables-save");
+    match argv {
+        ["cat" | "readlink", ..] | ["systemctl", "is-enabled" | "is-active", _] => true,
+        [program] => saves(program),
+        _ => false,
+    }
+}
+
+/// Where the kernel shows network interfaces, one a line.
+const CARDS: &str = "/proc/net/dev";
+
+fn is_file(entry: &Entry) -> bool {
+    matches!(entry, Entry::File(_))
 }
 
 /// Looking needs no power of its own.
@@ -188,8 +389,10 @@ impl Probe for Machine {
         Timestamp::UNIX_EPOCH
     }
 
-    fn observe<'a>(&'a self, _: &'a [Source], _: &'a Progress) -> Answer<'a, Vec<Observation>> {
-        ready(Vec::new())
+    fn observe<'a>(&'a self, sources: &'a [Source], _: &'a Progress) -> Answer<'a, Vec<Observation>> {
+        let mut inner = self.inner();
+        let seen = sources.iter().filter_map(|source| Some((source.key(), inner.see(source)?)));
+        ready(seen.map(|(key, capture)| Observation { key, capture, redactions: Vec::new() }).collect())
     }
 
     fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
@@ -289,8 +492,11 @@ impl Host for Machine {
     }
 
     fn run<'a>(&'a self, argv: &'a [&'a str], _: Duration) -> Answer<'a, Result<Ended, Trouble>> {
-        if let ["cat", ..] | ["systemctl", "is-enabled" | "is-active", _] = argv {
+        if is_a_look(argv) {
             return ready(Ok(self.inner().command(argv)));
+        }
+        if let ["kubeadm", "reset", ..] = argv {
+            return ready(self.kubeadm_reset());
         }
         let mut ended = Ended::default();
         let ran = self.change("run", &argv.join(" "), |inner| {

@@ -8,7 +8,7 @@ use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -181,8 +181,17 @@ impl<'a> Bench<'a> {
         Ok(running)
     }
 
-    /// The program as it is now, built beside this one.
+    /// The program as it is now, built beside this one: once, however many ask.
     pub fn carrick(&mut self) -> Result<PathBuf> {
+        static BUILT: Mutex<Option<PathBuf>> = Mutex::new(None);
+        let mut built = BUILT.lock().unwrap_or_else(PoisonError::into_inner);
+        if built.is_none() {
+            *built = Some(self.build_carrick()?);
+        }
+        built.clone().ok_or_else(|| Error::Said("carrick was not built".to_owned()))
+    }
+
+    fn build_carrick(&mut self) -> Result<PathBuf> {
         const BUILD_DEADLINE: Duration = Duration::from_mins(15);
         let begun = Instant::now();
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

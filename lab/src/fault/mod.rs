@@ -264,6 +264,11 @@ impl<'a> Scene<'a> {
         self.join_words().join(" ")
     }
 
+    /// The same without who types it.
+    pub fn plain_join_line(&self) -> String {
+        self.join_words().split_off(self.runner().count()).join(" ")
+    }
+
     fn runner(&self) -> impl Iterator<Item = String> + use<> {
         let words: &[&str] = if self.plan.as_root { &[] } else { &["runuser", "-u", "nobody", "--"] };
         words.iter().map(|&word| word.to_owned())

@@ -1,8 +1,10 @@
 //! A join on the screen: a line a stage as it is reached, one that lives while it waits, and how it ended.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use carrick_core::join::failure::is_symptom;
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::Outcome;
 use carrick_core::join::verify::judge;
@@ -158,6 +160,9 @@ fn report(host: &str, ended: &Ended) -> Report {
             let is_new = |other: &&Cause| !own.iter().any(|cause| cause.id == other.id) && !of_this_join(&other.id);
             let others = known.iter().filter(is_new).cloned();
             report.causes = own.iter().cloned().chain(others).collect();
+            // Stable: among equals, what the join itself saw comes first.
+            let explained: BTreeSet<String> = report.causes.iter().flat_map(|cause| cause.explains.clone()).collect();
+            report.causes.sort_by_key(|cause| is_symptom(&cause.id) || explained.contains(&cause.id));
         }
     }
     report

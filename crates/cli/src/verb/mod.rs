@@ -16,6 +16,7 @@ mod diagnose;
 mod explain;
 mod history;
 mod join;
+mod reset;
 mod undo;
 mod verify;
 
@@ -48,6 +49,7 @@ enum Verb {
     Join(join::Args),
     Verify(verify::Args),
     Cni(cni::Args),
+    Reset(reset::Args),
     Undo(undo::Args),
     History(history::Args),
     Explain(explain::Args),
@@ -102,6 +104,7 @@ impl Carrick {
             Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
             Verb::Join(args) => Box::pin(join::run(args)).await,
+            Verb::Reset(args) => Box::pin(reset::run(args)).await,
             Verb::Verify(args) => verify::run(args).await,
             Verb::Cni(args) => cni::run(args).await,
             Verb::Undo(args) => undo::run(args).await,

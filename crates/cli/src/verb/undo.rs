@@ -40,9 +40,11 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
 fn told(back: &Return) -> String {
     let runs: Vec<String> = back.runs.iter().map(u32::to_string).collect();
     let runs = runs.join(" and ");
+    let stays: String = back.stays.iter().map(|stays| format!("  {stays}\n")).collect();
+    let stays = if stays.is_empty() { stays } else { format!("Not taken back:\n{stays}") };
     if back.backs.is_empty() {
-        return format!("Run {runs}: everything is as it was before.\n");
+        return format!("Run {runs}: everything is as it was before.\n{stays}");
     }
     let lines: String = back.backs.iter().map(|back| format!("  {}\n", back.sentence())).collect();
-    format!("Run {runs}, taken back:\n{lines}")
+    format!("Run {runs}, taken back:\n{lines}{stays}")
 }

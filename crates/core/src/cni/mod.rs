@@ -217,7 +217,7 @@ impl Facts {
 mod tests {
     use super::*;
     use crate::fact::Source;
-    use crate::fact::cni::{CONF_DIR, parse_conf};
+    use crate::fact::cni::{CONF_DIR, is_conf_name, parse_conf};
     use crate::fact::net::LINKS;
     use crate::testing::facts;
 
@@ -270,7 +270,7 @@ mod tests {
     fn each_is_told_whole() {
         for flavour in FLAVOURS {
             let Flavour { name, plugins, file, daemon, .. } = flavour;
-            assert!(file.contains(".conf") || *name == "generic", "{name}: {file}");
+            assert!(is_conf_name(file) || *name == "generic", "{name}: {file}");
             assert!(!flavour.links.is_empty() || flavour.calls_another, "{name} makes no interface");
             assert!(daemon.name.is_empty() || Flavour::of_daemon_set(daemon.name) == Some(flavour), "{name}");
             let same = FLAVOURS.iter().filter(|other| other.plugins.iter().any(|kind| plugins.contains(kind)));

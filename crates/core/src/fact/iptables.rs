@@ -115,7 +115,7 @@ fn parts(line: &str) -> Vec<Part> {
     parts
 }
 
-fn words(line: &str) -> Vec<(String, bool)> {
+pub(crate) fn words(line: &str) -> Vec<(String, bool)> {
     let mut words = Vec::new();
     let (mut word, mut in_quotes, mut quoted) = (String::new(), false, false);
     let mut letters = line.chars();

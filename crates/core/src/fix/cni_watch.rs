@@ -1,5 +1,5 @@
 //! containerd is restarted, so that it loads the pod network's configuration that lies there; containers go on running.
-//! There is nothing to take back: `carrick undo` restarts it again.
+//! `carrick undo` has nothing to take back.
 
 use super::Fix;
 use super::runtime::reads_anew;

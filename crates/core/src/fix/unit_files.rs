@@ -1,5 +1,4 @@
-//! systemd is told to read its unit files anew; nothing is restarted. There is nothing to take back: `carrick undo` does it
-//! once more.
+//! systemd is told to read its unit files anew; nothing is restarted. `carrick undo` has nothing to take back.
 
 use super::Fix;
 use crate::fact::{Facts, Known};

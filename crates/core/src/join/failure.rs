@@ -40,6 +40,15 @@ impl Cause {
     }
 }
 
+/// A certificate of the future is one of a machine whose clock is behind; nobody issues any other.
+pub fn by_the_clock(cause: Cause) -> Cause {
+    if cause.id != "api.certificate" || !cause.says.contains("not valid yet") {
+        return cause;
+    }
+    let says = "this machine's clock is behind: to it the API server's certificate is not valid yet";
+    Cause { id: "time.skew".to_owned(), says: says.to_owned(), ..cause }
+}
+
 /// An attempt that ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -106,6 +115,19 @@ pub fn class_of(id: &str) -> Class {
     }
 }
 
+/// What only says how far it came: whoever knows why has the first word.
+const SYMPTOMS: [&str; 5] = [
+    "kubeadm.discovery-timeout",
+    "kubeadm.tls-timeout",
+    "node.network-not-ready",
+    "node.never-registered",
+    "node.not-ready",
+];
+
+pub fn is_symptom(id: &str) -> bool {
+    SYMPTOMS.contains(&id)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -121,8 +143,23 @@ mod tests {
     #[test]
     fn every_id_in_the_lists_is_one_that_exists() {
         let known = explained();
-        for id in FATAL.iter().chain(&TRANSIENT) {
+        for id in FATAL.iter().chain(&TRANSIENT).chain(&SYMPTOMS) {
             assert!(known.iter().any(|known| known == id || (id.ends_with('.') && known.starts_with(id))), "{id}");
+        }
+    }
+
+    #[test]
+    fn a_certificate_of_the_future_tells_of_the_clock() {
+        for (id, says, expected) in [
+            (
+                "api.certificate",
+                "invalid peer certificate: certificate not valid yet: verification time 1",
+                "time.skew",
+            ),
+            ("api.certificate", "invalid peer certificate: certificate expired", "api.certificate"),
+            ("api.tls", "certificate not valid yet", "api.tls"),
+        ] {
+            assert_eq!(by_the_clock(Cause::of(id, says)).id, expected, "{says}");
         }
     }
 

@@ -110,6 +110,7 @@ fn name_of(effect: &Effect) -> Option<&'static str> {
         Effect::Attach => "attach",
         Effect::Sandbox { .. } => "run sandbox",
         Effect::Finish => "tidy up",
+        Effect::Leave => "leave it joined",
         Effect::CleanUp => "clean up",
         Effect::Diagnose => "diagnose",
         Effect::Report(_) => "report",

@@ -223,6 +223,9 @@ pub(super) struct Memory {
     pub fixed: bool,
     pub told_unsigned: bool,
     pub runtime_down_since: Option<Timestamp>,
+    /// Since when every sandbox was refused.
+    #[serde(default)]
+    pub refused_since: Option<Timestamp>,
     pub look_again: Option<Timestamp>,
     /// What systemd had counted when this kubelet was first seen.
     pub restarts_before: Option<u64>,

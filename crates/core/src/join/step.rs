@@ -23,6 +23,8 @@ const RUNTIME_DOWN: SignedDuration = SignedDuration::from_secs(3);
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// Between two sandboxes: the network agent may be a moment behind the CNI configuration.
 const SANDBOX_AGAIN: SignedDuration = SignedDuration::from_secs(1);
+/// A network agent that is behind its configuration is so for seconds; who refuses every sandbox for longer will go on.
+const REFUSES: SignedDuration = SignedDuration::from_secs(20);
 /// A kubelet that a restart of its runtime took along comes back once; one that ended twice will end again.
 const CRASH_LOOP: u64 = 2;
 /// Exit statuses of "not found", of a shell and of systemd.
@@ -99,6 +101,9 @@ pub enum Effect {
     /// The evidence is complete: remove secret files, revoke a token of ours, uncordon what our reset cordoned, release the
     /// kubelet's drop-in.
     Finish,
+    /// Not all came that was asked for, and the machine stays in the cluster: remove secret files, release the kubelet's
+    /// drop-in.
+    Leave,
     /// End kubeadm's unit and the kubelet, and remove what this attempt is proven to have left.
     CleanUp,
     /// Find the cause while everything still stands as it failed.
@@ -363,12 +368,33 @@ impl State {
         if let Some(cause) = self.hopeless(now) {
             return self.fail(Class::Configuration, cause.says.clone(), vec![cause], now);
         }
+        if let Some(effects) = self.mind_sandbox(event, now) {
+            return effects;
+        }
         let mut effects = self.mind_request(now);
         if self.stage == Stage::NetworkReady && matches!(event, Event::Sandbox(Err(_))) {
             effects.push(Effect::Sandbox { not_before: later(now, SANDBOX_AGAIN) });
         }
         effects.extend(self.advance(now));
         effects
+    }
+
+    /// A runtime that refuses sandbox after sandbox: for what it says, as far as that is known.
+    fn mind_sandbox(&mut self, event: &Event, now: Timestamp) -> Option<Vec<Effect>> {
+        let Event::Sandbox(answer) = event else { return None };
+        let Err(Why::Broken(why)) = answer else {
+            self.memory.refused_since = None;
+            return None;
+        };
+        let since = *self.memory.refused_since.get_or_insert(now);
+        if now < later(since, REFUSES) {
+            return None;
+        }
+        let mut causes = std::mem::take(&mut self.troubles);
+        causes.reverse();
+        let says = format!("no pod can start here: {why}");
+        causes.push(Cause::of("node.not-ready", says.clone()));
+        Some(self.fail(Class::Configuration, says, causes, now))
     }
 
     fn mind_runtime(&mut self, now: Timestamp) {
@@ -521,9 +547,11 @@ impl State {
             self.deadline = later(now, self.policy.pause(self.attempt));
             return clean_up.into_iter().collect();
         }
+        // A machine that had joined before this run has nothing of ours on it.
+        let stays = self.changed && (Stage::CertificateIssued..Stage::Waiting).contains(&self.stage);
         self.enter(Stage::Failed, now);
         let report = Effect::Report(Outcome::Failed(failure));
-        [Some(Effect::Diagnose), clean_up, Some(report)].into_iter().flatten().collect()
+        [Some(Effect::Diagnose), clean_up, stays.then_some(Effect::Leave), Some(report)].into_iter().flatten().collect()
     }
 }
 
@@ -606,6 +634,25 @@ mod tests {
 
     fn request(state: Signing) -> Event {
         Event::Request(Ok(CertificateRequest { name: "csr-1".into(), state }))
+    }
+
+    #[test]
+    fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
+        let refused = || Event::Sandbox(Err(Why::Broken("failed to find plugin \"flannel\"".into())));
+        let network = Event::Runtime(Ok(Runtime { ready: true, network_ready: true, says: String::new() }));
+        let story = Story::registered(Policy::default()).then(10, Event::Lease(Ok(sample::renewal("2", 15))));
+        let story = story.then(11, network).then(12, refused()).then(31, refused());
+        assert_eq!(story.state.stage, Stage::NetworkReady);
+        let again = story.then(31, Event::Sandbox(Err(Why::TimedOut)));
+        let again = again.then(40, refused()).then(59, refused());
+        assert_eq!(again.state.stage, Stage::NetworkReady, "a silent one refused nothing");
+        let known = again.then(59, Event::Trouble(Cause::of("cni.plugins", "flannel is missing")));
+        let ended = known.then(60, refused());
+        assert_eq!(ended.state.stage, Stage::Failed);
+        let ids: Vec<&str> = ended.failure().causes.iter().map(|cause| cause.id.as_str()).collect();
+        assert_eq!(ids, ["cni.plugins", "node.not-ready"]);
+        assert!(!ended.failure().overdue && !ended.effects.contains(&Effect::CleanUp), "{:?}", ended.effects);
+        assert!(ended.effects.contains(&Effect::Leave), "its token must not stay: {:?}", ended.effects);
     }
 
     fn until(until: Until) -> Policy {

@@ -5,7 +5,7 @@
 //! * [`edit`]: how the text of a file that is not ours is changed without losing a word of it
 //! * [`protect`]: what no plan may touch
 //!
-//! Who makes plans: [`crate::fix`] (`check --fix`). Who carries them out: carrick-engine. Nothing here looks at a machine.
+//! Who makes plans: [`crate::fix`] (`check --fix`), [`crate::reset`]. Who carries them out: carrick-engine. Nothing here looks at a machine.
 
 use std::fmt;
 
@@ -88,6 +88,47 @@ pub enum Effect {
     RestartRuntime {
         unit: String,
     },
+    /// In the cluster: no new pod comes to a node, and those that can be elsewhere are.
+    Drain {
+        node: String,
+        /// `NAMESPACE/NAME`: what is asked to go.
+        pods: Vec<String>,
+        /// How long that may take.
+        seconds: u64,
+    },
+    /// In the cluster, with the node's own credential: it is known at once that the kubelet is gone, and no pod is sent
+    /// there.
+    MarkNotReady {
+        node: String,
+        /// Who this machine is: another's Node by the same name is not touched.
+        system_uuid: String,
+        machine_id: String,
+    },
+    /// Volumes of pods are not mounted below the kubelet's directory.
+    Unmount {
+        points: Vec<String>,
+    },
+    /// What kubeadm and the kubelet made here is gone.
+    KubeadmReset {
+        /// The runtime's: its pods are removed, too.
+        socket: String,
+        removes: Vec<String>,
+    },
+    DeleteLink {
+        name: String,
+    },
+    /// Chains of kube-proxy, CNI plugins and flannel are gone, and the rules that lead to them.
+    RemoveChains {
+        /// Without `-save` and `-restore`: `iptables-nft`.
+        tool: String,
+        /// As they were seen: `nat KUBE-SERVICES`.
+        chains: Vec<String>,
+    },
+    /// A directory is empty.
+    ClearDir {
+        path: String,
+        holds: Vec<String>,
+    },
 }
 
 /// What stands where an effect acts.
@@ -135,6 +176,8 @@ fn rank(effect: &Effect) -> u8 {
         Effect::Enable { .. } => 6,
         Effect::RestartRuntime { .. } => 7,
         Effect::Run { .. } => 8,
+        // Whose order whoever makes the plan gives.
+        _ => u8::MAX,
     }
 }
 
@@ -198,6 +241,13 @@ impl Effect {
             Effect::Enable { unit, .. } => (6, unit),
             Effect::RestartRuntime { unit } => (7, unit),
             Effect::Run { unit, .. } => (8, unit),
+            Effect::Drain { node, .. } => (20, node),
+            Effect::MarkNotReady { node, .. } => (21, node),
+            Effect::Unmount { .. } => (22, ""),
+            Effect::KubeadmReset { .. } => (23, ""),
+            Effect::DeleteLink { name } => (24, name),
+            Effect::RemoveChains { tool, .. } => (25, tool),
+            Effect::ClearDir { path, .. } => (26, path),
             Effect::ReloadUnits => (2, ""),
             _ => (0, self.path().unwrap_or_default()),
         }
@@ -205,7 +255,37 @@ impl Effect {
 
     /// Whether what it did can be taken back. A reload or a restart is made again instead.
     pub fn can_be_undone(&self) -> bool {
-        !matches!(self, Effect::LoadModule { .. })
+        !matches!(
+            self,
+            Effect::LoadModule { .. }
+                | Effect::Unmount { .. }
+                | Effect::KubeadmReset { .. }
+                | Effect::DeleteLink { .. }
+                | Effect::RemoveChains { .. }
+                | Effect::ClearDir { .. }
+        )
+    }
+
+    /// Whether nothing of a run can be taken back once this was begun: the machine's place in its cluster is gone.
+    pub fn is_final(&self) -> bool {
+        matches!(self, Effect::KubeadmReset { .. } | Effect::ClearDir { .. })
+    }
+
+    /// Whether it changes the cluster, and not the machine.
+    pub fn is_in_cluster(&self) -> bool {
+        matches!(self, Effect::Drain { .. } | Effect::MarkNotReady { .. })
+    }
+
+    /// One by one, what a sentence sums up.
+    pub fn items(&self) -> &[String] {
+        match self {
+            Effect::Drain { pods: items, .. }
+            | Effect::Unmount { points: items }
+            | Effect::KubeadmReset { removes: items, .. }
+            | Effect::RemoveChains { chains: items, .. }
+            | Effect::ClearDir { holds: items, .. } => items,
+            _ => &[],
+        }
     }
 
     /// The sentence that says it is taken back.
@@ -220,6 +300,16 @@ impl Effect {
             (Effect::Run { unit, .. }, State::Value { value }) if value == "active" => format!("start {unit}"),
             (Effect::Run { unit, .. }, _) => format!("stop {unit}"),
             (Effect::ReloadUnits | Effect::RestartRuntime { .. }, _) => format!("{self}, again"),
+            (Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. }, _) => {
+                format!("uncordon node {node} where reset cordoned it; pods that were moved stay where they are")
+            }
+            (Effect::Unmount { .. }, _) => {
+                "leave the volumes to the kubelet, which mounts them when it starts".to_owned()
+            }
+            (Effect::KubeadmReset { .. }, _) => "cannot be taken back: join again".to_owned(),
+            (Effect::DeleteLink { .. } | Effect::RemoveChains { .. } | Effect::ClearDir { .. }, _) => {
+                "cannot be taken back: the pod network makes its own when the machine joins again".to_owned()
+            }
             (_, State::Absent) => format!("remove {}", self.path().unwrap_or_default()),
             _ => format!("put {} back as it was", self.path().unwrap_or_default()),
         }
@@ -245,8 +335,23 @@ impl fmt::Display for Effect {
             Effect::Run { unit, running: true } => write!(f, "start {unit}"),
             Effect::Run { unit, running: false } => write!(f, "stop {unit}"),
             Effect::RestartRuntime { unit } => write!(f, "restart {unit} and wait for it to answer"),
+            Effect::Drain { node, pods, seconds } => {
+                write!(f, "drain node {node}: {} to evict within {seconds} s", counted(pods, "pod"))
+            }
+            Effect::MarkNotReady { node, .. } => write!(f, "mark node {node} not ready and cordon it"),
+            Effect::Unmount { points } => write!(f, "unmount {} of pods", counted(points, "volume")),
+            Effect::KubeadmReset { socket, .. } => write!(f, "run kubeadm reset --force --cri-socket {socket}"),
+            Effect::DeleteLink { name } => write!(f, "delete the link {name}"),
+            Effect::RemoveChains { tool, chains } => {
+                write!(f, "remove {} from {tool}, and the rules that lead there", counted(chains, "chain"))
+            }
+            Effect::ClearDir { path, .. } => write!(f, "remove what is in {path}"),
         }
     }
+}
+
+fn counted(items: &[String], what: &str) -> String {
+    format!("{} {what}{}", items.len(), if items.len() == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

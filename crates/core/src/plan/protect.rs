@@ -6,6 +6,7 @@
 use super::{Effect, Plan};
 use crate::fact::mounts::is_at_or_under;
 use crate::fact::{Facts, Known};
+use crate::reset::chains;
 
 /// Where the parts of a worker's join live. Programs and other files of packages (/usr, /opt/cni/bin) are not among them.
 const OURS_TO_CHANGE: [&str; 13] = [
@@ -27,8 +28,14 @@ const OURS_TO_CHANGE: [&str; 13] = [
 /// Where only a directory may be made: what is in it belongs to packages.
 const DIRECTORY_ONLY: [&str; 1] = ["/opt/cni/bin"];
 
-/// Where the kubelet mounts volumes.
-const KUBELETS: [&str; 2] = ["/var/lib/kubelet/pods", "/var/lib/kubelet/plugins"];
+/// What `kubeadm reset` empties.
+const KUBEADMS: [&str; 2] = ["/etc/kubernetes", "/var/lib/kubelet"];
+
+/// Below which a directory may be emptied: what CNI plugins note about addresses and sandboxes.
+const NOTES_OF_PLUGINS: [&str; 3] = ["/var/lib/cni/networks", "/var/lib/cni/results", "/var/lib/cni/flannel"];
+
+/// Links of flannel and of the bridge plugin that it uses; any other may be somebody's network card.
+pub const LINKS: [&str; 2] = ["cni0", "flannel.1"];
 
 /// What must be left alone on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,13 +74,47 @@ impl Protected {
     }
 
     fn refuse(&self, effect: &Effect) -> Option<Refusal> {
-        let path = effect.path()?;
-        let why = self.why_not(effect, path)?;
+        let (path, why) = match effect.path() {
+            Some(path) => (path, self.why_not(effect, path)?),
+            None => self.why_not_leave(effect)?,
+        };
         Some(Refusal::Path { effect: effect.to_string(), path: path.to_owned(), why })
     }
 
+    /// Of what takes a machine out of its cluster: what it would touch, and why it may not.
+    fn why_not_leave<'a>(&self, effect: &'a Effect) -> Option<(&'a str, String)> {
+        let refused = |thing: &'a str, allowed: bool, why: &str| (!allowed).then(|| (thing, why.to_owned()));
+        match effect {
+            Effect::Unmount { points } => points.iter().find_map(|point| {
+                let foreign = refused(point, is_volume(point), "not a volume of a pod");
+                foreign.or_else(|| self.named_at(point).map(|why| (point.as_str(), why)))
+            }),
+            Effect::KubeadmReset { .. } => KUBEADMS.into_iter().find_map(|tree| Some((tree, self.in_tree(tree)?))),
+            Effect::ClearDir { path, .. } => {
+                let theirs = is_plain(path) && NOTES_OF_PLUGINS.iter().any(|root| is_at_or_under(path, root));
+                refused(path, theirs, "not a place of CNI plugins' notes")
+                    .or_else(|| Some((path.as_str(), self.in_tree(path)?)))
+            }
+            Effect::DeleteLink { name } => refused(name, LINKS.contains(&name.as_str()), "not a link of flannel's"),
+            Effect::RemoveChains { tool, .. } => refused(tool, chains::is_tool(tool), "not a program of iptables'"),
+            _ => None,
+        }
+    }
+
+    /// Why a whole tree may not go: something in it, or above it, is protected.
+    fn in_tree(&self, tree: &str) -> Option<String> {
+        let mount = self.mounts.iter().find(|mount| is_at_or_under(tree, mount) || is_at_or_under(mount, tree));
+        self.named_at(tree).or_else(|| mount.map(|mount| format!("{mount} is mounted there")))
+    }
+
+    /// The path that the operator named, at, below or above this one.
+    fn named_at(&self, path: &str) -> Option<String> {
+        let named = self.named.iter().find(|named| is_at_or_under(path, named) || is_at_or_under(named, path))?;
+        Some(format!("--protect {named}"))
+    }
+
     fn why_not(&self, effect: &Effect, path: &str) -> Option<String> {
-        if path.split('/').any(|part| part == ".." || part == ".") || !path.starts_with('/') {
+        if !is_plain(path) {
             return Some("not a plain absolute path".to_owned());
         }
         // On the way to a place of ours a directory may be missing; making it changes nothing that is there.
@@ -86,9 +127,8 @@ impl Protected {
         if only_directory && !matches!(effect, Effect::MakeDir { .. } | Effect::SetMode { .. }) {
             return Some("what is in it belongs to packages".to_owned());
         }
-        if let Some(named) = self.named.iter().find(|named| is_at_or_under(path, named) || is_at_or_under(named, path))
-        {
-            return Some(format!("--protect {named}"));
+        if let Some(named) = self.named_at(path) {
+            return Some(named);
         }
         let mount = self.mounts.iter().find(|mount| is_at_or_under(path, mount));
         mount.map(|mount| format!("below the mount {mount}"))
@@ -97,8 +137,21 @@ impl Protected {
 
 /// Mounted inside a place of ours, and not by the kubelet: somebody's data. A place that is a mount as a whole is just that.
 fn is_foreign(point: &str) -> bool {
-    OURS_TO_CHANGE.iter().any(|root| point != *root && is_at_or_under(point, root))
-        && !KUBELETS.iter().any(|root| is_at_or_under(point, root))
+    OURS_TO_CHANGE.iter().any(|root| point != *root && is_at_or_under(point, root)) && !is_volume(point)
+}
+
+/// Whether the kubelet, or a driver in its name, mounted it: a volume of a pod, or of several on this node.
+pub fn is_volume(point: &str) -> bool {
+    let Some(rest) = point.strip_prefix("/var/lib/kubelet/").filter(|_| is_plain(point)) else { return false };
+    match rest.split('/').collect::<Vec<_>>().as_slice() {
+        ["plugins", _, ..] => true,
+        ["pods", _, kind, _, ..] => matches!(*kind, "volumes" | "volume-subpaths" | "volumeDevices" | "plugins"),
+        _ => false,
+    }
+}
+
+fn is_plain(path: &str) -> bool {
+    path.starts_with('/') && !path.split('/').any(|part| part == ".." || part == ".")
 }
 
 #[cfg(test)]
@@ -155,6 +208,45 @@ mod tests {
         let refusal = protected.refusal(&write("/etc/sysctl.d/90-carrick.conf"));
         assert_eq!(refusal, Some(Refusal::ControlPlane("/etc/kubernetes/admin.conf".into())));
         assert_eq!(protected.refusal(&Plan::default()), None);
+    }
+
+    #[test]
+    fn taking_a_machine_out_keeps_to_its_bounds() {
+        let protected = Protected {
+            mounts: vec!["/var/lib/cni/networks/data".into()],
+            named: vec!["/var/lib/kubelet/pods/a/volumes/v/mine".into()],
+            ..Protected::default()
+        };
+        let (s, none) = (str::to_owned, Vec::new);
+        let clear = |path: &str| Effect::ClearDir { path: s(path), holds: none() };
+        let unmount = |point: &str| Effect::Unmount { points: vec![s(point)] };
+        let chains = |tool: &str| Effect::RemoveChains { tool: s(tool), chains: none() };
+        let reset = || Effect::KubeadmReset { socket: String::new(), removes: none() };
+        let rows = [
+            (Effect::DeleteLink { name: s("cni0") }, true),
+            (Effect::DeleteLink { name: s("eth0") }, false),
+            (chains("iptables-nft"), true),
+            (chains("/bin/rm"), false),
+            (unmount("/var/lib/kubelet/pods/a/volumes/v/other"), true),
+            (unmount("/var/lib/kubelet/pods/a/volumes/v/mine"), false),
+            (unmount("/var/lib/kubelet/data"), false),
+            (unmount("/var/lib/kubelet/pods/../../x/volumes/y/z"), false),
+            (unmount("/mnt/media"), false),
+            (clear("/var/lib/cni/networks/cbr0"), true),
+            (clear("/var/lib/cni/networks/data"), false),
+            (clear("/var/lib/cni/networks"), false),
+            (clear("/var/lib/cni"), false),
+            (clear("/var/lib/cni/networks/../bin"), false),
+            (reset(), false),
+        ];
+        for (effect, allowed) in rows {
+            let plan = Plan { steps: vec![Step { effect: effect.clone(), why: none() }] };
+            assert_eq!(protected.refusal(&plan).is_none(), allowed, "{effect:?}");
+        }
+        let refusal = protected.refusal(&Plan { steps: vec![Step { effect: reset(), why: none() }] });
+        assert!(refusal.unwrap().to_string().ends_with("(--protect /var/lib/kubelet/pods/a/volumes/v/mine)"));
+        let free = Plan { steps: vec![Step { effect: reset(), why: none() }] };
+        assert_eq!(Protected::default().refusal(&free), None);
     }
 
     proptest! {

@@ -6,24 +6,21 @@
 //! so that only blocks at multiples of it need be looked at. A filter that fits into the first cache tells nearly all of
 //! them to be in no literal; for the rest, the literals that hold the block are compared with the text.
 
-use std::collections::HashMap;
-use std::ops::Range;
-
 use aho_corasick::{AhoCorasick, BuildError, MatchKind};
 
-/// What is looked at at once: a word of the processor, and few words of a log have eight letters in common with another.
+/// What is looked at at once: a word of the processor. Few words of a log have eight letters in common with another.
 const BLOCK: usize = 8;
 /// How far apart blocks are looked at: half a block. Were it more, the vector search would get more literals than it is
 /// fast with.
 const STRIDE: usize = BLOCK / 2;
 /// What a literal has at least to be found by samples: a block wherever among the strides it begins.
 const WINDOW: usize = BLOCK + STRIDE - 1;
-/// The filter has two to this many bits: 16 KiB, half a first cache. Of 700 literals it is filled to a fortieth.
+/// So many blocks are held against the filter before what it says is looked at: one branch for all of them.
+const GROUP: usize = 8;
+/// The filter has two to this many bits: 16 KiB, half a first cache. Of 700 literals a fiftieth of it is set.
 const FILTER_BITS: u32 = 17;
 /// Blocks are told apart by fewer bits of the same hash where the literals that hold one are listed.
 const BUCKET_BITS: u32 = 12;
-/// So long is the piece of a literal whose frequency among all literals says how telling it is: about a syllable.
-const SYLLABLE: usize = 4;
 
 pub struct Finder {
     short: AhoCorasick,
@@ -31,12 +28,16 @@ pub struct Finder {
 }
 
 impl Finder {
-    pub fn new<'a>(literals: impl IntoIterator<Item = &'a str>) -> Result<Self, BuildError> {
+    /// `lines` are examples of what the texts hold: what they often have leads to no literal in particular.
+    pub fn new<'a>(
+        literals: impl IntoIterator<Item = &'a str>,
+        lines: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self, BuildError> {
         let literals = literals.into_iter().map(str::as_bytes).filter(|literal| !literal.is_empty());
         let (long, short): (Vec<&[u8]>, Vec<&[u8]>) = literals.partition(|literal| literal.len() >= WINDOW);
         // The vector search is for leftmost matches only.
         let short = AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(short)?;
-        Ok(Finder { short, long: Samples::new(&long) })
+        Ok(Finder { short, long: Samples::new(&long, lines) })
     }
 
     pub fn is_match(&self, text: &[u8]) -> bool {
@@ -111,16 +112,16 @@ struct Place {
 }
 
 impl Samples {
-    fn new(literals: &[&[u8]]) -> Self {
-        let syllables = literals.iter().flat_map(|literal| literal.windows(SYLLABLE));
-        let mut frequency: HashMap<&[u8], usize> = HashMap::new();
-        syllables.for_each(|syllable| *frequency.entry(syllable).or_default() += 1);
+    fn new<'a>(literals: &[&[u8]], lines: impl IntoIterator<Item = &'a str>) -> Self {
+        // Of hashes, not of blocks: what only looks like a frequent block to the filter is as bad.
+        let mut frequency = vec![0_u32; 1 << FILTER_BITS];
+        for (_, block) in lines.into_iter().flat_map(|line| blocks(line.as_bytes())) {
+            frequency[hash(block)] += 1;
+        }
         let mut places: Vec<Place> = Vec::with_capacity(literals.len() * STRIDE);
-        for (n, literal) in literals.iter().enumerate() {
-            for offset in most_telling(literal, &frequency) {
-                let (strides, _) = literal.get(offset..).unwrap_or_default().as_chunks();
-                places.extend(strides.first_chunk().map(|pair| Place { block: block(*pair), literal: n, offset }));
-            }
+        for (literal, text) in literals.iter().enumerate() {
+            let telling = blocks(text).skip(most_telling(text, &frequency)).take(STRIDE);
+            places.extend(telling.map(|(offset, block)| Place { block, literal, offset }));
         }
         places.sort_by_key(|place| hash(place.block));
         let mut filter = Box::new([0; 1 << (FILTER_BITS - 6)]);
@@ -135,16 +136,34 @@ impl Samples {
 
     fn find(&self, text: &[u8]) -> Option<usize> {
         let (strides, _) = text.as_chunks::<STRIDE>();
-        for (n, pair) in strides.array_windows().enumerate() {
-            let block = block(*pair);
-            let hash = hash(block);
-            if self.filter[hash / 64] >> (hash % 64) & 1 == 1
-                && let Some(start) = self.start(text, n * STRIDE, block)
-            {
-                return Some(start);
+        let mut rest = strides;
+        let mut at = 0;
+        while let Some(group) = rest.first_chunk::<{ GROUP + 1 }>() {
+            let mut maybe = 0;
+            for (n, pair) in group.array_windows().enumerate() {
+                maybe |= self.filtered(block(*pair)) << n;
             }
+            while maybe != 0 {
+                let n = maybe.trailing_zeros() as usize;
+                maybe &= maybe - 1;
+                let start =
+                    group.array_windows().nth(n).and_then(|pair| self.start(text, at + n * STRIDE, block(*pair)));
+                if start.is_some() {
+                    return start;
+                }
+            }
+            rest = rest.get(GROUP..)?;
+            at += GROUP * STRIDE;
         }
-        None
+        let mut pairs = rest.array_windows().enumerate();
+        pairs.find_map(|(n, pair)| self.start(text, at + n * STRIDE, block(*pair)))
+    }
+
+    /// 1 where a literal may have the block, 0 where none has.
+    #[inline]
+    fn filtered(&self, block: u64) -> u64 {
+        let hash = hash(block);
+        self.filter[hash / 64] >> (hash % 64) & 1
     }
 
     /// Where a literal begins that has this block of the text in it. Kept out of the loop, which is to stay small.
@@ -159,18 +178,20 @@ impl Samples {
     }
 }
 
-/// Where the blocks of a literal's window begin: of the window that has least in common with other literals. What begins
-/// with "failed to " would else be looked up at every line that has these words.
-fn most_telling(literal: &[u8], frequency: &HashMap<&[u8], usize>) -> Range<usize> {
-    let common = |start: &usize| -> usize {
-        let window = literal.iter().as_slice().get(*start..start + WINDOW).unwrap_or_default();
-        window.windows(SYLLABLE).filter_map(|syllable| frequency.get(syllable)).sum()
-    };
-    let start = (0..=literal.len().saturating_sub(WINDOW)).min_by_key(common).unwrap_or_default();
-    start..start + STRIDE
+/// The blocks of a text, at every byte, and where they begin.
+fn blocks(text: &[u8]) -> impl Iterator<Item = (usize, u64)> {
+    text.array_windows().map(|block| u64::from_le_bytes(*block)).enumerate()
 }
 
-/// Eight bytes as a number, whichever way round.
+/// Where the blocks begin by which a literal is to be found: those that are least frequent. What all logs have, such as
+/// "container", would else have the literal compared with the text all the time.
+fn most_telling(literal: &[u8], frequency: &[u32]) -> usize {
+    let frequencies: Vec<u32> = blocks(literal).map(|(_, block)| frequency[hash(block)]).collect();
+    let windows = frequencies.windows(STRIDE).map(|window| window.iter().sum::<u32>());
+    windows.enumerate().min_by_key(|(_, sum)| *sum).map_or(0, |(start, _)| start)
+}
+
+/// The block that two strides are.
 fn block([first, second]: [[u8; STRIDE]; 2]) -> u64 {
     u64::from(u32::from_le_bytes(first)) | u64::from(u32::from_le_bytes(second)) << 32
 }
@@ -210,7 +231,7 @@ mod tests {
     #[test]
     fn a_literal_is_found_wherever_it_stands() {
         let literals = ["rc=124", "twelve bytes", "no route to host", "a much longer literal than all of the others"];
-        let finder = Finder::new(literals).unwrap();
+        let finder = Finder::new(literals, []).unwrap();
         for literal in literals {
             for before in 0..40 {
                 for after in 0..10 {
@@ -227,14 +248,14 @@ mod tests {
     #[test]
     fn nothing_is_found_where_there_is_nothing() {
         for (literals, text) in [(&[][..], "some text that is long"), (&["", "a literal of some length"][..], "")] {
-            assert!(!Finder::new(literals.iter().copied()).unwrap().is_match(text.as_bytes()));
+            assert!(!Finder::new(literals.iter().copied(), []).unwrap().is_match(text.as_bytes()));
         }
     }
 
     #[test]
     fn more_short_ones_than_a_vector_search_takes_are_found_too() {
         let literals: Vec<String> = (0..500).map(|n| format!("rc={n:03}")).collect();
-        let finder = Finder::new(literals.iter().map(String::as_str)).unwrap();
+        let finder = Finder::new(literals.iter().map(String::as_str), []).unwrap();
         for literal in &literals {
             assert_eq!(finder.search(format!("x {literal}").as_bytes()).next_from(0), Some(2));
         }
@@ -253,7 +274,8 @@ mod tests {
                 let literal: &String = literal.get(&literals);
                 text.insert_str(place.index(text.len() + 1), literal);
             }
-            let finder = Finder::new(literals.iter().map(String::as_str)).unwrap();
+            let lines = text.lines();
+            let finder = Finder::new(literals.iter().map(String::as_str), lines).unwrap();
             prop_assert_eq!(found(&finder, &text), naive(&literals, &text));
         }
     }

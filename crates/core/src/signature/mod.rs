@@ -156,6 +156,12 @@ impl Signature {
         self.shows.as_deref().unwrap_or(&self.id)
     }
 
+    /// All lines that its file shows.
+    fn lines(&self) -> impl Iterator<Item = &str> {
+        let hits = self.hit.iter().map(|hit| hit.line.as_str());
+        hits.chain(self.miss.iter().map(|miss| miss.line.as_str()))
+    }
+
     /// A text of this signature with the captures of a hit put in.
     pub fn filled(text: &str, taken: &Taken) -> String {
         Signature::put_in(text, |name| taken.named(name).map(str::to_owned))
@@ -257,7 +263,8 @@ impl Library {
             }
         }
         let wrong = |error: aho_corasick::BuildError| Complaint::of("the literals", error.to_string());
-        let finder = Finder::new(literals.keys().copied()).map_err(wrong)?;
+        let finder =
+            Finder::new(literals.keys().copied(), signatures.iter().flat_map(Signature::lines)).map_err(wrong)?;
         // The small kind: it sees only the lines that were found.
         let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(literals.keys());
         let all = builder.map_err(wrong)?;

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use carrick_core::plan::{State, Step};
+use carrick_core::plan::{Effect, State, Step};
 use carrick_host::Host;
 use carrick_host::host::{Entry, File, How, Trouble, beside};
 use jiff::Timestamp;
@@ -277,6 +277,12 @@ impl Past {
     pub(super) fn begun(&self) -> Vec<usize> {
         let marked = |step: usize, mark| self.lines.iter().any(|line| line.step == Some(step) && line.mark == mark);
         (0..self.run.steps.len()).filter(|&step| marked(step, Mark::Begun) && !marked(step, Mark::Undone)).collect()
+    }
+
+    /// The first that was begun of those behind which nothing is taken back.
+    pub(super) fn no_way_back(&self) -> Option<&Effect> {
+        let begun = self.begun().into_iter().filter_map(|step| self.run.steps.get(step));
+        begun.map(|recorded| &recorded.step.effect).find(|effect| effect.is_final())
     }
 
     /// Files that were being filled when the run was cut off.

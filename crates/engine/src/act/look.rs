@@ -7,6 +7,8 @@ use carrick_host::Host;
 use carrick_host::host::{Entry, File, Trouble};
 use ring::digest::{SHA256, digest};
 
+use super::leave;
+
 /// `systemctl` that only looks.
 const LOOK_TIME: Duration = Duration::from_secs(20);
 
@@ -62,6 +64,9 @@ fn changed(effect: &Effect, old: Option<&File>) -> Result<Option<File>, Trouble>
 
 /// What stands there once an effect is done.
 fn becomes(effect: &Effect, was: &State, new: Option<&File>) -> State {
+    if let Some(left) = leave::becomes(effect) {
+        return left;
+    }
     match effect {
         Effect::Write { .. } | Effect::Edit { .. } => new.map_or(State::Absent, of_file),
         // Which mode a directory that is there should have is for `SetMode` to say.
@@ -74,7 +79,7 @@ fn becomes(effect: &Effect, was: &State, new: Option<&File>) -> State {
         Effect::SwapOff { .. } => State::value("off"),
         Effect::Enable { enabled, .. } => State::value(if *enabled { "enabled" } else { "disabled" }),
         Effect::Run { running, .. } => State::value(if *running { "active" } else { "inactive" }),
-        Effect::ReloadUnits | Effect::RestartRuntime { .. } => State::Moment,
+        _ => State::Moment,
     }
 }
 
@@ -93,6 +98,9 @@ pub(super) fn of_file(file: &File) -> State {
 
 /// Looks at the place of one effect.
 pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<Seen, Trouble> {
+    if let Some(state) = leave::at(host, effect).await? {
+        return Ok(Seen { state, file: None });
+    }
     let state = match effect {
         Effect::LoadModule { name } => {
             let there = host.look(&format!("/sys/module/{}", name.replace('-', "_"))).await?.is_some();
@@ -129,7 +137,7 @@ async fn enabled(host: &dyn Host, unit: &str) -> Result<State, Trouble> {
     }
 }
 
-async fn word(host: &dyn Host, argv: &[&str]) -> Result<State, Trouble> {
+pub(super) async fn word(host: &dyn Host, argv: &[&str]) -> Result<State, Trouble> {
     let said = host.run(argv, LOOK_TIME).await?;
     match said.out.split_whitespace().next() {
         Some(word) => Ok(State::value(word)),

@@ -10,6 +10,7 @@
 
 use std::time::Duration;
 
+use carrick_cluster::client::Client;
 use carrick_core::plan::protect::{Protected, Refusal};
 use carrick_core::plan::{Plan, Step};
 use carrick_host::Host;
@@ -17,6 +18,7 @@ use carrick_host::host::{File, Lock, Locked, Trouble};
 use jiff::Timestamp;
 
 pub mod journal;
+mod leave;
 mod look;
 mod perform;
 pub mod undo;
@@ -36,6 +38,8 @@ pub enum Told<'a> {
     /// A step takes long: for how long, and what it waits for.
     Waits(Duration, &'a str),
     Done(usize),
+    /// A step could not be made, and why that keeps nothing else from being made.
+    Passed(usize, String),
 }
 
 /// Who acts, for the journal and for whoever finds the lock taken.
@@ -62,6 +66,9 @@ pub enum Stopped {
     /// The run's number, what was being done, and what went wrong.
     #[error("stopped at \"{doing}\": {trouble}; take back what was done: carrick undo {run}")]
     At { run: u32, doing: String, trouble: Trouble },
+    /// The same, behind the point from which there is no way back.
+    #[error("stopped at \"{doing}\" of run {run}: {trouble}; finish it: carrick {verb}")]
+    Midway { run: u32, verb: String, doing: String, trouble: Trouble },
 }
 
 /// Takes the machine's lock for one actor.
@@ -85,6 +92,18 @@ pub async fn apply(
     protected: &Protected,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<u32, Stopped> {
+    apply_in(host, None, actor, steps, protected, tell).await
+}
+
+/// As [`apply`], with an admin's credentials for what changes the cluster.
+pub async fn apply_in(
+    host: &dyn Host,
+    admin: Option<&Client>,
+    actor: &Actor,
+    steps: &[Grounded],
+    protected: &Protected,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<u32, Stopped> {
     let plan = Plan { steps: steps.iter().map(|grounded| grounded.step.clone()).collect() };
     if let Some(refusal) = protected.refusal(&plan) {
         return Err(refusal.into());
@@ -92,27 +111,40 @@ pub async fn apply(
     let mut journal = Journal::begin(host, actor, steps).await?;
     for (at, grounded) in steps.iter().enumerate() {
         tell(Told::Begins(at, grounded.step.effect.to_string()));
-        if let Err(trouble) = take(host, &mut journal, at, grounded, tell).await {
-            // Where even this cannot be written, the missing mark says that the step was not finished.
-            let _ = journal.mark(host, Some(at), Mark::Failed, &trouble.to_string()).await;
-            let doing = grounded.step.effect.to_string();
-            return Err(Stopped::At { run: journal.run(), doing, trouble });
+        match take(host, admin, &mut journal, at, grounded, tell).await {
+            Ok(None) => tell(Told::Done(at)),
+            Ok(Some(why)) => tell(Told::Passed(at, why)),
+            Err(trouble) => {
+                // Where even this cannot be written, the missing mark says that the step was not finished.
+                let _ = journal.mark(host, Some(at), Mark::Failed, &trouble.to_string()).await;
+                return Err(stopped(host, actor, journal.run(), grounded, trouble).await);
+            }
         }
-        tell(Told::Done(at));
     }
     let finished = journal.mark(host, None, Mark::Finished, "").await;
     finished.map_err(|trouble| Stopped::At { run: journal.run(), doing: "close the journal".to_owned(), trouble })?;
     Ok(journal.run())
 }
 
+/// What was begun is in the journal: a step that was not ready to be begun is not.
+async fn stopped(host: &dyn Host, actor: &Actor, run: u32, at: &Grounded, trouble: Trouble) -> Stopped {
+    let doing = at.step.effect.to_string();
+    match journal::load(host, run).await {
+        Ok(past) if past.no_way_back().is_some() => Stopped::Midway { run, verb: actor.verb.clone(), doing, trouble },
+        _ => Stopped::At { run, doing, trouble },
+    }
+}
+
 async fn take(
     host: &dyn Host,
+    admin: Option<&Client>,
     journal: &mut Journal,
     at: usize,
     grounded: &Grounded,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
-) -> Result<(), Trouble> {
+) -> Result<Option<String>, Trouble> {
     let Step { effect, .. } = &grounded.step;
+    leave::ready(host, effect).await?;
     if let Some(path) = effect.path() {
         let now = look::at(host, effect).await?.state;
         if now != grounded.was {
@@ -120,8 +152,12 @@ async fn take(
         }
     }
     journal.mark(host, Some(at), Mark::Begun, "").await?;
-    perform::perform(host, effect, grounded.new.as_ref(), tell).await?;
-    journal.mark(host, Some(at), Mark::Done, "").await
+    let note = match leave::becomes(effect) {
+        Some(_) => leave::perform(host, admin, effect, tell).await?,
+        None => perform::perform(host, effect, grounded.new.as_ref(), tell).await.map(|()| None)?,
+    };
+    journal.mark(host, Some(at), Mark::Done, note.as_deref().unwrap_or_default()).await?;
+    Ok(note)
 }
 
 /// What a person would see change in a file, secrets taken out: both sides, as far as they are text.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::Told;
 
 /// systemd gives a unit 90 s to start or to stop; the command waits for it.
-const UNIT_TIME: Duration = Duration::from_mins(2);
+pub(super) const UNIT_TIME: Duration = Duration::from_mins(2);
 /// Swap is read back into memory: gigabytes from a slow disk.
 const SWAP_TIME: Duration = Duration::from_mins(10);
 pub(super) const SHORT: Duration = Duration::from_secs(30);
@@ -48,6 +48,8 @@ pub(super) async fn perform(
             run(host, &["systemctl", "restart", unit], UNIT_TIME).await?;
             answers(host, unit, tell).await
         }
+        // What takes a machine out of its cluster is made in `leave`.
+        _ => Ok(()),
     }
 }
 

@@ -8,7 +8,7 @@ use carrick_host::Host;
 use carrick_host::host::{File, How, Locked, Trouble};
 
 use super::journal::{self, Broken, End, Journal, Mark, Past, Recorded};
-use super::{Told, look, perform};
+use super::{Told, leave, look, perform};
 
 /// Why a run was not taken back, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -25,6 +25,11 @@ pub enum NotUndone {
     Already(u32),
     #[error("run {run}: {what} was changed since; nothing was taken back. What it was is in {kept}")]
     Changed { run: u32, what: String, kept: String },
+    #[error(
+        "run {run} cannot be taken back: it began to {what}, and this machine's place in its cluster is gone; join again. \
+         What it removed of files is in {kept}"
+    )]
+    Final { run: u32, what: String, kept: String },
     #[error("run {run} is taken back only in part: {trouble}; try again: carrick undo {run}")]
     Stopped { run: u32, trouble: Trouble },
 }
@@ -54,6 +59,8 @@ impl Back {
 #[derive(Clone, Debug, Default)]
 pub struct Return {
     pub backs: Vec<Back>,
+    /// What cannot be put back, in sentences.
+    pub stays: Vec<String>,
     /// All runs this is about.
     pub runs: Vec<u32>,
     /// What a run that was killed left beside files.
@@ -71,7 +78,8 @@ pub async fn plan(host: &dyn Host, run: Option<u32>) -> Result<Return, NotUndone
     }
     let mut back = Return::default();
     loop {
-        collect(host, &past, &mut back.backs).await?;
+        no_way_back(&past)?;
+        collect(host, &past, &mut back).await?;
         back.runs.push(past.run.run);
         back.litter.extend(past.litter());
         match past.run.continues {
@@ -112,15 +120,27 @@ async fn last(host: &dyn Host) -> Result<Past, NotUndone> {
     Err(NotUndone::Nothing)
 }
 
-async fn collect(host: &dyn Host, past: &Past, backs: &mut Vec<Back>) -> Result<(), NotUndone> {
+/// A run that went too far is not taken back in part either: a kubelet without its credentials is no help to anybody.
+fn no_way_back(past: &Past) -> Result<(), NotUndone> {
     let run = past.run.run;
+    let kept = || format!("{}/runs/{run:04}/backup", journal::HOME);
+    let refused = |effect: &Effect| NotUndone::Final { run, what: effect.to_string(), kept: kept() };
+    past.no_way_back().map_or(Ok(()), |effect| Err(refused(effect)))
+}
+
+async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), NotUndone> {
+    let (run, backs) = (past.run.run, &mut back.backs);
     for step in past.begun().into_iter().rev() {
         let Some(recorded) = past.run.steps.get(step).cloned() else { continue };
         let effect = &recorded.step.effect;
         if !effect.can_be_undone() {
+            back.stays.push(effect.taken_back(&recorded.was));
             continue;
         }
-        if recorded.becomes != State::Moment {
+        if recorded.becomes == State::Moment && !has_readers(past, &recorded) {
+            continue;
+        }
+        if recorded.becomes != State::Moment && !effect.is_in_cluster() {
             let now = look::at(host, effect).await?.state;
             if now == recorded.was {
                 continue;
@@ -135,6 +155,15 @@ async fn collect(host: &dyn Host, past: &Past, backs: &mut Vec<Back>) -> Result<
         backs.push(Back { run, step, recorded });
     }
     Ok(())
+}
+
+/// A reload or a restart is made again where a file was changed for the same reason: otherwise there is nothing to read
+/// anew, and containerd would make the very directory again that was just removed.
+fn has_readers(past: &Past, moment: &Recorded) -> bool {
+    let is_file =
+        |effect: &Effect| matches!(effect, Effect::Write { .. } | Effect::Edit { .. } | Effect::Remove { .. });
+    let same_reason = |step: &Recorded| step.step.why.iter().any(|why| moment.step.why.contains(why));
+    past.run.steps.iter().any(|step| is_file(&step.step.effect) && same_reason(step))
 }
 
 /// Puts everything back. The caller holds the lock.
@@ -154,9 +183,10 @@ pub async fn apply(
     for (at, back) in back.backs.iter().enumerate() {
         tell(Told::Begins(at, back.sentence()));
         let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
-        put_back(host, back, tell).await.map_err(stopped)?;
-        Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, "").await.map_err(stopped)?;
-        tell(Told::Done(at));
+        let note = put_back(host, back, tell).await.map_err(stopped)?;
+        let said = note.as_deref().unwrap_or_default();
+        Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, said).await.map_err(stopped)?;
+        tell(note.map_or(Told::Done(at), |why| Told::Passed(at, why)));
     }
     for &run in &back.runs {
         let marked = Journal::of(run).mark(host, None, Mark::Undone, "").await;
@@ -165,7 +195,24 @@ pub async fn apply(
     Ok(())
 }
 
-async fn put_back(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<'_>) + Send)) -> Result<(), Trouble> {
+/// A note: it could not be put back, and the rest goes on.
+async fn put_back(
+    host: &dyn Host,
+    back: &Back,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<Option<String>, Trouble> {
+    match &back.recorded.step.effect {
+        Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => Ok(leave::back(host, node).await),
+        // It may have been mended only because it did not answer, or did not even start: that comes back, too.
+        Effect::RestartRuntime { unit } => {
+            let restarted = perform::run(host, &["systemctl", "restart", unit], perform::UNIT_TIME).await;
+            Ok(restarted.err().map(|trouble| format!("as before, {unit} does not start: {trouble}")))
+        }
+        _ => put_back_here(host, back, tell).await.map(|()| None),
+    }
+}
+
+async fn put_back_here(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<'_>) + Send)) -> Result<(), Trouble> {
     let Recorded { step, was, .. } = &back.recorded;
     let effect = &step.effect;
     match (effect, was) {
@@ -196,7 +243,7 @@ async fn put_back(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<'_>) 
             let back = Effect::Run { unit: unit.clone(), running: value == "active" };
             perform::perform(host, &back, None, tell).await
         }
-        (Effect::ReloadUnits | Effect::RestartRuntime { .. }, _) => perform::perform(host, effect, None, tell).await,
+        (Effect::ReloadUnits, _) => perform::perform(host, effect, None, tell).await,
         (_, State::Absent) if effect.path().is_some() => host.remove(effect.path().unwrap_or_default()).await,
         _ => Ok(()),
     }

@@ -8,7 +8,7 @@ use carrick_core::check::{self, Outcome as Judgement};
 use carrick_core::diagnose::Case;
 use carrick_core::fact::{Facts, Known, Why};
 use carrick_core::join::existing::{Found, Local};
-use carrick_core::join::failure::Cause;
+use carrick_core::join::failure::{Cause, by_the_clock};
 use carrick_core::join::input::Request;
 use carrick_core::join::output;
 use carrick_core::join::state::{Policy, Stage, State};
@@ -34,6 +34,8 @@ use crate::observe::{FromMachine, observe};
 
 /// Between two looks. A look costs 50 ms; what can be seen is told within 5 s of being there.
 const LOOK: Duration = Duration::from_millis(400);
+/// How often a machine that is too busy to answer is asked what is there.
+const LOOKS: u32 = 3;
 /// kubeadm's file: the token is in it. Below /run, so that it outlives no boot.
 const CONFIG_DIR: &str = "/run/carrick";
 const CONFIG: &str = "/run/carrick/join.yaml";
@@ -269,7 +271,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                 tell(Told::Says(says));
                 vec![self.remove_node(&name).await]
             }
-            Effect::Check => vec![self.check().await],
+            Effect::Check => vec![self.check(tell).await],
             Effect::Prepare => vec![self.prepare().await.unwrap_or_else(|trouble| troubled("act", &trouble))],
             Effect::StartKubeadm => {
                 vec![self.start(state).await.unwrap_or_else(|trouble| troubled("kubeadm", &trouble))]
@@ -292,6 +294,12 @@ impl<'a, 'm> Driver<'a, 'm> {
                 }
                 vec![Event::Finished]
             }
+            Effect::Leave => {
+                for problem in self.finish().await {
+                    tell(Told::Says(problem));
+                }
+                Vec::new()
+            }
             Effect::CleanUp => {
                 if let Err(problem) = self.clean_up().await {
                     tell(Told::Says(format!("not all of it could be cleaned up: {problem}")));
@@ -311,20 +319,25 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     async fn observe(&mut self) -> Event {
+        for _ in 1..LOOKS {
+            match self.observe_once().await {
+                Err(missing) if missing.why == Why::TimedOut => {}
+                seen => return seen.map_or_else(|missing| unseen(&missing), Event::Found),
+            }
+        }
+        self.observe_once().await.map_or_else(|missing| unseen(&missing), Event::Found)
+    }
+
+    async fn observe_once(&mut self) -> Known<Found> {
         let (facts, _) =
             observe(self.host, self.aim().as_ref(), self.wish.admin, self.wish.time_box, &Progress::default()).await;
         let kubeadm = match unit::state(self.host).await {
             Ok(Kubeadm::Running) => Some(self.began.0),
             _ => None,
         };
-        let event = match self.found(&facts, kubeadm).await {
-            Ok(found) => Event::Found(found),
-            Err(missing) => {
-                Event::Trouble(Cause::of("machine.privileges", format!("cannot tell what is here: {missing}")))
-            }
-        };
+        let found = self.found(&facts, kubeadm).await;
         self.facts = Some(facts);
-        event
+        found
     }
 
     /// The facts as `core::join::existing` wants them, and the eyes for what follows.
@@ -382,7 +395,7 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     /// What forbids a join. What prepare sets right, and what the decision about the Node has settled, does not.
-    async fn check(&mut self) -> Event {
+    async fn check(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Event {
         let Some(facts) = &self.facts else { return Event::Checked { blockers: Vec::new(), fixed: false } };
         let mut report = report::check(facts, &check::Policy::default(), &self.wish.ignore);
         let mut fixed = false;
@@ -401,7 +414,12 @@ impl<'a, 'm> Driver<'a, 'm> {
             report = report::check(&facts, &check::Policy::default(), &self.wish.ignore);
             self.facts = Some(facts);
         }
-        Event::Checked { blockers: blockers(&report), fixed }
+        let blockers = blockers(&report);
+        // Of a machine that will not be joined, only what forbids it.
+        for warning in report.findings.iter().filter(|it| it.verdict == Judgement::Warn && blockers.is_empty()) {
+            tell(Told::Says(format!("warning: {}  {}", warning.id, warning.title)));
+        }
+        Event::Checked { blockers, fixed }
     }
 
     async fn prepare(&mut self) -> Result<Event, Trouble> {
@@ -477,12 +495,21 @@ impl<'a, 'm> Driver<'a, 'm> {
             events.extend([Event::Node(eyes.node(&node)), Event::Lease(lease)]);
             self.node = node;
         } else if state.stage >= Stage::KubeletUp {
-            events.push(Event::Request(self.request(&eyes).await));
+            let request = self.request(&eyes).await;
+            if let Err(why @ (Why::TimedOut | Why::Broken(_))) = &request {
+                let cause = Cause::of("api.tcp", format!("the API server does not answer any more: {why}"));
+                events.extend(self.newly(cause));
+            }
+            events.push(Event::Request(request));
             events.extend(self.kubelet_troubles().await);
         }
         if self.sandbox_at.is_some_and(|at| at <= self.now()) {
             self.sandbox_at = None;
-            events.push(Event::Sandbox(eyes.sandbox(&facts, &self.node).await));
+            let answer = eyes.sandbox(&facts, &self.node).await;
+            if let Err(Why::Broken(says)) = &answer {
+                events.extend(self.known(says, "the runtime"));
+            }
+            events.push(Event::Sandbox(answer));
         }
         self.eyes = Some(eyes);
         events
@@ -553,6 +580,16 @@ impl<'a, 'm> Driver<'a, 'm> {
         found.into_iter().filter_map(|cause| self.newly(cause)).collect()
     }
 
+    /// What a sentence of another program is known to mean.
+    fn known(&mut self, says: &str, who: &str) -> Vec<Event> {
+        let mut found = Vec::new();
+        for at in self.library.recognise(says) {
+            let seen = check::Evidence::of(who, carrick_core::redact::redact(says));
+            found.push(Cause::of(self.library.get(at).cause_id(), self.library.cause(at, says)).seen([seen]));
+        }
+        found.into_iter().filter_map(|cause| self.newly(cause)).collect()
+    }
+
     /// Each trouble once an attempt.
     fn newly(&mut self, cause: Cause) -> Option<Event> {
         if self.troubled.contains(&cause.id) {
@@ -605,8 +642,14 @@ impl<'a, 'm> Driver<'a, 'm> {
         let node = self.eyes.as_ref().map(|eyes| eyes.node.clone());
         let output = self.output().await;
         let texts = [("kubeadm join", output.as_str())];
-        Case::of_facts_and(self.library, facts, &texts, node).report(&Ignore::default())
+        Case::of_facts_and(self.library, facts, &texts, node).report(&self.wish.ignore)
     }
+}
+
+/// What is here could not be told. Only who is refused lacks a right.
+fn unseen(missing: &carrick_core::fact::Missing) -> Event {
+    let id = if missing.why == Why::Denied { "machine.privileges" } else { "machine.systemd" };
+    Event::Trouble(Cause::of(id, format!("cannot tell what is here: {missing}")))
 }
 
 /// Preparation that failed. `act` has said what, and undone nothing: the attempt's clean-up does.
@@ -620,14 +663,22 @@ fn broken_path(facts: &Facts) -> Option<Cause> {
     let report = report::check(facts, &check::Policy::default(), &Ignore::default());
     let failed = |finding: &&report::Judged| finding.id.starts_with("api.") && finding.verdict == Judgement::Fail;
     let finding = report.findings.iter().find(failed)?;
-    Some(Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone()))
+    Some(by_the_clock(cause_of(finding)))
+}
+
+/// A finding as the cause of a failed attempt. An API server that is only slow to answer the token is no reason to stop: a
+/// token that it refuses is.
+fn cause_of(finding: &report::Judged) -> Cause {
+    let slow = finding.id == "api.auth" && finding.title.contains("no answer");
+    let id = if slow { "api.slow" } else { finding.id };
+    Cause::of(id, finding.title.clone()).seen(finding.evidence.clone())
 }
 
 fn blockers(report: &Report) -> Vec<Cause> {
     let settled = |id: &str| id == "api.node-name" || id.starts_with("stale.") || prepare::SET_RIGHT.contains(&id);
     let failed = report.findings.iter().filter(|finding| finding.verdict == Judgement::Fail && !finding.ignored);
     let blocking = failed.filter(|finding| !settled(finding.id));
-    blocking.map(|finding| Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone())).collect()
+    blocking.map(cause_of).collect()
 }
 
 /// What a stage was reached by, in the words of a person.

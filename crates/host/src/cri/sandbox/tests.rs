@@ -113,7 +113,7 @@ impl State {
         self.calls.push(method.to_owned());
         let message = match method {
             "Version" => VersionResponse::default().encode_to_vec(),
-            "Status" => self.status().encode_to_vec(),
+            "Status" => status().encode_to_vec(),
             "RuntimeConfig" => RuntimeConfigResponse {
                 linux: Some(super::super::LinuxRuntimeConfiguration { cgroup_driver: i32::from(!self.by_systemd) }),
             }
@@ -130,20 +130,13 @@ impl State {
                 Ok(status) => PodSandboxStatusResponse { status: Some(status) }.encode_to_vec(),
                 Err(error) => return Some(Err(error)),
             },
-            "StopPodSandbox" => match self.sandboxes.contains_key(&id(request)) {
-                true => Vec::new(),
-                false => return Some(Err(NOT_FOUND)),
-            },
+            "StopPodSandbox" if !self.sandboxes.contains_key(&id(request)) => return Some(Err(NOT_FOUND)),
+            "StopPodSandbox" => Vec::new(),
             "RemovePodSandbox" if !self.removes => return Some(Err((UNKNOWN, "device busy"))),
             "RemovePodSandbox" => self.sandboxes.remove(&id(request)).map_or_else(Vec::new, |_| Vec::new()),
             _ => return Some(Err((12, "unknown method"))),
         };
         Some(Ok(message))
-    }
-
-    fn status(&self) -> StatusResponse {
-        let config = json!({"sandboxImage": PAUSE}).to_string();
-        StatusResponse { status: None, info: [("config".to_owned(), config)].into() }
     }
 
     fn run(&mut self, request: &[u8]) -> Answered {
@@ -171,6 +164,11 @@ impl State {
         let additional_ips = addresses.map(|ip| PodIp { ip }).collect();
         Ok(PodSandboxStatus { state: READY, network: Some(PodSandboxNetworkStatus { ip, additional_ips }) })
     }
+}
+
+fn status() -> StatusResponse {
+    let config = json!({"sandboxImage": PAUSE}).to_string();
+    StatusResponse { status: None, info: [("config".to_owned(), config)].into() }
 }
 
 fn id(request: &[u8]) -> String {

@@ -1,0 +1,154 @@
+//! `carrick reset`: takes a worker out of its cluster, guarded, having said what goes.
+
+use std::path::PathBuf;
+
+use carrick_cluster::client::Client;
+use carrick_core::fact::Facts;
+use carrick_core::plan::Effect;
+use carrick_core::reset::{self, Options, Reset};
+use carrick_engine::act::Grounded;
+use carrick_engine::reset as engine;
+use carrick_host::Host;
+use serde_json::json;
+
+use crate::act::{self, Consent};
+use crate::exit::{Exit, Failure};
+use crate::machine::{Cluster, Where, read_kubeconfig};
+use crate::terminal;
+
+/// Take this worker out of its cluster; shows what goes, and asks
+///
+/// In this order: drains the node where --kubeconfig lets it, stops the kubelet, marks the Node not ready and cordons it with the
+/// node's own credential, unmounts volumes of pods, runs kubeadm reset, and removes cni0, flannel.1, the chains KUBE-*, CNI-*
+/// and FLANNEL-*, the files in /etc/cni/net.d, and the addresses noted in /var/lib/cni. The Node object stays, so that the
+/// machine can come back to it.
+///
+/// Refuses on a control plane; where something is mounted below /var/lib/kubelet that is not a volume of a pod; where a process
+/// uses a volume; and where pods run that no DaemonSet brings back, unless they are drained or --stop-pods is given. Run again,
+/// it finishes what was cut off. What is behind kubeadm reset cannot be taken back: join again.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    #[command(flatten)]
+    place: Where,
+    #[command(flatten)]
+    consent: Consent,
+    /// An admin's kubeconfig: drains the node first, as kubectl drain does
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// With --kubeconfig: how long pods may take to go, in seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    drain_timeout: u64,
+    /// Stop pods, too, that nothing would start again elsewhere
+    #[arg(long)]
+    stop_pods: bool,
+    /// How to print what is planned, or was done
+    #[arg(short, long, value_enum, default_value_t = Format::Text)]
+    output: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub async fn run(args: Args) -> Result<Exit, Failure> {
+    let admin = args.kubeconfig.as_deref().map(read_kubeconfig).transpose()?;
+    let host = args.place.host().await?;
+    let actor = act::actor("reset");
+    let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
+    let facts = look(&args, host.as_ref()).await?;
+    let reset = plan(&args, host.as_ref(), admin.as_ref(), &facts).await?;
+    let protected = args.consent.protected(&facts)?;
+    if let Some(refusal) = protected.refusal(&reset.plan) {
+        return Err(refused(&refusal.to_string()));
+    }
+    let steps = act::ground(host.as_ref(), &reset.plan).await?;
+    let name = host.name();
+    if args.consent.plan || steps.is_empty() {
+        print(&args, name, &reset, &steps, None)?;
+        return Ok(Exit::Ok);
+    }
+    if args.output == Format::Text || !args.consent.yes {
+        terminal::say(&(act::told(name, &steps) + &stays(&reset)));
+    }
+    args.consent.ask(&format!("Take {name} out of its cluster?"))?;
+    let (run, passed) = act::carry_out_in(host.as_ref(), admin.as_ref(), &actor, &steps, &protected).await?;
+    clean(&args, host.as_ref()).await?;
+    if args.output == Format::Json {
+        print(&args, name, &reset, &steps, Some(run))?;
+    }
+    terminal::say(&format!("{name} is out of its cluster and can join again.{}", cordoned(&steps, passed)));
+    Ok(if passed == 0 { Exit::Ok } else { Exit::Warnings })
+}
+
+async fn look(args: &Args, host: &dyn Host) -> Result<Facts, Failure> {
+    let (facts, _) = args.place.observe_on(host, Cluster::default()).await?;
+    Ok(engine::look(host, facts, args.place.time_box()).await)
+}
+
+async fn plan(args: &Args, host: &dyn Host, admin: Option<&Client>, facts: &Facts) -> Result<Reset, Failure> {
+    let pods = match admin {
+        None => None,
+        Some(admin) => {
+            let node = reset::node(facts).map_err(|refusal| refused(&refusal.to_string()))?;
+            let asked = engine::pods(host, admin, &node).await;
+            Some(asked.map_err(|why| {
+                Failure::failed(format!("nothing was changed: the pods on {node} are not to be had: {why}"))
+            })?)
+        }
+    };
+    let options = Options { stop_pods: args.stop_pods, pods, drain_seconds: args.drain_timeout };
+    reset::plan(facts, &options).map_err(|refusal| refused(&refusal.to_string()))
+}
+
+fn refused(why: &str) -> Failure {
+    Failure::failed(format!("refused, nothing was changed: {why}"))
+}
+
+/// What the next join has to know of the Node.
+fn cordoned(steps: &[Grounded], passed: usize) -> String {
+    let node = steps.iter().find_map(|step| match &step.step.effect {
+        Effect::MarkNotReady { node, .. } if passed == 0 => Some(node),
+        _ => None,
+    });
+    let told =
+        |node| format!("\nIts Node {node} is still there, cordoned: when it has joined, kubectl uncordon {node}");
+    node.map(told).unwrap_or_default()
+}
+
+/// Looks again: what is still there was not removed, whatever the tools said.
+async fn clean(args: &Args, host: &dyn Host) -> Result<(), Failure> {
+    let left = |what: String| Failure::failed(format!("not all is gone: {what}; try again: carrick reset"));
+    let options = Options { stop_pods: true, ..Options::default() };
+    let again = reset::plan(&look(args, host).await?, &options).map_err(|refusal| left(refusal.to_string()))?;
+    let steps = act::ground(host, &again.plan).await?;
+    match steps.first() {
+        Some(step) => Err(left(format!("would still {}", step.step.effect))),
+        None => Ok(()),
+    }
+}
+
+fn print(args: &Args, host: &str, reset: &Reset, steps: &[Grounded], run: Option<u32>) -> Result<(), Failure> {
+    let text = match args.output {
+        Format::Json => {
+            let mut plan = act::as_value(host, steps)?;
+            if let Some(plan) = plan.as_object_mut() {
+                plan.insert("stays".into(), json!(reset.stays));
+                plan.extend(run.map(|run| ("run".to_owned(), json!(run))));
+            }
+            format!("{plan:#}\n")
+        }
+        Format::Text if steps.is_empty() => format!("{host}: nothing of a join is left here.\n"),
+        Format::Text => act::told(host, steps) + &stays(reset) + "\nNothing was changed. Do it: carrick reset\n",
+    };
+    terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))
+}
+
+fn stays(reset: &Reset) -> String {
+    let other: String = reset.stays.iter().map(|path| format!(", {path}")).collect();
+    format!(
+        "\n  What is behind kubeadm reset cannot be taken back: join again.\n  \
+         Stays: the Node, other mounts, network cards and rules, containerd and its images{other}.\n"
+    )
+}

@@ -1,0 +1,280 @@
+//! What takes a machine out of its cluster: in the cluster by the node's own credential or an admin's, on the machine by the
+//! tools that put it there.
+
+use std::time::Duration;
+
+use carrick_cluster::client::Client;
+use carrick_cluster::leaving::{self, Evicted, Leaving, NotSaid};
+use carrick_core::fact::identity::Identity;
+use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
+use carrick_core::fact::{join_state, kubeconfig};
+use carrick_core::plan::{Effect, State};
+use carrick_core::reset::pods::{self, Pod};
+use carrick_core::reset::{chains, volumes};
+use carrick_host::host::{Entry, File, How, Trouble};
+use carrick_host::{Host, cri};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::journal::HOME;
+use super::perform::{SHORT, run};
+use super::{Told, look};
+use crate::credentials;
+use crate::observe::FromMachine;
+
+/// A cluster that answers takes 50 ms for each of three questions. One that does not is not waited for: the machine can go
+/// without its word.
+const SAY: Duration = Duration::from_secs(10);
+/// kubeadm tries each sandbox five times.
+const KUBEADM_TIME: Duration = Duration::from_mins(10);
+/// A healthy unmount writes what is left to a disk; one that takes longer hangs.
+const UNMOUNT_TIME: Duration = Duration::from_mins(1);
+/// Between two questions whether a pod may go, or is gone: as `kubectl drain` does.
+const AGAIN: Duration = Duration::from_secs(5);
+/// A mount over a mount over a mount: no more than these.
+const LAYERS: usize = 8;
+
+/// Where the rules of iptables go through: a program writes and reads them as a file, whole and as they are.
+const RULES: &str = "/var/lib/carrick/rules";
+
+/// A line for each network interface, its name before the colon.
+const CARDS: &str = "/proc/net/dev";
+
+const PKI: &str = "/etc/kubernetes/pki";
+
+/// What stands where such an effect acts; `None`: it is none of these.
+pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<Option<State>, Trouble> {
+    Ok(Some(match effect {
+        Effect::Drain { .. } | Effect::MarkNotReady { .. } => State::value("as the cluster has it"),
+        Effect::Unmount { .. } => {
+            let mounted = volumes::below(&mounts(host).await?).volumes.len();
+            State::value(if mounted == 0 { "not mounted" } else { "mounted" })
+        }
+        Effect::KubeadmReset { .. } => State::value(if left(host).await?.is_empty() { "clean" } else { "joined" }),
+        Effect::DeleteLink { name } => {
+            let cards = text(host, CARDS).await?;
+            let is_there = cards.lines().any(|line| line.split(':').next().map(str::trim) == Some(name));
+            if is_there { State::value("there") } else { State::Absent }
+        }
+        Effect::RemoveChains { tool, .. } => {
+            let save = format!("{tool}-save");
+            let saved = host.run(&[&save], SHORT).await?.well(&[&save])?;
+            State::value(format!("{} chains", chains::named(&chains::find(&saved)).len()))
+        }
+        Effect::ClearDir { path, .. } => State::value(format!("{} entries", host.list(path).await?.len())),
+        _ => return Ok(None),
+    }))
+}
+
+pub(super) fn becomes(effect: &Effect) -> Option<State> {
+    Some(match effect {
+        Effect::Drain { .. } => State::value("drained"),
+        Effect::MarkNotReady { .. } => State::value("not ready"),
+        Effect::Unmount { .. } => State::value("not mounted"),
+        Effect::KubeadmReset { .. } => State::value("clean"),
+        Effect::DeleteLink { .. } => State::Absent,
+        Effect::RemoveChains { .. } => State::value("0 chains"),
+        Effect::ClearDir { .. } => State::value("0 entries"),
+        _ => return None,
+    })
+}
+
+/// What must hold right before an effect that cannot be taken back: looked at before it is begun.
+pub(super) async fn ready(host: &dyn Host, effect: &Effect) -> Result<(), Trouble> {
+    let tree = match effect {
+        Effect::KubeadmReset { .. } => volumes::DIR,
+        Effect::ClearDir { path, .. } => path,
+        _ => return Ok(()),
+    };
+    // kubeadm before 1.30 takes any mount for one of the kubelet's whose path has the kubelet's in it.
+    let inside = format!("{tree}/");
+    if let Some(mount) = mounts(host).await?.into_iter().find(|mount| mount.point.contains(&inside)) {
+        return Err(Trouble::new(mount.point, "is mounted there: what is on it would be deleted, too"));
+    }
+    if let (Effect::KubeadmReset { .. }, State::Value { value }) =
+        (effect, look::word(host, &["systemctl", "is-active", "kubelet"]).await?)
+        && !matches!(value.as_str(), "inactive" | "failed")
+    {
+        return Err(Trouble::new("kubelet", format!("is {value}: somebody started it again")));
+    }
+    Ok(())
+}
+
+/// Makes one such change. A note: it could not be made, and why the rest goes on without it.
+pub(super) async fn perform(
+    host: &dyn Host,
+    admin: Option<&Client>,
+    effect: &Effect,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<Option<String>, Trouble> {
+    match effect {
+        Effect::Drain { node, pods, seconds } => {
+            let admin = admin.ok_or_else(|| Trouble::new(node, "draining it needs an admin's --kubeconfig"))?;
+            drain(host, admin, node, pods, Duration::from_secs(*seconds), tell).await?;
+        }
+        Effect::MarkNotReady { node, system_uuid, machine_id } => {
+            return say_it_leaves(host, node, &identity(system_uuid, machine_id)).await;
+        }
+        Effect::Unmount { .. } => unmount(host).await?,
+        Effect::KubeadmReset { socket, .. } => {
+            run(host, &["kubeadm", "reset", "--force", "--cri-socket", socket], KUBEADM_TIME).await?;
+            let left = left(host).await?;
+            if !left.is_empty() {
+                return Err(Trouble::new("kubeadm reset", format!("ended well and left {}", left.join(", "))));
+            }
+        }
+        // It may have gone with the pods.
+        Effect::DeleteLink { name } if at(host, effect).await? != Some(State::Absent) => {
+            run(host, &["ip", "link", "delete", "dev", name], SHORT).await?;
+        }
+        Effect::RemoveChains { tool, .. } => remove_chains(host, tool).await?,
+        Effect::ClearDir { path, .. } => {
+            run(host, &["find", path, "-xdev", "-mindepth", "1", "-delete"], UNMOUNT_TIME).await?;
+        }
+        _ => {}
+    }
+    Ok(None)
+}
+
+fn identity(system_uuid: &str, machine_id: &str) -> Identity {
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    Identity { uuid: some(system_uuid), machine_id: some(machine_id) }
+}
+
+async fn mounts(host: &dyn Host) -> Result<Vec<Mount>, Trouble> {
+    Ok(parse(&text(host, MOUNTINFO).await?).0)
+}
+
+/// Of a file that every machine has.
+async fn text(host: &dyn Host, path: &str) -> Result<String, Trouble> {
+    match host.look(path).await? {
+        Some(Entry::File(file)) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
+        _ => Err(Trouble::new(path, "cannot be read")),
+    }
+}
+
+/// What `kubeadm reset` would still have to remove.
+async fn left(host: &dyn Host) -> Result<Vec<String>, Trouble> {
+    let mut left = Vec::new();
+    for path in [kubeconfig::KUBELET, kubeconfig::BOOTSTRAP] {
+        left.extend(host.look(path).await?.map(|_| path.to_owned()));
+    }
+    for dir in [join_state::MANIFESTS, PKI, volumes::DIR] {
+        left.extend(host.list(dir).await?.into_iter().map(|name| format!("{dir}/{name}")));
+    }
+    // Of a runtime that does not answer nothing is known; the plan was not made where containers run on one.
+    let listed = cri::pods::observe(host, cri::ENDPOINTS, SHORT).await.capture;
+    let sandboxes = listed.ok().and_then(|listed| pods::parse_sandboxes(&listed.text).ok()).unwrap_or_default();
+    left.extend(sandboxes.into_iter().map(|sandbox| format!("pod {}", sandbox.pod)));
+    Ok(left)
+}
+
+/// The last that was mounted first: one may lie on another.
+async fn unmount(host: &dyn Host) -> Result<(), Trouble> {
+    for _ in 0..LAYERS {
+        let below = volumes::below(&mounts(host).await?);
+        if let Some(foreign) = below.foreign.first() {
+            return Err(Trouble::new(&foreign.point, "is mounted there and is not a volume of a pod"));
+        }
+        if below.volumes.is_empty() {
+            return Ok(());
+        }
+        for volume in below.volumes.iter().rev().filter(|volume| is_at_or_under(&volume.point, volumes::DIR)) {
+            run(host, &["umount", "--", &volume.point], UNMOUNT_TIME).await?;
+        }
+    }
+    Err(Trouble::new(volumes::DIR, "volumes are mounted there again and again"))
+}
+
+async fn remove_chains(host: &dyn Host, tool: &str) -> Result<(), Trouble> {
+    let (save, restore) = (format!("{tool}-save"), format!("{tool}-restore"));
+    host.make_dir(HOME, 0o700).await?;
+    run(host, &[&save, "-f", RULES], SHORT).await?;
+    let Some(Entry::File(saved)) = host.look(RULES).await? else { return Err(Trouble::new(&save, "wrote no file")) };
+    let tables = chains::find(&String::from_utf8_lossy(&saved.bytes));
+    if let Some(cut) = tables.iter().find(|table| !table.whole) {
+        return Err(Trouble::new(save, format!("wrote the table {} without its end", cut.name)));
+    }
+    if let Some(script) = chains::removal(&tables) {
+        host.write(RULES, &File::new(script, 0o600), How::Replace).await?;
+        // Waits for whoever else changes rules just now.
+        run(host, &[&restore, "--noflush", "--wait=10", RULES], SHORT).await?;
+    }
+    host.remove(RULES).await
+}
+
+async fn say_it_leaves(host: &dyn Host, node: &str, own: &Identity) -> Result<Option<String>, Trouble> {
+    const MEANWHILE: &str =
+        "its Node stays Ready until the cluster misses it, about 50 s: a join before that is refused";
+    let said = timeout(SAY, async {
+        let client = credentials::of_kubelet(host).await.map_err(|why| NotSaid::Why(broken(why)))?;
+        leaving::leave(&client, &FromMachine(host), node, own).await
+    });
+    match said.await {
+        Ok(Ok(Leaving::Said | Leaving::NoNode)) => Ok(None),
+        Ok(Ok(Leaving::CordonedBefore)) => Ok(Some("it is marked; somebody else had cordoned it before".to_owned())),
+        Ok(Err(NotSaid::ControlPlane(node))) => Err(Trouble::new(node, "is a control plane by its label")),
+        Ok(Err(why @ NotSaid::AnotherMachine(_))) => Ok(Some(why.to_string())),
+        Ok(Err(NotSaid::Why(why))) => Ok(Some(format!("{why}; {MEANWHILE}"))),
+        Err(_) => Ok(Some(format!("no answer in {} s; {MEANWHILE}", SAY.as_secs()))),
+    }
+}
+
+fn broken(why: String) -> carrick_core::fact::Why {
+    carrick_core::fact::Why::Broken(why)
+}
+
+/// Takes back that a node was cordoned, as far as the node may do so itself.
+pub(super) async fn back(host: &dyn Host, node: &str) -> Option<String> {
+    let opened = timeout(SAY, async {
+        let client = credentials::of_kubelet(host).await.map_err(broken)?;
+        leaving::open(&client, &FromMachine(host), node).await
+    });
+    let why = match opened.await {
+        Ok(Ok(_)) => return None,
+        Ok(Err(why)) => why.to_string(),
+        Err(_) => format!("no answer in {} s", SAY.as_secs()),
+    };
+    Some(format!("{why}; do it yourself: kubectl uncordon {node}"))
+}
+
+/// Cordons a node and evicts what can be elsewhere, until it is gone. Only pods that the plan names, or that have a
+/// controller.
+async fn drain(
+    host: &dyn Host,
+    admin: &Client,
+    node: &str,
+    named: &[String],
+    limit: Duration,
+    tell: &mut (dyn FnMut(Told<'_>) + Send),
+) -> Result<(), Trouble> {
+    let way = FromMachine(host);
+    let trouble = |why: carrick_core::fact::Why| Trouble::new(format!("node {node}"), why);
+    leaving::close(admin, &way, node).await.map_err(trouble)?;
+    let begun = Instant::now();
+    loop {
+        let pods = leaving::pods(admin, &way, node).await.map_err(trouble)?;
+        let moving: Vec<Pod> = pods.into_iter().filter(Pod::moves).collect();
+        if moving.is_empty() {
+            return Ok(());
+        }
+        let mut waits = Vec::new();
+        for pod in &moving {
+            let name = pod.full_name();
+            if pod.controller.is_none() && !named.contains(&name) {
+                return Err(Trouble::new(name, "came after the plan was made, and has no controller"));
+            }
+            match leaving::evict(admin, &way, pod).await.map_err(trouble)? {
+                Evicted::Going => waits.push(format!("{name} ends")),
+                Evicted::Gone => {}
+                Evicted::NotNow(why) => waits.push(format!("{name}: {why}")),
+            }
+        }
+        let first = waits.first().cloned().unwrap_or_default();
+        if begun.elapsed() >= limit {
+            let more = format!("{} pods are still there after {} s: {first}", moving.len(), limit.as_secs());
+            return Err(Trouble::new(format!("node {node}"), more));
+        }
+        tell(Told::Waits(begun.elapsed(), &first));
+        sleep(AGAIN.min(limit)).await;
+    }
+}

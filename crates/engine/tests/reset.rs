@@ -1,0 +1,198 @@
+//! A worker is taken out of its cluster, undisturbed and cut off anywhere, on a machine in memory. No cluster answers there.
+#![allow(clippy::unwrap_used)] // What helps a test is a test.
+
+use std::time::Duration;
+
+use carrick_core::fact::{Facts, Source, sources};
+use carrick_core::plan::protect::Protected;
+use carrick_core::plan::{Effect, Plan, Step};
+use carrick_core::reset::{self, Options};
+use carrick_engine::act::journal::{self, End};
+use carrick_engine::act::undo::{self, NotUndone};
+use carrick_engine::act::{self, Actor, Stopped, Told};
+use carrick_host::Probe;
+use carrick_host::host::Entry;
+use carrick_host::probe::{Progress, gather};
+use carrick_testkit::Machine;
+
+const HOME: &str = "/var/lib/carrick";
+const MOUNTS: &str = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n\
+    2 1 0:9 / /mnt/media rw - nfs4 nas:/media rw\n\
+    3 1 0:1 / /var/lib/kubelet/pods/a/volumes/kubernetes.io~nfs/v rw - nfs4 nas:/v rw\n\
+    4 3 0:2 / /var/lib/kubelet/pods/a/volume-subpaths/v/c/0 rw - nfs4 nas:/v rw\n";
+const RULES: &str = "*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:MINE - [0:0]\n\
+    -A PREROUTING -j KUBE-SERVICES\n-A PREROUTING -j MINE\n-A KUBE-SERVICES -j RETURN\n-A MINE -j ACCEPT\nCOMMIT\n";
+const RULES_AFTER: &str =
+    "*nat\n:PREROUTING ACCEPT [0:0]\n:MINE - [0:0]\n-A PREROUTING -j MINE\n-A MINE -j ACCEPT\nCOMMIT\n";
+
+fn machine() -> Machine {
+    let files = [
+        ("/proc/sys/kernel/hostname", "w1\n"),
+        ("/proc/self/mountinfo", MOUNTS),
+        ("/etc/machine-id", "0123456789abcdef0123456789abcdef\n"),
+        ("/etc/kubernetes/kubelet.conf", "{}"),
+        ("/etc/kubernetes/pki/ca.crt", "CA"),
+        ("/etc/kubernetes/manifests/x.yaml", "x"),
+        ("/var/lib/kubelet/config.yaml", "x"),
+        ("/var/lib/kubelet/pods/a/etc-hosts", "x"),
+        ("/etc/cni/net.d/10-flannel.conflist", "{}"),
+        ("/run/flannel/subnet.env", "x"),
+        ("/var/lib/cni/networks/cbr0/10.244.1.2", "x"),
+        ("/etc/containerd/config.toml", "version = 2\n"),
+        ("/mnt/media/film", "data"),
+        ("/opt/cni/bin/bridge", "ELF"),
+    ];
+    let machine = Machine::with(&files).with_running("kubelet").with_running("containerd");
+    machine.with_card("eth0").with_card("cni0").with_card("flannel.1").with_rules("iptables-nft", RULES)
+}
+
+async fn facts(machine: &Machine) -> Facts {
+    let all: Vec<Source> = sources().collect();
+    let (facts, _) = gather("w1", machine.now(), machine.observe(&all, &Progress::default()).await);
+    carrick_engine::reset::look(machine, facts, Duration::from_secs(1)).await
+}
+
+fn actor() -> Actor {
+    Actor { verb: "reset".into(), by: "root".into(), version: "1".into() }
+}
+
+/// As the verb does it: look, plan, carry out. What was told, or why it stopped.
+async fn take_out(machine: &Machine) -> Result<Vec<String>, Stopped> {
+    let facts = facts(machine).await;
+    let plan = reset::plan(&facts, &Options::default()).unwrap().plan;
+    let protected = Protected::on(&facts, Vec::new()).unwrap();
+    let steps = act::ground(machine, &plan).await.map_err(Stopped::Before)?;
+    if steps.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut told = Vec::new();
+    let mut tell = |said: Told<'_>| match said {
+        Told::Begins(_, doing) => told.push(doing),
+        Told::Passed(_, why) => told.push(format!("passed: {why}")),
+        _ => {}
+    };
+    act::apply_in(machine, None, &actor(), &steps, &protected, &mut tell).await?;
+    Ok(told)
+}
+
+fn text(entry: &Entry) -> String {
+    match entry {
+        Entry::File(file) => String::from_utf8(file.bytes.clone()).unwrap(),
+        _ => String::new(),
+    }
+}
+
+#[tokio::test]
+async fn what_was_of_the_join_is_gone_and_nothing_else() {
+    let machine = machine();
+    let told = take_out(&machine).await.unwrap();
+    assert_eq!(told.len(), 9, "{told:#?}");
+    let sight = machine.all_but(HOME);
+    let is_file = |entry: &&Entry| matches!(entry, Entry::File(_));
+    let files: Vec<&str> =
+        sight.files.iter().filter(|(_, entry)| is_file(entry)).map(|(path, _)| path.as_str()).collect();
+    assert_eq!(
+        files,
+        [
+            "/etc/containerd/config.toml",
+            "/etc/machine-id",
+            "/mnt/media/film",
+            "/opt/cni/bin/bridge",
+            "/proc/net/dev",
+            "/proc/self/mountinfo",
+            "/proc/sys/kernel/hostname",
+        ]
+    );
+    assert!(sight.files.contains_key("/etc/cni/net.d"), "the directory is watched");
+    assert_eq!(text(&sight.files["/proc/net/dev"]), "eth0: 0 0\n");
+    assert_eq!(sight.rules["iptables-nft"], RULES_AFTER);
+    assert_eq!(sight.units, ["active containerd"]);
+    let stay: String = MOUNTS.lines().take(2).map(|line| format!("{line}\n")).collect();
+    assert_eq!(text(&sight.files["/proc/self/mountinfo"]), stay);
+    assert_eq!(take_out(&machine).await.unwrap(), Vec::<String>::new(), "twice is once");
+}
+
+#[tokio::test]
+async fn cut_off_anywhere_the_next_reset_ends_as_an_undisturbed_one() {
+    let whole = machine();
+    take_out(&whole).await.unwrap();
+    for power in 0..whole.changes().len() {
+        let machine = machine();
+        machine.power(Some(power));
+        assert!(take_out(&machine).await.is_err(), "{power}");
+        machine.power(None);
+        take_out(&machine).await.unwrap();
+        assert_eq!(machine.all_but(HOME), whole.all_but(HOME), "cut off after {power} changes");
+    }
+}
+
+#[tokio::test]
+async fn before_kubeadm_began_it_can_be_taken_back_and_after_that_undo_says_no() {
+    let whole = machine();
+    take_out(&whole).await.unwrap();
+    let refused = undo::plan(&whole, None).await.unwrap_err();
+    assert!(matches!(&refused, NotUndone::Final { run: 1, .. }), "{refused}");
+    assert!(refused.to_string().contains("join again"), "{refused}");
+
+    let begins = whole.changes().iter().position(|change| change.starts_with("clear /var/lib/kubelet")).unwrap();
+    for power in 0..begins {
+        let machine = machine();
+        machine.power(Some(power));
+        assert!(take_out(&machine).await.is_err());
+        machine.power(None);
+        match undo::plan(&machine, None).await {
+            Ok(back) => {
+                undo::apply(&machine, &back, &Protected::default(), &mut |_| {}).await.unwrap();
+                assert!(machine.all_but(HOME).units.contains(&"active kubelet".to_owned()), "{power}");
+                assert!(machine.all_but(HOME).files.contains_key("/etc/kubernetes/kubelet.conf"));
+            }
+            // Nothing was done yet; or kubeadm was about to begin, and who can tell that it had not.
+            Err(NotUndone::Nothing | NotUndone::Final { .. }) => {}
+            Err(error) => panic!("cut off after {power} changes: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_mounted_since_the_plan_was_made_stops_it_before_anything_is_deleted() {
+    let machine = machine();
+    let facts = facts(&machine).await;
+    let plan = reset::plan(&facts, &Options::default()).unwrap().plan;
+    let steps = act::ground(&machine, &plan).await.unwrap();
+    machine.meddle("/proc/self/mountinfo", &format!("{MOUNTS}9 1 8:9 / /var/lib/kubelet/data rw - ext4 /dev/sdb rw\n"));
+    let stopped = act::apply(&machine, &actor(), &steps, &Protected::default(), &mut |_| {}).await.unwrap_err();
+    assert!(stopped.to_string().contains("/var/lib/kubelet/data: is mounted there"), "{stopped}");
+    assert!(stopped.to_string().ends_with("carrick undo 1"), "{stopped}");
+    assert!(machine.all_but(HOME).files.contains_key("/var/lib/kubelet/config.yaml"));
+    assert!(matches!(journal::load(&machine, 1).await.unwrap().end(), End::CutOff { .. }));
+}
+
+#[tokio::test]
+async fn a_cluster_that_does_not_answer_is_told_and_not_waited_for() {
+    let machine = machine();
+    let mark = Effect::MarkNotReady { node: "w1".into(), system_uuid: String::new(), machine_id: String::new() };
+    let stop = Effect::Run { unit: "kubelet".into(), running: false };
+    let steps = [mark, stop].map(|effect| Step { effect, why: Vec::new() }).to_vec();
+    let steps = act::ground(&machine, &Plan { steps }).await.unwrap();
+    let mut passed = Vec::new();
+    let mut tell = |told: Told<'_>| {
+        if let Told::Passed(at, why) = told {
+            passed.push((at, why));
+        }
+    };
+    act::apply(&machine, &actor(), &steps, &Protected::default(), &mut tell).await.unwrap();
+    assert_eq!(passed.len(), 1);
+    assert!(passed[0].1.contains("kubelet.conf"), "{}", passed[0].1);
+    assert_eq!(machine.all_but(HOME).units, ["active containerd"], "and the rest was done");
+    assert_eq!(journal::load(&machine, 1).await.unwrap().end(), End::Finished);
+}
+
+#[tokio::test]
+async fn nothing_is_drained_without_an_admins_word() {
+    let machine = machine();
+    let drain = Effect::Drain { node: "w1".into(), pods: Vec::new(), seconds: 1 };
+    let plan = Plan { steps: vec![Step { effect: drain, why: Vec::new() }] };
+    let steps = act::ground(&machine, &plan).await.unwrap();
+    let stopped = act::apply(&machine, &actor(), &steps, &Protected::default(), &mut |_| {}).await.unwrap_err();
+    assert!(stopped.to_string().contains("needs an admin's --kubeconfig"), "{stopped}");
+}

@@ -1,0 +1,250 @@
+//! `carrick join` on the lab's machines: typed as a person would, and held to how it ends and to what it leaves. Every fault
+//! is put in before one (`join-with-NAME`), and must be named: the table says how.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use crate::case::Bench;
+use crate::cluster::Cluster;
+use crate::demand;
+use crate::error::{Result, said};
+use crate::fault::{self, Patience, Scene, csr_by};
+use crate::machine::Machine;
+use crate::run::Done;
+
+pub const PROGRAM: &str = "/usr/local/bin/carrick";
+/// Longer than the longest of its own waits: it must be the one that gives up.
+const DEADLINE: Duration = Duration::from_mins(8);
+
+/// One attempt, and half a minute for a certificate: what is named after that would be named after four, too.
+const SHORT: [&str; 3] = ["env", "MAX_RETRIES=1", "JOIN_TIMEOUT=30"];
+
+/// What holds a token, or holds the kubelet back: none of it may be there after a join, however it ended.
+const GONE: [&str; 2] = ["/run/carrick/join.yaml", "/run/systemd/system/kubelet.service.d/90-carrick-join.conf"];
+
+/// Puts the program of this tree on a machine.
+pub fn install(bench: &mut Bench, machine: &Machine) -> Result<()> {
+    let program = bench.carrick()?;
+    machine.replace(PROGRAM, &program)
+}
+
+/// `carrick join` with the words behind it and this on stdin, to its end; `before` may run it as somebody else.
+pub fn join(machine: &Machine, before: &[&str], words: &[&str], input: &str) -> Result<Done> {
+    let argv = before.iter().chain(&[PROGRAM, "join"]).chain(words);
+    machine.run(argv).input(input).deadline(DEADLINE).done()
+}
+
+/// The line kubeadm printed for the cluster.
+pub fn line(cluster: &Cluster) -> String {
+    cluster.join.join(" ")
+}
+
+/// A join by that line that has to work; the Node is Ready and nothing of ours is left on the machine.
+pub fn joins(bench: &mut Bench, machine: &Machine) -> Result<Done> {
+    let cluster = bench.cluster()?;
+    let done = join(machine, &[], &["-"], &line(cluster))?;
+    bench.say(format_args!("carrick join ended with {}\n{}", done.code(), done.text()));
+    demand!(done.code() == 0, "carrick join ended with {}:\n{}", done.code(), done.text());
+    is_joined(cluster, machine)?;
+    Ok(done)
+}
+
+/// What carrick said is so: the Node is Ready, and nothing of ours is left.
+pub fn is_joined(cluster: &Cluster, machine: &Machine) -> Result<()> {
+    cluster.wait_ready(&machine.identity.name)?;
+    nothing_left(machine)
+}
+
+pub fn nothing_left(machine: &Machine) -> Result<()> {
+    for path in GONE {
+        let there = machine.run(["test", "-e", path]).done()?.status.success();
+        demand!(!there, "{path} is still there");
+    }
+    let unit = machine.ok(["systemctl", "show", "--property=LoadState", "carrick-kubeadm.service"])?;
+    demand!(unit.trim() == "LoadState=not-found", "kubeadm's unit is still there: {unit}");
+    Ok(())
+}
+
+/// How a join with a fault ends.
+pub enum Ends {
+    /// Not joined: this cause comes first, with this exit code.
+    Cause(&'static str, i32),
+    /// Nothing is tried: one line with these words, and this exit code.
+    Line(&'static str, i32),
+    /// Joined all the same; why that is right.
+    Joined(&'static str),
+    /// Not played; why.
+    Elsewhere(&'static str),
+}
+
+pub struct Row {
+    pub fault: &'static str,
+    pub ends: Ends,
+}
+
+const fn row(fault: &'static str, ends: Ends) -> Row {
+    Row { fault, ends }
+}
+
+/// Goes wrong on a node that has joined.
+const LATER: Ends = Ends::Elsewhere("it goes wrong after the join: for carrick verify");
+
+#[rustfmt::skip] // A table: one line a fault.
+pub static ROWS: &[Row] = &[
+    row("api-cut-in-mid-join", Ends::Cause("api.tcp", 6)),
+    row("api-refused", Ends::Cause("api.tcp", 3)),
+    // A handshake that takes 20 s is one that does not come: nobody waits for it so long.
+    row("api-slow", Ends::Cause("api.tls", 3)),
+    row("api-unreachable", Ends::Cause("api.tcp", 3)),
+    row("bad-node-name", Ends::Line("--node-name: \"Bad_Host\"", 2)),
+    row("cgroup-driver-mismatch", Ends::Cause("runtime.cgroup-driver", 3)),
+    row("clock-behind", Ends::Cause("time.skew", 3)),
+    row("cni-conf-invalid", Ends::Cause("cni.config", 3)),
+    row("cni-conf-moved", LATER),
+    row("cni-conf-never-written", Ends::Cause("filesystem.read-only", 3)),
+    // Before the pod network has written its own file there is none to be shadowed: what is wrong is that this one cannot work.
+    row("cni-conf-shadowed", Ends::Cause("cni.plugins", 3)),
+    row("cni-folder-removed", LATER),
+    row("cni-watch-lost", LATER),
+    row("containerd-disk-full", Ends::Cause("filesystem.space", 3)),
+    row("containerd-elsewhere", Ends::Cause("runtime.socket", 3)),
+    row("containerd-restarted-in-mid-join", Ends::Joined("a runtime that comes back is no fault")),
+    row("containerd-started-too-late", Ends::Joined("what kubeadm left is taken away first")),
+    row("containerd-stopped", Ends::Cause("runtime.unit", 3)),
+    row("containerd-stopped-later", LATER),
+    row("cri-disabled", Ends::Cause("runtime.cri-plugin", 3)),
+    row("csr-denied", Ends::Cause("csr.denied", 3)),
+    row("csr-never-approved", Ends::Cause("csr.pending", 6)),
+    row("cut-off-later", LATER),
+    row("dropin-missing", Ends::Cause("kubelet.standalone", 3)),
+    row("dropin-missing-running", Ends::Cause("kubelet.standalone", 3)),
+    row("expired-token", Ends::Cause("api.token", 3)),
+    row("firewalld-on", Ends::Joined("the node works; that nobody reaches its kubelet is a warning")),
+    row("flannel-crash-looping", Ends::Elsewhere("Ready, and sandboxes start, between two crashes: for carrick verify --soak")),
+    row("flannel-plugin-missing", Ends::Cause("cni.plugins", 3)),
+    row("ip-forward-off", Ends::Joined("it is set for this join; check goes on saying that no file does")),
+    row("junk-manifest", Ends::Joined("the kubelet passes it by; check goes on saying it")),
+    row("kube-proxy-crash-looping", Ends::Elsewhere("it shows only in the restarts of a pod: for carrick verify --soak")),
+    row("kubeadm-killed", Ends::Joined("what kubeadm left is taken away first")),
+    row("kubeadm-missing", Ends::Cause("kubeadm.installed", 3)),
+    row("kubelet-disk-full", Ends::Cause("filesystem.space", 3)),
+    row("kubelet-masked", Ends::Cause("kubelet.masked", 3)),
+    row("kubelet-missing", Ends::Cause("kubelet.installed", 3)),
+    row("kubelet-stopped-later", LATER),
+    row("kubelet-too-old", Ends::Cause("kubeadm.same-minor", 3)),
+    row("name-of-the-dead", Ends::Cause("api.node-name", 3)),
+    row("name-taken", Ends::Cause("api.node-name", 3)),
+    row("node-deleted-later", LATER),
+    row("not-root", Ends::Line("nothing was changed: /run/carrick.lock: Permission denied; try as root", 3)),
+    // Too late: the cause is in the kubelet's journal from the first pod on, and told only when the wait for the network is over.
+    row("pause-image-missing", Ends::Cause("runtime.sandbox-image", 6)),
+    row("port-in-use", Ends::Cause("network.ports", 3)),
+    row("reset-without-delete", Ends::Joined("the old Node is waited for until it is no longer Ready")),
+    row("root-read-only", Ends::Cause("filesystem.read-only", 3)),
+    row("stale-bridge", Ends::Cause("cni.stale-bridge", 3)),
+    row("stale-files", Ends::Joined("what is of a join that is over is taken away first")),
+    row("subnet-env-missing", LATER),
+    row("swap-on", Ends::Cause("machine.swap", 3)),
+    row("ufw-on", Ends::Joined("the node works; that nobody reaches its kubelet is a warning")),
+    row("unknown-token", Ends::Cause("api.token", 3)),
+    row("vxlan-blocked", Ends::Joined("the node works; whether other nodes reach its pods only they can tell")),
+    row("wrong-ca-hash", Ends::Cause("api.ca-pin", 3)),
+    row("wrong-token-secret", Ends::Cause("api.token", 3)),
+];
+
+impl Row {
+    pub fn is_played(&self) -> bool {
+        !matches!(self.ends, Ends::Elsewhere(_))
+    }
+}
+
+/// Breaks a fresh machine, joins it with carrick, and compares how that ends with the row.
+pub fn play(bench: &mut Bench, row: &Row) -> Result<()> {
+    let cluster = bench.cluster()?;
+    let fault = fault::find(row.fault)?.fault;
+    let machine = bench.worker(fault.on)?;
+    install(bench, &machine)?;
+    let mut scene = Scene::new(bench.lab, bench.parts, cluster, Arc::clone(&machine), Patience::Short)?;
+    let played = (fault.put_in)(&mut scene).and_then(|()| {
+        let done = joined_meanwhile(&scene, row.fault)?;
+        bench.say(format_args!("carrick join ended with {} after {:?}\n{}", done.code(), done.took, done.text()));
+        bench.time("carrick", done.took);
+        judge(&row.ends, &done)?;
+        match row.ends {
+            Ends::Joined(why) => {
+                bench.say(format_args!("joined all the same: {why}"));
+                is_joined(cluster, &machine)
+            }
+            _ => nothing_left(&machine),
+        }
+    });
+    played.and(scene.clear())
+}
+
+/// The join, and what somebody does to it while it goes on.
+fn joined_meanwhile(scene: &Scene, fault: &str) -> Result<Done> {
+    let other_user: &[&str] = if scene.plan.as_root { &[] } else { &["runuser", "-u", "nobody", "--"] };
+    let before: Vec<&str> = other_user.iter().chain(&SHORT).copied().collect();
+    let (machine, cluster, token) = (Arc::clone(&scene.machine), scene.cluster, scene.plan.token.clone());
+    let line = scene.plain_join_line();
+    thread::scope(|scope| {
+        let denying = (fault == "csr-denied").then(|| {
+            scope.spawn(|| -> Result<()> {
+                let request = csr_by(cluster, &token)?;
+                let name = request["metadata"]["name"].as_str().unwrap_or_default();
+                cluster.kubectl(["certificate", "deny", name]).ok().map(drop)
+            })
+        });
+        let done = join(&machine, &before, &["-"], &line);
+        denying.map_or(Ok(()), |denying| denying.join().unwrap_or_else(|_| said("denying panicked")))?;
+        done
+    })
+}
+
+fn judge(ends: &Ends, done: &Done) -> Result<()> {
+    let (exit, text) = (done.code(), done.text());
+    match ends {
+        Ends::Cause(cause, expected) => {
+            let named = first_cause(&text);
+            demand!(exit == *expected, "it ended with {exit}, not {expected}:\n{text}");
+            demand!(named == Some(cause), "it names {} first, not {cause}:\n{text}", named.unwrap_or("no cause"));
+            demand!(text.contains("Not joined."), "it does not say that it is not joined:\n{text}");
+        }
+        Ends::Line(words, expected) => {
+            demand!(exit == *expected && text.trim().lines().count() == 1, "it ended with {exit}:\n{text}");
+            demand!(text.contains(words), "it does not say {words:?}:\n{text}");
+        }
+        Ends::Joined(_) => {
+            demand!(exit == 0 && text.contains("joined: verified after"), "it ended with {exit}:\n{text}");
+        }
+        Ends::Elsewhere(why) => return said(format!("not to be played: {why}")),
+    }
+    Ok(())
+}
+
+/// The id of the cause that stands first on the screen: under the line with the failure.
+fn first_cause(text: &str) -> Option<&str> {
+    let mut lines = text.lines().skip_while(|line| !line.starts_with("  !!  ")).skip(1);
+    lines.find_map(|line| line.strip_prefix("      ").filter(|rest| !rest.starts_with(' ')))?.split(' ').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_has_one_row() {
+        let rows: Vec<&str> = ROWS.iter().map(|row| row.fault).collect();
+        let faults: Vec<&str> = fault::FAULTS.iter().map(|fault| fault.name).collect();
+        assert_eq!(rows, faults);
+    }
+
+    #[test]
+    fn the_first_cause_is_the_one_under_the_failure() {
+        let text =
+            "  ok  looked  x\n      said\n  !!  joining   why\n      runtime.unit certain\n        why\n      x y\n";
+        assert_eq!(first_cause(text), Some("runtime.unit"));
+        assert_eq!(first_cause("carrick: nothing\n"), None);
+    }
+}
