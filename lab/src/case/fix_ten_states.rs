@@ -85,7 +85,8 @@ const STATES: &[State] = &[
         "systemctl -q disable --now containerd
          mkdir -p /etc/systemd/system/kubelet.service.d
          printf 'Environment=\"KUBELET_EXTRA_ARGS=--network-plugin=cni\"\\n' > /etc/systemd/system/kubelet.service.d/20-join.conf",
-        &["kubelet.daemon-reload", "kubelet.dropin-section", "runtime.socket", "runtime.unit"],
+        // What stands in the drop-in shows once systemd has read it: in the second round.
+        &["kubelet.daemon-reload", "runtime.socket", "runtime.unit"],
     ),
     State {
         joins: false,
