@@ -332,17 +332,19 @@ impl State {
         }
     }
 
-    /// What may pass is remembered; for what will not, there is no waiting.
+    /// What may pass is told and remembered; for what will not, there is no waiting.
     fn trouble(&mut self, cause: &Cause, now: Timestamp) -> Vec<Effect> {
         if cause.class() > Class::Transient {
             return self.fail(cause.class(), cause.says.clone(), vec![cause.clone()], now);
         }
+        let known = self.troubles.len();
         self.troubles.retain(|known| known.id != cause.id);
+        let is_new = self.troubles.len() == known;
         if self.troubles.len() >= MOST_TROUBLES {
             self.troubles.remove(0);
         }
         self.troubles.push(cause.clone());
-        Vec::new()
+        is_new.then(|| Effect::Tell(cause.says.clone())).into_iter().collect()
     }
 
     /// Evidence: kept, looked at for what ends the join early, and for what it proves.
@@ -655,6 +657,15 @@ mod tests {
         assert_eq!(ids, ["cni.plugins", "node.not-ready"]);
         assert!(!ended.failure().overdue && !ended.effects.contains(&Effect::CleanUp), "{:?}", ended.effects);
         assert!(ended.effects.contains(&Effect::Leave), "its token must not stay: {:?}", ended.effects);
+    }
+
+    #[test]
+    fn what_may_pass_is_told_once() {
+        let trouble = || Event::Trouble(Cause::of("cni.image-pull", "no image"));
+        let told = Story::registered(Policy::default()).then(10, trouble());
+        assert_eq!(told.effects, [Effect::Tell("no image".to_owned())]);
+        let again = told.then(20, trouble());
+        assert!(again.effects.is_empty() && again.state.stage == Stage::Registered, "{:?}", again.effects);
     }
 
     fn until(until: Until) -> Policy {
