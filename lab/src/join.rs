@@ -137,8 +137,7 @@ pub static ROWS: &[Row] = &[
     row("name-taken", Ends::Cause("api.node-name", 3)),
     row("node-deleted-later", LATER),
     row("not-root", Ends::Line("nothing was changed: /run/carrick.lock: Permission denied; try as root", 3)),
-    // Too late: the cause is in the kubelet's journal from the first pod on, and told only when the wait for the network is over.
-    row("pause-image-missing", Ends::Cause("runtime.sandbox-image", 6)),
+    row("pause-image-missing", Ends::Cause("runtime.sandbox-image", 3)),
     row("port-in-use", Ends::Cause("network.ports", 3)),
     row("reset-without-delete", Ends::Joined("the old Node is waited for until it is no longer Ready")),
     row("root-read-only", Ends::Cause("filesystem.read-only", 3)),

@@ -86,7 +86,8 @@ fn is_cordoned(node: &Value) -> bool {
     node.pointer("/spec/unschedulable").and_then(Value::as_bool) == Some(true)
 }
 
-fn has_our_mark(node: &Value) -> bool {
+/// A reset of ours has cordoned it.
+pub fn has_our_mark(node: &Value) -> bool {
     node.pointer("/metadata/annotations").and_then(|annotations| annotations.get(CORDONED)).is_some()
 }
 

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Check, Evidence, Finding, Outcome, Policy, Subsystem, Verdict};
+use crate::check::{Evidence, Finding, Outcome, Policy, Subsystem, Verdict};
 use crate::fact::Facts;
 use crate::join::verify::Until;
 use crate::signature::{Phase, Severity};
@@ -253,7 +253,7 @@ fn offer_fixes(facts: &Facts, findings: &mut [Judged]) {
 }
 
 pub fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
-    let ignored = verdict.outcome > Outcome::Pass && ignore.covers(check);
+    let ignored = verdict.outcome > Outcome::Pass && ignore.covers(check.id);
     Judged { ignored, ..Judged::of(check.id, check.subsystem, verdict) }
 }
 
@@ -346,8 +346,8 @@ impl Ignore {
         Ok(ignore)
     }
 
-    fn covers(&self, check: &Check) -> bool {
-        self.all || self.ids.contains(&check.id)
+    pub fn covers(&self, id: &str) -> bool {
+        self.all || self.ids.contains(&id)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The container runtime, asked over its own socket: what `crictl info` and `crictl images` would print, without crictl.
 //!
-//! The messages are written by hand: of CRI's runtime.v1 they have only the fields that are read here. [`sandbox`] is the
-//! one part that changes something.
+//! The messages are written by hand: of CRI's runtime.v1 they have only the fields that are read here. [`sandbox`] and
+//! [`image`] are the parts that change something.
 
 use std::collections::HashMap;
 use std::error::Error;
@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
+pub mod image;
 pub mod pods;
 pub mod sandbox;
 

@@ -44,6 +44,9 @@ async fn containerd_tells_its_state_here_and_over_ssh() {
         Ok(driver) => assert!(["systemd", "cgroupfs"].contains(&driver.as_str())), // containerd 2 and later.
         Err(missing) => assert_eq!(missing.why, Why::Broken("the runtime does not know RuntimeConfig".into())),
     }
+    // Nobody listens there, and the runtime says so in its own words.
+    let pulled = cri::image::pull(&Local::new(BOX), &[socket], "127.0.0.1:1/pause:3.10", BOX).await;
+    assert!(matches!(&pulled, Err(Why::Broken(says)) if says.contains("connection refused")), "{pulled:?}");
     if let Some(sshd) = Sshd::start("") {
         let ssh = sshd.connect(BOX).await;
         assert_eq!(ask(&ssh, socket).await.0, seen);

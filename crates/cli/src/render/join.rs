@@ -83,7 +83,9 @@ impl Show {
             }
             Outcome::Joined { until, .. } => {
                 let how_far = until.name();
-                format!("{} {how_far} after {}.\n", styled(BOLD, &format!("{host} joined:")), seconds(took))
+                let joined = styled(BOLD, &format!("{host} joined:"));
+                let log = ended.record.as_ref().map(|path| format!("      log    {path}\n")).unwrap_or_default();
+                format!("{log}{joined} {how_far} after {}.\n", seconds(took))
             }
             Outcome::Failed(_) => failed(&report, ended),
         })
@@ -113,7 +115,12 @@ fn failed(report: &Report, ended: &Ended) -> String {
             let _ = writeln!(out, "        fix    {remedy}");
         }
     }
-    if let Some(log) = &ended.log {
+    if matches!(&ended.outcome, Outcome::Failed(failure) if failure.overdue) {
+        for line in &ended.last_words {
+            let _ = writeln!(out, "      {}", styled(DIM, line));
+        }
+    }
+    for log in ended.record.iter().chain(&ended.log) {
         let _ = writeln!(out, "      log    {log}");
     }
     let changed = if !ended.state.changed {

@@ -18,7 +18,7 @@ use carrick_core::join::{document, line};
 use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::join::driver::{self, Ended, Told, Wish};
-use carrick_engine::join::token;
+use carrick_engine::join::{begin, token};
 use carrick_engine::observe::FromMachine;
 use carrick_host::Host;
 
@@ -140,7 +140,8 @@ async fn carry_out(args: &Args, host: &dyn Host, mut wish: Wish<'_>) -> Result<E
     let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent };
     let mender: Option<&mut dyn driver::Mender> = if args.fix { Some(&mut mender) } else { None };
     let begun = Instant::now();
-    let ended = driver::join(host, &actor, wish, &library, mender, &mut |told: Told| show.tell(&told)).await;
+    let mut tell = |told: Told| show.tell(&told);
+    let ended = Box::pin(driver::join(host, &actor, wish, &library, mender, &mut tell)).await;
     if let (Some(token), Some(admin)) = (minted, admin)
         && let Err(why) = token::revoke(admin, &FromMachine(host), &token).await
     {
@@ -161,7 +162,7 @@ fn finish(args: &Args, host: &str, ended: &Ended, took: Duration, show: screen::
 
 /// What would be done, as far as it can be known before kubeadm has run.
 async fn plan(args: &Args, host: &dyn Host, wish: &Wish<'_>) -> Result<Exit, Failure> {
-    let planned = driver::plan(host, wish).await.map_err(|trouble| Failure::failed(trouble.to_string()))?;
+    let planned = begin::plan(host, wish).await.map_err(|trouble| Failure::failed(trouble.to_string()))?;
     let mut text = act::told(host.name(), &planned.steps);
     text.extend(planned.then.iter().map(|line| format!("      {line}\n")));
     text.push_str("\nNothing was changed. Do it: the same without --plan\n");

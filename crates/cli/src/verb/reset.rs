@@ -112,8 +112,11 @@ fn cordoned(steps: &[Grounded], passed: usize) -> String {
         Effect::MarkNotReady { node, .. } if passed == 0 => Some(node),
         _ => None,
     });
-    let told =
-        |node| format!("\nIts Node {node} is still there, cordoned: when it has joined, kubectl uncordon {node}");
+    let told = |node| {
+        format!(
+            "\nIts Node {node} is still there, cordoned: carrick join uncordons it (after a plain kubeadm join: kubectl uncordon {node})"
+        )
+    };
     node.map(told).unwrap_or_default()
 }
 

@@ -15,7 +15,7 @@
 //! A driver is a loop:
 //!
 //! ```text
-//! let (mut state, mut effects) = State::begin(policy, now);      // or step(&saved, &Event::Resumed, now)
+//! let (mut state, mut effects) = State::begin(policy, now);
 //! loop {
 //!     save(&state);                                              // 0600; no secret is in it
 //!     for effect in effects { perform(effect) }                  // each brings the events its text names

@@ -95,7 +95,7 @@ fn events() -> Vec<(&'static str, Event)> {
         ("sandbox got an address", Event::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
         ("sandbox got none", Event::Sandbox(Err(Why::Broken(String::new())))),
         ("a cause that must be mended", Event::Trouble(Cause::of("filesystem.space", ""))),
-        ("tidied up", Event::Finished),
+        ("tidied up", Event::Finished { changed: false }),
         ("deadline", Event::Tick),
     ]
 }

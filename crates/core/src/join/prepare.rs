@@ -1,5 +1,6 @@
 //! What is changed on a machine before kubeadm runs, as a plan, and what a failed attempt leaves behind.
 
+use crate::check::runtime::sandbox_image;
 use crate::fact::{Facts, Known, OrAbsent, kubeconfig, kubelet_config, pki, unit};
 use crate::plan::{Effect, Step};
 
@@ -49,6 +50,13 @@ pub fn plan(facts: &Facts, wrong: &[&str], stale: bool) -> Known<Vec<Step>> {
         add("kernel.bridge-nf", [load].into_iter().chain(BRIDGED.map(setting)).collect());
     }
     Ok(steps)
+}
+
+/// The image that every pod begins with, where the runtime has yet to pull it.
+pub fn image_to_pull(facts: &Facts) -> Option<String> {
+    let (image, _) = sandbox_image::configured(facts).ok()?;
+    let images = facts.runtime_images().ok()?;
+    (!images.contains(&image)).then_some(image)
 }
 
 /// What of a join is on the machine now, files and links.

@@ -1,5 +1,5 @@
-//! Where a join is. A state can be written down and read again; what it says of the machine is not trusted then, but
-//! looked at anew ([`super::step::Event::Resumed`]). No secret is ever in it.
+//! Where a join is. It is written down as it goes on, so that the next one knows of one that was cut off; what it says of
+//! the machine is not trusted then, but looked at anew. No secret is ever in it.
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};

@@ -35,8 +35,6 @@ const MOST_TROUBLES: usize = 8;
 /// What the driver saw. A look that failed says why, and counts as nothing seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A driver took up a state that was written down.
-    Resumed,
     /// After [`Effect::Observe`].
     Found(Found),
     /// After [`Effect::RemoveNode`].
@@ -68,8 +66,10 @@ pub enum Event {
     Sandbox(Result<Sandbox, Why>),
     /// Live diagnosis knows a cause: a full disk, a line of the kubelet's journal, what kubeadm retries for.
     Trouble(Cause),
-    /// After [`Effect::Finish`].
-    Finished,
+    /// After [`Effect::Finish`]; whether that changed something besides taking away what is ours.
+    Finished {
+        changed: bool,
+    },
     /// Time has passed; at least one a second, and one at the deadline.
     Tick,
 }
@@ -165,8 +165,10 @@ impl State {
     /// The table: stage and event.
     fn take(&mut self, event: &Event, now: Timestamp) -> Vec<Effect> {
         match (self.stage, event) {
-            (_, Event::Resumed) => self.look(now),
-            (Stage::Verified, Event::Finished) => self.joined(now),
+            (Stage::Verified, Event::Finished { changed }) => {
+                self.changed |= changed;
+                self.joined(now)
+            }
             (Stage::Waiting | Stage::Verified, _) => Vec::new(),
             (Stage::Begun | Stage::Blocked, Event::Found(found)) => {
                 self.decided(decide(found, self.policy.replace_node), now)
@@ -685,7 +687,7 @@ mod tests {
         assert_eq!(story.state.stage, Stage::NetworkReady, "not Ready yet");
         let story = story.then(24, Event::Node(Ok(sample::node())));
         assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Verified, [Effect::Finish].as_slice()));
-        let story = story.then(25, Event::Finished);
+        let story = story.then(25, Event::Finished { changed: false });
         assert_eq!(story.effects, [Effect::Report(Outcome::Joined { until: Until::Verified, already: false })]);
         assert_eq!(story.state.stage, Stage::Joined);
     }
@@ -711,7 +713,7 @@ mod tests {
             Event::Lease(Ok(sample::renewal("7", 3))),
             Event::Runtime(seen.runtime),
             Event::Sandbox(seen.sandbox),
-            Event::Finished,
+            Event::Finished { changed: false },
         ] {
             story = story.then(2, event);
         }
@@ -922,13 +924,9 @@ mod tests {
     }
 
     #[test]
-    fn a_state_that_is_read_again_trusts_nothing() {
-        let before = Story::registered(Policy::default());
-        let resumed = before.then(30, Event::Resumed);
-        assert_eq!((resumed.state.stage, resumed.effects.as_slice()), (Stage::Begun, [Effect::Observe].as_slice()));
-        assert_eq!((&resumed.state.seen, resumed.state.changed), (&Seen::default(), true));
+    fn a_kubeadm_that_an_earlier_driver_started_is_followed_within_its_own_time() {
         let running = Found { kubeadm: Some(at(3)), ..nothing() };
-        let attached = resumed.then(31, Event::Found(running));
+        let attached = Story::new(Policy::default()).then(31, Event::Found(running));
         assert_eq!((attached.state.stage, attached.effects.last()), (Stage::Joining, Some(&Effect::Attach)));
         let replayed = attached.then(31, Event::Kubeadm(Milestone::KubeletStarted)).then(32, kubelet());
         assert_eq!((replayed.state.stage, replayed.state.deadline), (Stage::KubeletUp, at(3 + 270)));
@@ -986,7 +984,7 @@ mod tests {
             Just(Event::Sandbox(seen.sandbox)),
             Just(Event::Sandbox(Err(Why::Broken("x".into())))),
             cause.prop_map(Event::Trouble),
-            Just(Event::Finished),
+            Just(Event::Finished { changed: false }),
             Just(Event::Tick),
         ]
     }
@@ -1090,7 +1088,7 @@ mod tests {
                     story = story.then(5, event);
                 }
             }
-            story = story.then(6, Event::Finished);
+            story = story.then(6, Event::Finished { changed: false });
             prop_assert_eq!(story.state.stage == Stage::Joined, missing >= needed, "{:?}", story.state);
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use carrick_cluster::client::{self, Client};
+use carrick_cluster::leaving;
 use carrick_core::cni::Addresses;
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::{Facts, Why, pki};
@@ -111,6 +112,11 @@ impl<'a> Eyes<'a> {
     pub async fn request(&self, since: Timestamp) -> Result<CertificateRequest, Why> {
         let list = self.get("/apis/certificates.k8s.io/v1/certificatesigningrequests").await?;
         sight::request(&list, &self.node, since)
+    }
+
+    /// Takes the mark of our reset off the Node, and what it stands for. Whether there was something to do.
+    pub async fn uncordon(&self) -> Result<bool, Why> {
+        leaving::open(self.client()?, &FromMachine(self.host), &self.node).await
     }
 
     /// The node's network agents and kube-proxy.

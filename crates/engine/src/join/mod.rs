@@ -1,6 +1,7 @@
 //! Joining a machine, and proving that it has joined.
 //!
-//! * [`driver`]: carries a join out
+//! * [`driver`]: carries a join out: [`begin`] until kubeadm runs, [`watch`] while it does and after, [`end`]
+//! * [`record`]: what was done, written down
 //! * [`unit`]: kubeadm in a transient unit, which outlives us
 //! * [`token`]: a bootstrap token of our own
 //! * [`look`]: what is looked at
@@ -8,8 +9,12 @@
 //!
 //! What follows from what is seen is decided in `carrick_core::join`.
 
+pub mod begin;
 pub mod driver;
+mod end;
 pub mod look;
+mod record;
 pub mod token;
 pub mod unit;
 pub mod verify;
+mod watch;

@@ -1,0 +1,255 @@
+//! A join until kubeadm runs: what is there, whether it is fit, what is made ready.
+
+use std::time::Duration;
+
+use carrick_cluster::client::Client;
+use carrick_core::check::{self, Evidence, Outcome as Judgement};
+use carrick_core::fact::{Facts, Known, Missing, Why};
+use carrick_core::join::existing::{Found, Local};
+use carrick_core::join::failure::{Cause, by_the_clock};
+use carrick_core::join::state::State;
+use carrick_core::join::step::Event;
+use carrick_core::join::{config, prepare, sight};
+use carrick_core::plan::Plan;
+use carrick_core::plan::protect::Protected;
+use carrick_core::redact::redact;
+use carrick_core::report::{self, Ignore, Report};
+use carrick_host::host::{Entry, File, How, Trouble};
+use carrick_host::{Host, Progress, cri};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use super::driver::{CONFIG, CONFIG_DIR, Driver, Told, Wish};
+use super::look::Eyes;
+use super::record;
+use super::unit::{self, Kubeadm};
+use crate::act;
+use crate::observe::{FromMachine, observe};
+
+/// How often a machine that is too busy to answer is asked what is there.
+const LOOKS: u32 = 3;
+/// The pause image is 300 kB. A runtime that reaches no registry says so after 30 s at the latest.
+const PULL: Duration = Duration::from_secs(45);
+
+impl Driver<'_, '_> {
+    pub(super) async fn observe(&mut self) -> Event {
+        for _ in 1..LOOKS {
+            match self.observe_once().await {
+                Err(missing) if missing.why == Why::TimedOut => {}
+                seen => return seen.map_or_else(|missing| unseen(&missing), Event::Found),
+            }
+        }
+        self.observe_once().await.map_or_else(|missing| unseen(&missing), Event::Found)
+    }
+
+    async fn observe_once(&mut self) -> Known<Found> {
+        let facts = self.see().await;
+        let kubeadm = match unit::state(self.host).await {
+            Ok(Kubeadm::Running) => Some(self.began.0),
+            _ => None,
+        };
+        let found = self.found(&facts, kubeadm).await;
+        self.facts = Some(facts);
+        found
+    }
+
+    /// The facts as `core::join::existing` wants them, and the eyes for what follows.
+    async fn found(&mut self, facts: &Facts, kubeadm: Option<Timestamp>) -> Known<Found> {
+        let local = Local::of(facts)?;
+        let node_name = match &self.wish.request.node_name {
+            Some(name) => name.clone(),
+            None => facts.node_name()?,
+        };
+        let ca = facts.cluster_ca().ok();
+        if let (Some(aim), Some(text), None) = (self.aim(), facts.api("cluster-ca").ok(), &self.asker)
+            && let Some(token) = &aim.token
+        {
+            self.asker = Client::with_token(&aim.endpoint, &text.text, token).ok();
+        }
+        // The driver outlives its eyes by nothing: both see through the same host.
+        let mut eyes = Eyes::new(self.host, node_name, facts.identity()?, self.wish.admin);
+        eyes.ca = ca;
+        let node = self.ask_node(&eyes).await;
+        let lease_age = match self.wish.admin {
+            Some(_) => self.lease_age(&eyes).await,
+            None => None,
+        };
+        let admin = self.wish.admin.is_some();
+        let found = Found { local, kubeadm, node: eyes.node(&node), lease_age, admin, path: broken_path(facts) };
+        self.node = node;
+        self.eyes = Some(eyes);
+        Ok(found)
+    }
+
+    /// With the admin's rights, else with the token's.
+    async fn ask_node(&self, eyes: &Eyes<'_>) -> Result<Value, Why> {
+        match (self.wish.admin, &self.asker) {
+            (Some(_), _) => eyes.node_object().await,
+            (None, Some(asker)) => asker.get(&FromMachine(self.host), &format!("/api/v1/nodes/{}", eyes.node)).await,
+            (None, None) => Err(Why::Broken("the API server was not reached".to_owned())),
+        }
+    }
+
+    async fn lease_age(&self, eyes: &Eyes<'_>) -> Option<SignedDuration> {
+        let renewed = eyes.lease().await.ok()?.renewed_at?;
+        Some(self.host.now().duration_since(renewed))
+    }
+
+    pub(super) async fn remove_node(&self, name: &str) -> Event {
+        let Some(admin) = self.wish.admin else {
+            return Event::Trouble(Cause::of("api.node-name", "a Node can be removed only with an admin's kubeconfig"));
+        };
+        match admin.delete(&FromMachine(self.host), &format!("/api/v1/nodes/{name}")).await {
+            Ok(()) => Event::NodeRemoved,
+            Err(why) => {
+                Event::Trouble(Cause::of("api.node-name", format!("the Node {name} could not be removed: {why}")))
+            }
+        }
+    }
+
+    /// What forbids a join. What prepare sets right, and what the decision about the Node has settled, does not.
+    pub(super) async fn check(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Event {
+        let Some(facts) = &self.facts else { return Event::Checked { blockers: Vec::new(), fixed: false } };
+        let mut report = report::check(facts, &check::Policy::default(), &self.wish.ignore);
+        let mut fixed = false;
+        if self.wish.policy.fix
+            && let Some(mender) = self.mender.as_mut()
+        {
+            match mender.mend(facts, &report).await {
+                Ok(changed) => fixed = changed,
+                Err(says) => return Event::Trouble(Cause::of("machine.privileges", says)),
+            }
+        }
+        if fixed {
+            let facts = self.see().await;
+            report = report::check(&facts, &check::Policy::default(), &self.wish.ignore);
+            self.facts = Some(facts);
+        }
+        let blockers = blockers(&report);
+        // Of a machine that will not be joined, only what forbids it.
+        for warning in report.findings.iter().filter(|it| it.verdict == Judgement::Warn && blockers.is_empty()) {
+            tell(Told::Says(format!("warning: {}  {}", warning.id, warning.title)));
+        }
+        Event::Checked { blockers, fixed }
+    }
+
+    pub(super) async fn prepare(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Result<Event, Trouble> {
+        let Some(facts) = &self.facts else { return Err(Trouble::new("prepare", "the machine was not looked at")) };
+        let missing = |missing: Missing| Trouble::new("prepare", missing);
+        let plan = preparation(facts)?;
+        let protected = Protected::on(facts, self.wish.protect.clone()).map_err(missing)?;
+        let steps = act::ground(self.host, &plan).await?;
+        match act::apply(self.host, self.actor, &steps, &protected, &mut |_| {}).await {
+            Ok(run) => self.runs.push(run),
+            Err(stopped) => return Err(Trouble::new("prepare", stopped)),
+        }
+        Ok(match prepare::image_to_pull(facts) {
+            Some(image) if !self.wish.ignore.covers("runtime.sandbox-image") => self.pull(&image, tell).await,
+            _ => Event::Prepared,
+        })
+    }
+
+    /// The image that every pod begins with. Without it the node would join, and never be ready: better known before.
+    async fn pull(&self, image: &str, tell: &mut (dyn FnMut(Told) + Send)) -> Event {
+        tell(Told::Says(format!("the runtime pulls the pause image {image}")));
+        match cri::image::pull(self.host, cri::ENDPOINTS, image, PULL).await {
+            Ok(()) => Event::Prepared,
+            Err(why) => {
+                let says =
+                    format!("the runtime has no pause image {image}, and cannot pull it: no pod could start here");
+                let seen = Evidence::of("PullImage", redact(&why.to_string()));
+                Event::Trouble(Cause::of("runtime.sandbox-image", says).seen([seen]))
+            }
+        }
+    }
+
+    pub(super) async fn start(&mut self, state: &State) -> Result<Event, Trouble> {
+        let facts = self.facts.as_ref().ok_or_else(|| Trouble::new("kubeadm", "the machine was not looked at"))?;
+        let kubeadm = facts.tool("kubeadm").ok().flatten();
+        let kubeadm = kubeadm.ok_or_else(|| Trouble::new("kubeadm", "is not installed"))?;
+        let version = facts.kubeadm_version().map_err(|missing| Trouble::new("kubeadm", missing))?;
+        let rendered = config::render(&self.wish.request, version, &self.wish.policy);
+        let rendered = rendered.map_err(|bad| Trouble::new("JoinConfiguration", bad))?;
+        self.host.make_dir(CONFIG_DIR, 0o700).await?;
+        self.host.write(CONFIG, &File::new(rendered.text(), 0o600), How::Replace).await?;
+        record::make_room(self.host).await?;
+        let log = record::of_kubeadm(self.began.0, state.attempt);
+        if let Some(eyes) = &self.eyes {
+            self.restarts_before = sight::kubelet(&eyes.machine().await).map_or(0, |kubelet| kubelet.restarts);
+        }
+        unit::start(self.host, &kubeadm, CONFIG, &log).await?;
+        self.host.write(record::LAST, &File::new(log.clone(), 0o600), How::Replace).await?;
+        (self.log, self.read, self.kubeadm_over) = (Some(log), 0, false);
+        Ok(Event::Started)
+    }
+
+    /// The unit that a driver before this one started; it wrote down where the output goes.
+    pub(super) async fn attach(&mut self) {
+        if let Ok(Some(Entry::File(file))) = self.host.look(record::LAST).await {
+            self.log = String::from_utf8(file.bytes).ok();
+        }
+        (self.read, self.kubeadm_over) = (0, false);
+    }
+}
+
+/// What a join would do.
+#[derive(Debug)]
+pub struct Planned {
+    /// Before kubeadm runs.
+    pub steps: Vec<act::Grounded>,
+    /// What follows, as sentences.
+    pub then: Vec<String>,
+}
+
+/// Looks, and says what a join would do; changes nothing.
+pub async fn plan(host: &dyn Host, wish: &Wish<'_>) -> Result<Planned, Trouble> {
+    let (facts, _) = observe(host, wish.request.aim().as_ref(), wish.admin, wish.time_box, &Progress::default()).await;
+    let plan = preparation(&facts)?;
+    let image = prepare::image_to_pull(&facts).map(|image| format!("have the runtime pull {image}"));
+    let then = [
+        format!("write {CONFIG} for root alone, run kubeadm join with it in {}, remove it", unit::UNIT),
+        "watch the kubelet until its Node is verified; run one sandbox, and remove it".to_owned(),
+        format!("remove {}", prepare::DROP_IN),
+    ];
+    let then = image.into_iter().chain(then).collect();
+    Ok(Planned { steps: act::ground(host, &plan).await?, then })
+}
+
+/// The plan of preparation for a machine as it is.
+fn preparation(facts: &Facts) -> Result<Plan, Trouble> {
+    let report = report::check(facts, &check::Policy::default(), &Ignore::default());
+    let wrong: Vec<&str> =
+        report.findings.iter().filter(|it| it.verdict > Judgement::Pass).map(|finding| finding.id).collect();
+    let stale = !matches!(Local::of(facts), Ok(Local::Joined | Local::Stopped | Local::Bootstrapping));
+    let steps = prepare::plan(facts, &wrong, stale).map_err(|missing| Trouble::new("prepare", missing))?;
+    Plan::of(steps).map_err(|conflict| Trouble::new("prepare", conflict))
+}
+
+/// What is here could not be told. Only who is refused lacks a right.
+fn unseen(missing: &Missing) -> Event {
+    let id = if missing.why == Why::Denied { "machine.privileges" } else { "machine.systemd" };
+    Event::Trouble(Cause::of(id, format!("cannot tell what is here: {missing}")))
+}
+
+/// The step on the way to the API server that failed.
+fn broken_path(facts: &Facts) -> Option<Cause> {
+    let report = report::check(facts, &check::Policy::default(), &Ignore::default());
+    let failed = |finding: &&report::Judged| finding.id.starts_with("api.") && finding.verdict == Judgement::Fail;
+    let finding = report.findings.iter().find(failed)?;
+    Some(by_the_clock(cause_of(finding)))
+}
+
+/// A finding as the cause of a failed attempt. An API server that is only slow to answer the token is no reason to stop: a
+/// token that it refuses is.
+fn cause_of(finding: &report::Judged) -> Cause {
+    let slow = finding.id == "api.auth" && finding.title.contains("no answer");
+    let id = if slow { "api.slow" } else { finding.id };
+    Cause::of(id, finding.title.clone()).seen(finding.evidence.clone())
+}
+
+fn blockers(report: &Report) -> Vec<Cause> {
+    let settled = |id: &str| id == "api.node-name" || id.starts_with("stale.") || prepare::SET_RIGHT.contains(&id);
+    let failed = report.findings.iter().filter(|finding| finding.verdict == Judgement::Fail && !finding.ignored);
+    let blocking = failed.filter(|finding| !settled(finding.id));
+    blocking.map(cause_of).collect()
+}

@@ -1,0 +1,113 @@
+//! The end of a join, or of an attempt: what is ours and no longer needed is taken away; where it failed, the cause is looked for.
+
+use std::time::Duration;
+
+use carrick_cluster::leaving;
+use carrick_core::diagnose::Case;
+use carrick_core::join::prepare;
+use carrick_core::join::verify::Until;
+use carrick_core::plan::protect::Protected;
+use carrick_core::redact::redact;
+use carrick_core::report::Report;
+use carrick_host::Progress;
+use carrick_host::host::Trouble;
+
+use super::driver::{CONFIG, Driver, Told};
+use super::unit;
+use crate::act::undo;
+use crate::observe::observe;
+
+/// systemd is asked, and answers at once or not at all.
+const ASK: Duration = Duration::from_secs(5);
+/// Of each: what stands last is mostly the complaint.
+const LINES: usize = 3;
+
+impl Driver<'_, '_> {
+    /// What is ours and no longer needed. What could not be taken away is told.
+    pub(super) async fn finish(&mut self) -> Vec<String> {
+        let mut problems = Vec::new();
+        for done in [self.host.remove(CONFIG).await, self.release().await, unit::clear(self.host).await] {
+            problems.extend(done.err().map(|trouble| trouble.to_string()));
+        }
+        problems
+    }
+
+    /// A Node that our reset cordoned takes pods again once it is verified; one that somebody else cordoned stays so.
+    /// Whether something was changed.
+    pub(super) async fn uncordon(&self, until: Until, tell: &mut (dyn FnMut(Told) + Send)) -> bool {
+        let ours = self.node.as_ref().is_ok_and(leaving::has_our_mark);
+        let Some(eyes) = self.eyes.as_ref().filter(|_| ours) else { return false };
+        let name = &eyes.node;
+        if until != Until::Verified {
+            tell(Told::Says(format!("the Node {name} stays cordoned, as carrick reset left it, until it is verified")));
+            return false;
+        }
+        let opened = eyes.uncordon().await;
+        tell(Told::Says(match &opened {
+            Ok(_) => format!("the Node {name}, which carrick reset had cordoned, takes pods again"),
+            Err(why) => format!("the Node {name} is still cordoned by carrick reset ({why}): kubectl uncordon {name}"),
+        }));
+        opened == Ok(true)
+    }
+
+    /// The kubelet may start by itself again.
+    async fn release(&self) -> Result<(), Trouble> {
+        self.host.remove(prepare::DROP_IN).await?;
+        let argv = ["systemctl", "daemon-reload"];
+        self.host.run(&argv, Duration::from_secs(30)).await?.well(&argv).map(drop)
+    }
+
+    /// Ends what runs, removes what the attempt made, and puts back what preparation changed.
+    pub(super) async fn clean_up(&mut self) -> Result<(), String> {
+        let text = |trouble: Trouble| trouble.to_string();
+        unit::clear(self.host).await.map_err(text)?;
+        self.host.remove(CONFIG).await.map_err(text)?;
+        let argv = ["systemctl", "stop", "kubelet.service"];
+        self.host.run(&argv, Duration::from_mins(2)).await.map_err(text)?;
+        let (facts, _) = observe(self.host, None, None, self.wish.time_box, &Progress::default()).await;
+        // kubeadm made them in this attempt: what was there before it began, preparation has put aside.
+        for path in prepare::leftovers(&facts).map_err(|missing| missing.to_string())? {
+            self.host.remove(&path).await.map_err(text)?;
+        }
+        let protected = Protected::on(&facts, self.wish.protect.clone()).map_err(|missing| missing.to_string())?;
+        while let Some(run) = self.runs.pop() {
+            let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
+            undo::apply(self.host, &back, &protected, &mut |_| {}).await.map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// The cause, while everything still stands as it failed.
+    pub(super) async fn diagnose(&self) -> Report {
+        let facts = self.see().await;
+        let node = self.eyes.as_ref().map(|eyes| eyes.node.clone());
+        let output = self.output().await;
+        let texts = [("kubeadm join", output.as_str())];
+        Case::of_facts_and(self.library, facts, &texts, node).report(&self.wish.ignore)
+    }
+    /// How the units stand, and the last lines of each: what a person would look at next.
+    pub(super) async fn last_words(&self) -> Vec<String> {
+        let output = self.output().await;
+        let mut said = self.unit_says(unit::UNIT, "kubeadm").await;
+        said.extend(last(&output));
+        said.extend(self.unit_says("kubelet.service", "kubelet").await);
+        let argv = ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "3", "-u", "kubelet.service"];
+        if let Ok(ended) = self.host.run(&argv, ASK).await {
+            said.extend(last(&ended.out));
+        }
+        said
+    }
+
+    async fn unit_says(&self, unit: &str, name: &str) -> Vec<String> {
+        let argv = ["systemctl", "show", "--property=ActiveState,SubState,Result,ExecMainStatus", unit];
+        let Ok(ended) = self.host.run(&argv, ASK).await else { return Vec::new() };
+        let states: Vec<&str> = ended.out.lines().filter_map(|line| Some(line.split_once('=')?.1)).collect();
+        vec![format!("{name}: {}", states.join(", "))]
+    }
+}
+
+/// The last lines of a text, as they stand under a line about who wrote them.
+fn last(text: &str) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines.iter().rev().take(LINES).rev().map(|line| format!("  {}", redact(line))).collect()
+}

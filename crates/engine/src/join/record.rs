@@ -1,0 +1,204 @@
+//! What a join did, as it was told, in a file that only root can read: `/var/lib/carrick/joins/BEGUN.log`. Beside it, what
+//! kubeadm printed in each attempt, and how far the join is (`BEGUN.json`): what a join that was cut off had changed, the
+//! next one takes back where it fails. A join that changed nothing leaves nothing.
+
+use std::fmt::Write as _;
+
+use carrick_core::join::state::State;
+use carrick_core::join::step::Outcome;
+use carrick_core::redact::redact;
+use carrick_host::Host;
+use carrick_host::host::{Entry, File, How, Trouble};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::driver::Told;
+use crate::act::journal::{self, End, HOME};
+
+const DIR: &str = "/var/lib/carrick/joins";
+/// Says where the output of the kubeadm goes that was started last, for a driver that comes after this one.
+pub(super) const LAST: &str = "/var/lib/carrick/joins/last";
+/// So many joins are kept: a hundred in a row shall not fill a disk.
+const KEPT: usize = 20;
+
+/// How far a join is.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Saved {
+    schema: String,
+    pub begun: Timestamp,
+    pub state: State,
+    /// Of preparation, by their numbers in the journal.
+    pub runs: Vec<u32>,
+}
+
+const SCHEMA: &str = "carrick.join/v1";
+
+/// The join before this one, where it never came to its end: it was killed, or its machine was.
+pub(super) async fn cut_off(host: &dyn Host) -> Option<Saved> {
+    let last = host.list(DIR).await.ok()?.iter().filter_map(|name| begun(name)).max()?;
+    let Ok(Some(Entry::File(file))) = host.look(&state_of(last)).await else { return None };
+    let mut saved: Saved = serde_json::from_slice(&file.bytes).ok()?;
+    if saved.schema != SCHEMA || saved.state.stage.is_over() {
+        return None;
+    }
+    let past = journal::history(host).await.ok()?;
+    // What came after it, a reset or an undo, knew of what it had changed.
+    let newest = past.last().and_then(|past| past.as_ref().ok()).map(|past| past.run.run);
+    let standing = |run: &u32| {
+        let it = past.iter().flatten().find(|past| past.run.run == *run);
+        it.is_some_and(|past| past.end() != End::Undone)
+    };
+    let alone = newest.is_some_and(|newest| saved.runs.contains(&newest));
+    saved.runs.retain(|run| alone && standing(run));
+    Some(saved)
+}
+
+fn state_of(begun: i64) -> String {
+    format!("{DIR}/{begun}.json")
+}
+
+/// The second in which the join began that a file is about.
+fn begun(name: &str) -> Option<i64> {
+    name.split(['-', '.']).next()?.parse().ok()
+}
+
+/// Where kubeadm's words of an attempt go.
+pub(super) fn of_kubeadm(begun: Timestamp, attempt: u32) -> String {
+    format!("{DIR}/{}-kubeadm-{attempt}.log", begun.as_second())
+}
+
+/// The place is there, and the oldest joins have made room.
+pub(super) async fn make_room(host: &dyn Host) -> Result<(), Trouble> {
+    host.make_dir(HOME, 0o700).await?;
+    host.make_dir(DIR, 0o700).await?;
+    for name in superfluous(host.list(DIR).await?) {
+        host.remove(&format!("{DIR}/{name}")).await?;
+    }
+    Ok(())
+}
+
+/// Files of all joins but the last ones; what is not named by the second a join began in is not ours.
+fn superfluous(names: Vec<String>) -> Vec<String> {
+    let mut joins: Vec<i64> = names.iter().filter_map(|name| begun(name)).collect();
+    joins.sort_unstable();
+    joins.dedup();
+    let kept = joins.len().saturating_sub(KEPT);
+    let gone = joins.get(..kept).unwrap_or_default();
+    names.into_iter().filter(|name| begun(name).is_some_and(|second| gone.contains(&second))).collect()
+}
+
+pub(super) struct Record {
+    begun: Timestamp,
+    path: String,
+    text: String,
+    written: usize,
+}
+
+impl Record {
+    pub fn begin(begun: Timestamp) -> Self {
+        Record { begun, path: format!("{DIR}/{}.log", begun.as_second()), text: String::new(), written: 0 }
+    }
+
+    /// Where it is, once it is.
+    pub fn place(&self) -> Option<String> {
+        (self.written > 0).then(|| self.path.clone())
+    }
+
+    pub fn note(&mut self, at: Timestamp, told: &Told) {
+        let says = match told {
+            Told::Reached { stage, says, after } => {
+                format!("{} after {:.1} s: {says}", stage.name(), after.as_secs_f64())
+            }
+            Told::Says(says) => says.clone(),
+            Told::Again { says, after, attempt } => {
+                format!("attempt {attempt} failed: {says}; again in {} s", after.as_secs())
+            }
+            // It says what has not happened yet, twice a second.
+            Told::Waits { .. } => return,
+        };
+        self.line(at, &says);
+    }
+
+    pub fn end(&mut self, at: Timestamp, outcome: &Outcome) {
+        match outcome {
+            Outcome::Joined { until, .. } => self.line(at, &format!("joined: {}", until.name())),
+            Outcome::Failed(failure) => {
+                self.line(at, &format!("not joined, at {}: {}", failure.stage.name(), failure.says));
+                for cause in &failure.causes {
+                    self.line(at, &format!("cause {}: {}", cause.id, cause.says));
+                }
+            }
+        }
+    }
+
+    fn line(&mut self, at: Timestamp, says: &str) {
+        let _ = writeln!(self.text, "{} {}", at.strftime("%Y-%m-%dT%H:%M:%SZ"), redact(says));
+    }
+
+    /// On disk, where there is something new.
+    pub async fn keep(&mut self, host: &dyn Host, state: &State, runs: &[u32]) -> Result<(), Trouble> {
+        if self.text.len() == self.written {
+            return Ok(());
+        }
+        if self.written == 0 {
+            make_room(host).await?;
+        }
+        host.write(&self.path, &File::new(self.text.clone(), 0o600), How::Replace).await?;
+        let (begun, runs) = (self.begun, runs.to_vec());
+        let saved = Saved { schema: SCHEMA.to_owned(), begun, state: state.clone(), runs };
+        let saved = serde_json::to_vec(&saved).map_err(|error| Trouble::new("the state of the join", error))?;
+        host.write(&state_of(self.begun.as_second()), &File::new(saved, 0o600), How::Replace).await?;
+        self.written = self.text.len();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_core::join::state::{Policy, Stage};
+    use carrick_testkit::Machine;
+
+    use super::*;
+
+    /// A join at a stage, with one thing told, and what it leaves on a machine.
+    async fn kept(machine: &Machine, second: i64, stage: Stage) {
+        let begun = Timestamp::from_second(second).unwrap();
+        let (mut join, _) = State::begin(Policy::default(), begun);
+        join.stage = stage;
+        let mut record = Record::begin(begun);
+        assert_eq!(record.place(), None);
+        record.note(begun, &Told::Says("--token abcdef.0123456789abcdef".into()));
+        record.keep(machine, &join, &[]).await.unwrap();
+        assert_eq!(record.place(), Some(format!("{DIR}/{second}.log")));
+    }
+
+    #[tokio::test]
+    async fn the_next_join_knows_of_one_that_was_cut_off() {
+        let machine = Machine::with(&[("/var/lib/x", "")]);
+        assert!(cut_off(&machine).await.is_none());
+        for (second, stage, expected) in
+            [(100, Stage::Joining, Some(100)), (200, Stage::Joined, None), (300, Stage::Waiting, Some(300))]
+        {
+            kept(&machine, second, stage).await;
+            assert_eq!(cut_off(&machine).await.map(|saved| saved.begun.as_second()), expected, "{stage:?}");
+        }
+        let log = machine.look(&format!("{DIR}/100.log")).await.unwrap();
+        let Some(Entry::File(log)) = log else { panic!("{log:?}") };
+        let text = String::from_utf8(log.bytes).unwrap();
+        assert!(log.mode == 0o600 && text.starts_with("1970-01-01T00:01:40Z --token "), "{text}");
+        assert!(!text.contains("0123456789abcdef"), "{text}");
+    }
+
+    #[test]
+    fn the_oldest_make_room() {
+        let names = |seconds: std::ops::Range<i64>| -> Vec<String> {
+            let of_one = |n| [format!("{n}.log"), format!("{n}-kubeadm-1.log")];
+            seconds.flat_map(of_one).chain(["last".to_owned(), "somebody's".to_owned()]).collect()
+        };
+        assert_eq!(superfluous(names(100..120)), Vec::<String>::new());
+        assert_eq!(
+            superfluous(names(98..120)),
+            ["98.log", "98-kubeadm-1.log", "99.log", "99-kubeadm-1.log"].map(str::to_owned)
+        );
+    }
+}

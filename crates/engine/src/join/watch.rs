@@ -1,0 +1,156 @@
+//! A join while kubeadm and the kubelet are at work: everything that may have changed, as events.
+
+use std::time::Duration;
+
+use carrick_core::check::Evidence;
+use carrick_core::fact::Why;
+use carrick_core::join::failure::Cause;
+use carrick_core::join::state::{Stage, State};
+use carrick_core::join::step::Event;
+use carrick_core::join::verify::{Certificate, CertificateRequest};
+use carrick_core::join::{output, sight};
+use carrick_core::redact::redact;
+use carrick_core::signature::{Phase, Severity};
+use carrick_host::host::Entry;
+
+use super::driver::Driver;
+use super::look::Eyes;
+use super::unit::{self, Kubeadm};
+use super::verify::of_machine;
+use crate::observe::FromMachine;
+
+impl Driver<'_, '_> {
+    /// Everything that may have changed, as events.
+    pub(super) async fn look(&mut self, state: &State) -> Vec<Event> {
+        if !(Stage::Joining..Stage::Verified).contains(&state.stage) {
+            return Vec::new();
+        }
+        let mut events = self.follow_kubeadm().await;
+        let Some(mut eyes) = self.eyes.take() else { return events };
+        let facts = eyes.machine().await;
+        let mut seen = of_machine(&eyes, &facts);
+        if let Ok(kubelet) = &mut seen.kubelet {
+            self.restarts_before = self.restarts_before.min(kubelet.restarts);
+            kubelet.restarts -= self.restarts_before;
+        }
+        if seen.certificate == Ok(Certificate::Trusted)
+            && let Err(why) = eyes.take_own().await
+        {
+            events.push(Event::Node(Err(Why::Broken(why))));
+        }
+        let issued = seen.certificate == Ok(Certificate::Trusted);
+        events.extend([
+            Event::Runtime(seen.runtime),
+            Event::Kubelet(seen.kubelet),
+            Event::Cluster(seen.cluster),
+            Event::Certificate(seen.certificate),
+        ]);
+        if issued {
+            let (node, lease) = tokio::join!(eyes.node_object(), eyes.lease());
+            events.extend([Event::Node(eyes.node(&node)), Event::Lease(lease)]);
+            self.node = node;
+        } else if state.stage >= Stage::KubeletUp {
+            let request = self.request(&eyes).await;
+            if let Err(why @ (Why::TimedOut | Why::Broken(_))) = &request {
+                let cause = Cause::of("api.tcp", format!("the API server does not answer any more: {why}"));
+                events.extend(self.newly(cause));
+            }
+            events.push(Event::Request(request));
+            events.extend(self.kubelet_troubles().await);
+        }
+        if self.sandbox_at.is_some_and(|at| at <= self.now()) {
+            self.sandbox_at = None;
+            let answer = eyes.sandbox(&facts, &self.node).await;
+            if let Err(Why::Broken(says)) = &answer {
+                events.extend(self.known(says, "the runtime"));
+            }
+            events.push(Event::Sandbox(answer));
+        }
+        self.eyes = Some(eyes);
+        events
+    }
+
+    async fn request(&self, eyes: &Eyes<'_>) -> Result<CertificateRequest, Why> {
+        match (&self.asker, self.wish.admin) {
+            (Some(asker), None) => {
+                let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+                let list = asker.get(&FromMachine(self.host), path).await?;
+                sight::request(&list, &eyes.node, self.attempt_began)
+            }
+            _ => eyes.request(self.attempt_began).await,
+        }
+    }
+
+    /// New lines of kubeadm's output, and its end.
+    async fn follow_kubeadm(&mut self) -> Vec<Event> {
+        if self.kubeadm_over {
+            return Vec::new();
+        }
+        // Before its output: what it wrote last is there once it has ended.
+        let kubeadm = unit::state(self.host).await;
+        let output = self.output().await;
+        let new = output.get(self.read..).unwrap_or_default();
+        let whole = new.rfind('\n').map_or(0, |end| end + 1);
+        let lines = new.get(..whole).unwrap_or_default();
+        let mut events: Vec<Event> = lines.lines().filter_map(output::milestone).map(Event::Kubeadm).collect();
+        let retried = output::causes(lines, self.library).into_iter();
+        let retried: Vec<Cause> = retried.filter(|_| matches!(kubeadm, Ok(Kubeadm::Running))).collect();
+        events.extend(retried.into_iter().filter_map(|cause| self.newly(cause)));
+        self.read += whole;
+        if let Ok(Kubeadm::Ended(status)) = kubeadm {
+            self.kubeadm_over = true;
+            events.push(Event::KubeadmEnded { status, causes: output::causes(&output, self.library) });
+        }
+        events
+    }
+
+    pub(super) async fn output(&self) -> String {
+        let Some(log) = &self.log else { return String::new() };
+        match self.host.look(log).await {
+            Ok(Some(Entry::File(file))) => String::from_utf8_lossy(&file.bytes).into_owned(),
+            _ => String::new(),
+        }
+    }
+
+    /// What the kubelet complains of, where it will not pass by itself.
+    async fn kubelet_troubles(&mut self) -> Vec<Event> {
+        let argv = ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "60", "-u", "kubelet.service", "--since"];
+        let since = format!("@{}", self.attempt_began.as_second());
+        let argv: Vec<&str> = argv.into_iter().chain([since.as_str()]).collect();
+        let Ok(ended) = self.host.run(&argv, Duration::from_secs(5)).await else { return Vec::new() };
+        let mut found = Vec::new();
+        for line in ended.out.lines() {
+            for at in self.library.recognise(line) {
+                let signature = self.library.get(at);
+                if signature.severity == Severity::Fatal
+                    && signature.phase <= Phase::Joining
+                    && signature.lasts.is_none()
+                {
+                    let says = self.library.cause(at, line);
+                    let seen = Evidence::of("journalctl -u kubelet", redact(line));
+                    found.push(Cause::of(signature.cause_id(), says).seen([seen]));
+                }
+            }
+        }
+        found.into_iter().filter_map(|cause| self.newly(cause)).collect()
+    }
+
+    /// What a sentence of another program is known to mean.
+    fn known(&mut self, says: &str, who: &str) -> Vec<Event> {
+        let mut found = Vec::new();
+        for at in self.library.recognise(says) {
+            let seen = Evidence::of(who, redact(says));
+            found.push(Cause::of(self.library.get(at).cause_id(), self.library.cause(at, says)).seen([seen]));
+        }
+        found.into_iter().filter_map(|cause| self.newly(cause)).collect()
+    }
+
+    /// Each trouble once an attempt.
+    fn newly(&mut self, cause: Cause) -> Option<Event> {
+        if self.troubled.contains(&cause.id) {
+            return None;
+        }
+        self.troubled.push(cause.id.clone());
+        Some(Event::Trouble(cause))
+    }
+}

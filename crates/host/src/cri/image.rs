@@ -1,0 +1,40 @@
+//! An image the runtime shall have.
+
+use std::time::Duration;
+
+use carrick_core::fact::Why;
+use prost::Message;
+use tokio::time::timeout;
+
+use super::{call, reach, why};
+use crate::probe::Probe;
+
+/// Has the first runtime that is there pull an image, by its own configuration of registries: as it would for a pod.
+/// `Why::Broken` holds its own words.
+pub async fn pull(probe: &dyn Probe, endpoints: &[&str], image: &str, limit: Duration) -> Result<(), Why> {
+    let pulled = async {
+        let (_, channel) = reach(probe, endpoints, limit).await?;
+        let request = PullImageRequest { image: Some(ImageSpec { image: image.to_owned() }) };
+        let pulled = call::<_, PullImageResponse>(channel, "Image", "PullImage", request).await;
+        pulled.map(drop).map_err(|status| why(&status))
+    };
+    timeout(limit, pulled).await.unwrap_or(Err(Why::TimedOut))
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PullImageRequest {
+    #[prost(message, optional, tag = "1")]
+    image: Option<ImageSpec>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ImageSpec {
+    #[prost(string, tag = "1")]
+    image: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct PullImageResponse {
+    #[prost(string, tag = "1")]
+    image_ref: String,
+}
