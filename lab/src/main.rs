@@ -1,5 +1,6 @@
 //! `cargo xtask lab …`: real kubeadm, kubelet, containerd and API server in systemd-nspawn machines. See docs/lab.md.
 
+mod bench_join;
 mod browser;
 mod build;
 mod cache;
@@ -20,6 +21,7 @@ mod stop;
 mod strace;
 mod sysctl;
 mod test;
+mod times;
 mod trace;
 mod up;
 
@@ -67,6 +69,8 @@ enum Verb {
     Down,
     /// Run the tests whose names contain FILTER, each on fresh machines
     Test(test::Options),
+    /// Join fresh workers with plain kubeadm and with carrick, by turns, and compare how long it takes
+    BenchJoin(bench_join::Options),
     /// Put a machine of the running lab into a named broken state, and leave it so
     Fault {
         name: String,
@@ -88,6 +92,8 @@ enum Verb {
     },
     #[command(name = case::HOLD, hide = true)]
     HoldApi,
+    #[command(name = bench_join::TRY, hide = true)]
+    TrySandbox,
     #[command(name = nspawn::LAUNCH, hide = true)]
     LaunchMachine {
         group: String,
@@ -113,16 +119,24 @@ fn tell(error: &anyhow::Error) {
 }
 
 fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    if let Verb::LaunchMachine { group, argv } = arguments.verb {
-        nspawn::launch(&group, &argv)?;
-        return Ok(ExitCode::FAILURE);
+    match arguments.verb {
+        Verb::LaunchMachine { group, argv } => {
+            nspawn::launch(&group, &argv)?;
+            return Ok(ExitCode::FAILURE);
+        }
+        // On a machine of the lab: there is no lab there.
+        Verb::TrySandbox => {
+            bench_join::try_sandboxes()?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        _ => {}
     }
     let cache = Cache::open()?;
     let lab = arguments.lab.as_deref();
     let persons = lab.unwrap_or(PERSONS);
     lab::preflight()?;
     machine::net::remember_outer()?;
-    if matches!(arguments.verb, Verb::Build | Verb::Up { .. } | Verb::Test(_) | Verb::Capture(_)) {
+    if matches!(arguments.verb, Verb::Build | Verb::Up { .. } | Verb::Test(_) | Verb::BenchJoin(_) | Verb::Capture(_)) {
         stop::listen()?;
     }
     match arguments.verb {
@@ -131,6 +145,7 @@ fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Verb::PowerCut { machines } => up::power_cut(&cache, persons, &machines)?,
         Verb::Down => up::down(&cache, persons)?,
         Verb::Test(options) => return Ok(test::test(&cache, lab, &options)?),
+        Verb::BenchJoin(options) => return Ok(bench_join::bench_join(&cache, lab, &options)?),
         Verb::Fault { name, machine } => capture::put_in(&cache, persons, &name, &machine)?,
         Verb::Capture(options) => return Ok(capture::capture(&cache, lab, &options)?),
         Verb::Shell { machine, command } => {
@@ -150,7 +165,7 @@ fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
             return Err(anyhow::Error::new(kubectl.exec()).context("cannot run kubectl"));
         }
         Verb::HoldApi => case::hold_api()?,
-        Verb::LaunchMachine { .. } => {}
+        Verb::TrySandbox | Verb::LaunchMachine { .. } => {}
     }
     Ok(ExitCode::SUCCESS)
 }

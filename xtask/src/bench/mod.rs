@@ -9,6 +9,7 @@ use clap::Subcommand;
 mod check;
 mod diagnose;
 mod extended;
+mod join;
 
 #[derive(Subcommand)]
 pub enum What {
@@ -27,12 +28,22 @@ pub enum What {
         #[arg(long, default_value_t = 3)]
         runs: usize,
     },
+    /// `carrick join` to its end, beside plain `kubeadm join` until the node works: real machines in the lab
+    Join {
+        /// How often each
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// The lab it is done in
+        #[arg(long)]
+        lab: Option<String>,
+    },
 }
 
 pub fn run(what: &What) -> anyhow::Result<()> {
     match what {
         What::Check { runs } => check::check(*runs),
         What::Diagnose { megabytes, runs } => diagnose::diagnose(*megabytes, *runs),
+        What::Join { runs, lab } => join::join(*runs, lab.as_deref()),
     }
 }
 

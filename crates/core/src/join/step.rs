@@ -21,8 +21,8 @@ const UNSIGNED: SignedDuration = SignedDuration::from_secs(20);
 const RUNTIME_DOWN: SignedDuration = SignedDuration::from_secs(3);
 /// How often the Node that stands in the way is looked at.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
-/// Between two sandboxes: the network agent may be a moment behind the CNI configuration.
-const SANDBOX_AGAIN: SignedDuration = SignedDuration::from_secs(1);
+/// Between two sandboxes: the network agent may be a moment behind the CNI configuration, and a refusal costs the runtime 0.1 s.
+const SANDBOX_AGAIN: SignedDuration = SignedDuration::from_millis(300);
 /// A network agent that is behind its configuration is so for seconds; who refuses every sandbox for longer will go on.
 const REFUSES: SignedDuration = SignedDuration::from_secs(20);
 /// A kubelet that a restart of its runtime took along comes back once; one that ended twice will end again.

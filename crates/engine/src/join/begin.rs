@@ -36,6 +36,7 @@ impl Driver<'_, '_> {
         for _ in 1..LOOKS {
             match self.observe_once().await {
                 Err(missing) if missing.why == Why::TimedOut => {}
+                Ok(_) if self.facts.as_ref().is_some_and(is_short_of) => {}
                 seen => return seen.map_or_else(|missing| unseen(&missing), Event::Found),
             }
         }
@@ -167,7 +168,10 @@ impl Driver<'_, '_> {
         let facts = self.facts.as_ref().ok_or_else(|| Trouble::new("kubeadm", "the machine was not looked at"))?;
         let kubeadm = facts.tool("kubeadm").ok().flatten();
         let kubeadm = kubeadm.ok_or_else(|| Trouble::new("kubeadm", "is not installed"))?;
-        let version = facts.kubeadm_version().map_err(|missing| Trouble::new("kubeadm", missing))?;
+        let version = match facts.kubeadm_version() {
+            Err(missing) if missing.why == Why::TimedOut => return Ok(unseen(&missing)),
+            version => version.map_err(|missing| Trouble::new("kubeadm", missing))?,
+        };
         let rendered = config::render(&self.wish.request, version, &self.wish.policy);
         let rendered = rendered.map_err(|bad| Trouble::new("JoinConfiguration", bad))?;
         self.host.make_dir(CONFIG_DIR, 0o700).await?;
@@ -223,6 +227,17 @@ fn preparation(facts: &Facts) -> Result<Plan, Trouble> {
     let stale = !matches!(Local::of(facts), Ok(Local::Joined | Local::Stopped | Local::Bootstrapping));
     let steps = prepare::plan(facts, &wrong, stale).map_err(|missing| Trouble::new("prepare", missing))?;
     Plan::of(steps).map_err(|conflict| Trouble::new("prepare", conflict))
+}
+
+/// Whether a machine was too busy to tell what a join cannot begin without.
+fn is_short_of(facts: &Facts) -> bool {
+    let known = facts.kubeadm_version().map(drop).and(preparation_needs(facts));
+    known.is_err_and(|missing| missing.why == Why::TimedOut)
+}
+
+fn preparation_needs(facts: &Facts) -> Known<()> {
+    prepare::plan(facts, &[], true)?;
+    Protected::on(facts, Vec::new()).map(drop)
 }
 
 /// What is here could not be told. Only who is refused lacks a right.

@@ -53,6 +53,7 @@ pub struct How<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tried {
     pub addresses: Vec<IpAddr>,
+    /// Until the address was known.
     pub took: Duration,
     /// Why it could not be taken away again; the next try does.
     pub left: Option<String>,
@@ -88,10 +89,11 @@ pub async fn try_one(host: &dyn Host, how: &How<'_>) -> Result<Tried, Failed> {
     for _ in 0..TRIES {
         let uid = uuid();
         let tried = runtime.run(&uid, how.time).await;
+        let took = begun.elapsed();
         left = runtime.clear(|sandbox| sandbox.uid() == uid).await.err().map(|failed| failed.to_string()).or(left);
         match tried {
             Err(Failed::Gone) => {}
-            tried => return tried.map(|addresses| Tried { addresses, took: begun.elapsed(), left }),
+            tried => return tried.map(|addresses| Tried { addresses, took, left }),
         }
     }
     Err(Failed::Gone)

@@ -1,0 +1,79 @@
+//! `carrick reset` and `carrick join`, again and again on one machine, by nobody but carrick: no cycle may fail.
+
+use std::time::Duration;
+
+use super::{Bench, Case, Needs};
+use crate::carrick::Carrick;
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+use crate::join::joins;
+use crate::machine::{Kind, Machine};
+use crate::run::{Look, wait_for};
+use crate::times::Times;
+use crate::{demand, say};
+
+pub const CASE: Case = Case {
+    about: "carrick reset and carrick join, twenty cycles without a failure; after each tenth a pod answers",
+    needs: Needs::Cluster,
+    run,
+};
+
+/// Enough to find what fails one time in ten, in a few minutes.
+const CYCLES: u32 = 20;
+/// How many, where somebody has the time for more.
+const ASKED: &str = "CARRICK_LAB_CYCLES";
+/// A pod takes as long as a join: not after each.
+const POD_EVERY: u32 = 10;
+/// A kubelet takes a pod's sandbox away within seconds of the pod's end, and may be busy.
+const SANDBOX_GONE: Duration = Duration::from_mins(1);
+
+fn run(bench: &mut Bench) -> Result<()> {
+    let cycles = cycles(std::env::var(ASKED).ok().as_deref())?;
+    let program = bench.carrick()?;
+    let worker = bench.worker(Kind::Debian12)?;
+    let carrick = Carrick::on(&worker, &program)?;
+    let cluster = bench.cluster()?;
+    joins(bench, &worker)?;
+    let (mut resets, mut rejoins) = (Times::default(), Times::default());
+    for cycle in 1..=cycles {
+        let reset = carrick.ends(bench, "reset --yes", 0, &["can join again"])?.took;
+        let join = joins(bench, &worker)?.took;
+        is_schedulable(cluster, &worker)?;
+        resets.push(reset);
+        rejoins.push(join);
+        let (reset, join) = (say::seconds(reset), say::seconds(join));
+        say::line(&format!("cycle {cycle} of {cycles}: reset {reset}, join {join}"));
+        if cycle % POD_EVERY == 0 {
+            let answered = cluster.pod_answers(&worker.identity.name)?;
+            say::line(&format!("a pod answered after {}", say::seconds(answered)));
+            pod_is_gone(&worker)?;
+        }
+    }
+    for (what, times) in [("reset", &resets), ("join", &rejoins)] {
+        bench.time(format!("{what}: median"), times.median());
+        bench.time("slowest", times.slowest());
+    }
+    Ok(())
+}
+
+fn cycles(asked: Option<&str>) -> Result<u32> {
+    let Some(asked) = asked else { return Ok(CYCLES) };
+    let cycles = asked.parse().ok().filter(|cycles| *cycles > 0);
+    cycles.ok_or_else(|| Error::Said(format!("{ASKED}={asked}: a number of cycles, 1 or more")))
+}
+
+/// What carrick's reset has cordoned, carrick's join opens again.
+fn is_schedulable(cluster: &Cluster, worker: &Machine) -> Result<()> {
+    let node = cluster.get(["node", &worker.identity.name])?;
+    demand!(node["spec"]["unschedulable"] != true, "the Node is still cordoned after the join: {}", node["metadata"]);
+    Ok(())
+}
+
+/// Reset refuses a machine on which a pod runs that nothing would start elsewhere, and so it should.
+fn pod_is_gone(worker: &Machine) -> Result<()> {
+    let filter = format!("labels.\"io.kubernetes.pod.name\"==web-{}", worker.identity.name);
+    wait_for("the pod's containers to be gone", SANDBOX_GONE, || {
+        let left = worker.ok(["ctr", "-n", "k8s.io", "containers", "ls", "-q", &filter])?;
+        Ok(if left.trim().is_empty() { Look::Seen(()) } else { Look::NotYet(left) })
+    })
+}
