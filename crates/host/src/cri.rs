@@ -1,4 +1,5 @@
-//! The container runtime, asked over its own socket: what `crictl info` and `crictl images` would print, without crictl.
+//! The container runtime, asked over its own socket: what `crictl info`, `crictl images` and `crictl ps` would print, without
+//! crictl.
 //!
 //! The messages are written by hand: of CRI's runtime.v1 they have only the fields that are read here. [`sandbox`] and
 //! [`image`] are the parts that change something.
@@ -35,18 +36,23 @@ const KEEP: Keep = Keep::Head(4 << 20);
 const STATUS: &str = "cri status";
 const CONFIG: &str = "cri runtime-config";
 const IMAGES: &str = "cri images";
+const CONTAINERS: &str = "cri containers";
 
 /// Asks the first runtime that is there; each call in its own time box, side by side.
 pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Vec<Observation> {
     match reach(probe, endpoints, time_box).await {
-        Err(why) => [STATUS, CONFIG, IMAGES].map(|key| Observation::new(key.to_owned(), Err(why.clone()))).into(),
+        Err(why) => {
+            let keys = [STATUS, CONFIG, IMAGES, CONTAINERS];
+            keys.map(|key| Observation::new(key.to_owned(), Err(why.clone()))).into()
+        }
         Ok((endpoint, channel)) => {
-            let (status, config, images) = tokio::join!(
+            let (status, config, images, containers) = tokio::join!(
                 boxed(time_box, status(channel.clone(), endpoint)),
                 boxed(time_box, config(channel.clone())),
-                boxed(time_box, images(channel)),
+                boxed(time_box, images(channel.clone())),
+                boxed(time_box, containers(channel)),
             );
-            let seen = [(STATUS, status), (CONFIG, config), (IMAGES, images)];
+            let seen = [(STATUS, status), (CONFIG, config), (IMAGES, images), (CONTAINERS, containers)];
             seen.map(|(key, answer)| Observation::new(key.to_owned(), answer.map(|answer| keep(&answer)))).into()
         }
     }
@@ -168,6 +174,27 @@ async fn images(channel: Channel) -> Result<Value, Why> {
     Ok(json!({ "images": images }))
 }
 
+/// Those that run. Labels and annotations may hold anything, and are not kept.
+async fn containers(channel: Channel) -> Result<Value, Why> {
+    let running = ContainerStateValue { state: CONTAINER_RUNNING };
+    let request = ListContainersRequest { filter: Some(ContainerFilter { state: Some(running) }) };
+    let listed = call::<_, ListContainersResponse>(channel, "Runtime", "ListContainers", request).await;
+    let mut containers = listed.map_err(|status| why(&status))?.containers;
+    containers.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(json!({ "containers": containers.into_iter().map(container).collect::<Vec<_>>() }))
+}
+
+fn container(Container { id, pod_sandbox_id, metadata, state }: Container) -> Value {
+    let state = match state {
+        0 => "CONTAINER_CREATED",
+        CONTAINER_RUNNING => "CONTAINER_RUNNING",
+        2 => "CONTAINER_EXITED",
+        _ => "CONTAINER_UNKNOWN",
+    };
+    let ContainerMetadata { name, attempt } = metadata.unwrap_or_default();
+    json!({"id": id, "podSandboxId": pod_sandbox_id, "metadata": {"name": name, "attempt": attempt}, "state": state})
+}
+
 async fn call<Q, A>(channel: Channel, service: &str, method: &str, request: Q) -> Result<A, Status>
 where
     Q: Message + 'static,
@@ -287,9 +314,66 @@ struct Image {
     size: u64,
 }
 
+const CONTAINER_RUNNING: i32 = 1;
+
+#[derive(Clone, PartialEq, Message)]
+struct ListContainersRequest {
+    #[prost(message, optional, tag = "1")]
+    filter: Option<ContainerFilter>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ContainerFilter {
+    #[prost(message, optional, tag = "2")]
+    state: Option<ContainerStateValue>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ContainerStateValue {
+    #[prost(int32, tag = "1")]
+    state: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ListContainersResponse {
+    #[prost(message, repeated, tag = "1")]
+    containers: Vec<Container>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct Container {
+    #[prost(string, tag = "1")]
+    id: String,
+    #[prost(string, tag = "2")]
+    pod_sandbox_id: String,
+    #[prost(message, optional, tag = "3")]
+    metadata: Option<ContainerMetadata>,
+    #[prost(int32, tag = "6")]
+    state: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+struct ContainerMetadata {
+    #[prost(string, tag = "1")]
+    name: String,
+    #[prost(uint32, tag = "2")]
+    attempt: u32,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_reads_as_crictl_prints_it() {
+        let metadata = Some(ContainerMetadata { name: "flannel".into(), attempt: 2 });
+        let sent = Container { id: "a".into(), pod_sandbox_id: "b".into(), metadata, state: CONTAINER_RUNNING };
+        let read = Container::decode(sent.encode_to_vec().as_slice()).unwrap();
+        let metadata = json!({"name": "flannel", "attempt": 2});
+        let expected = json!({"id": "a", "podSandboxId": "b", "metadata": metadata, "state": "CONTAINER_RUNNING"});
+        assert_eq!(container(read), expected);
+        assert_eq!(container(Container::default())["state"], "CONTAINER_CREATED");
+    }
 
     #[test]
     fn info_is_shown_as_crictl_shows_it() {

@@ -26,7 +26,7 @@ use carrick_host::Host;
 use crate::act::{self, Consent};
 use crate::exit::{Exit, Failure};
 use crate::machine::{self, Where};
-use crate::render::join as screen;
+use crate::render::{join as screen, wrap};
 use crate::terminal;
 
 /// Join this machine to a cluster as a worker, and prove that it has joined
@@ -176,7 +176,8 @@ fn finish(args: &Args, host: &str, ended: &Ended, took: Duration, show: screen::
 async fn plan(args: &Args, host: &dyn Host, wish: &Wish<'_>) -> Result<Exit, Failure> {
     let planned = begin::plan(host, wish).await.map_err(|trouble| Failure::failed(trouble.to_string()))?;
     let mut text = act::told(host.name(), &planned.steps);
-    text.extend(planned.then.iter().map(|line| format!("      {line}\n")));
+    let under = |line: &String| format!("      {}\n", wrap::hang(line, act::INDENT, terminal::width()));
+    text.extend(planned.then.iter().map(under));
     text.push_str("\nNothing was changed. Do it: the same without --plan\n");
     let text = if args.events { act::as_json(host.name(), &planned.steps)? } else { text };
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
