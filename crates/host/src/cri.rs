@@ -1,10 +1,8 @@
 //! The container runtime, asked over its own socket: what `crictl info`, `crictl images` and `crictl ps` would print, without
 //! crictl.
 //!
-//! The messages are written by hand: of CRI's runtime.v1 they have only the fields that are read here. [`sandbox`] and
-//! [`image`] are the parts that change something.
+//! [`sandbox`] and [`image`] are the parts that change something.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 use std::time::Duration;
@@ -19,8 +17,15 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 pub mod image;
+mod message;
 pub mod pods;
 pub mod sandbox;
+
+use message::{
+    Container, ContainerFilter, ContainerMetadata, ContainerStateValue, Image, LinuxRuntimeConfiguration,
+    ListContainersRequest, ListContainersResponse, ListImagesRequest, ListImagesResponse, RuntimeCondition,
+    RuntimeConfigRequest, RuntimeConfigResponse, StatusRequest, StatusResponse, VersionRequest, VersionResponse,
+};
 
 use crate::command;
 use crate::probe::{Kept, Observation, Probe, Stream, Target};
@@ -230,135 +235,7 @@ fn broken(error: &(dyn Error + 'static)) -> Why {
     Why::Broken(carrick_core::redact::redact(&innermost.to_string()))
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct VersionRequest {
-    #[prost(string, tag = "1")]
-    version: String,
-}
-
-#[allow(clippy::struct_field_names)] // As CRI calls them.
-#[derive(Clone, PartialEq, Message)]
-struct VersionResponse {
-    #[prost(string, tag = "2")]
-    runtime_name: String,
-    #[prost(string, tag = "3")]
-    runtime_version: String,
-    #[prost(string, tag = "4")]
-    runtime_api_version: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct StatusRequest {
-    #[prost(bool, tag = "1")]
-    verbose: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct StatusResponse {
-    #[prost(message, optional, tag = "1")]
-    status: Option<RuntimeStatus>,
-    #[prost(map = "string, string", tag = "2")]
-    info: HashMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct RuntimeStatus {
-    #[prost(message, repeated, tag = "1")]
-    conditions: Vec<RuntimeCondition>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct RuntimeCondition {
-    #[prost(string, tag = "1")]
-    kind: String,
-    #[prost(bool, tag = "2")]
-    status: bool,
-    #[prost(string, tag = "3")]
-    reason: String,
-    #[prost(string, tag = "4")]
-    message: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct RuntimeConfigRequest {}
-
-#[derive(Clone, PartialEq, Message)]
-struct RuntimeConfigResponse {
-    #[prost(message, optional, tag = "1")]
-    linux: Option<LinuxRuntimeConfiguration>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct LinuxRuntimeConfiguration {
-    /// 0 is systemd, 1 is cgroupfs.
-    #[prost(int32, tag = "1")]
-    cgroup_driver: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ListImagesRequest {}
-
-#[derive(Clone, PartialEq, Message)]
-struct ListImagesResponse {
-    #[prost(message, repeated, tag = "1")]
-    images: Vec<Image>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Image {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, repeated, tag = "2")]
-    repo_tags: Vec<String>,
-    #[prost(uint64, tag = "4")]
-    size: u64,
-}
-
 const CONTAINER_RUNNING: i32 = 1;
-
-#[derive(Clone, PartialEq, Message)]
-struct ListContainersRequest {
-    #[prost(message, optional, tag = "1")]
-    filter: Option<ContainerFilter>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ContainerFilter {
-    #[prost(message, optional, tag = "2")]
-    state: Option<ContainerStateValue>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ContainerStateValue {
-    #[prost(int32, tag = "1")]
-    state: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ListContainersResponse {
-    #[prost(message, repeated, tag = "1")]
-    containers: Vec<Container>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Container {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, tag = "2")]
-    pod_sandbox_id: String,
-    #[prost(message, optional, tag = "3")]
-    metadata: Option<ContainerMetadata>,
-    #[prost(int32, tag = "6")]
-    state: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ContainerMetadata {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(uint32, tag = "2")]
-    attempt: u32,
-}
 
 #[cfg(test)]
 mod tests {

@@ -101,7 +101,7 @@ pub async fn join(
     tell: &mut (dyn FnMut(Told) + Send),
 ) -> Ended {
     let mut driver = Driver::new(host, actor, wish, library, mender);
-    driver.run(tell).await
+    Box::pin(driver.run(tell)).await
 }
 
 pub(super) struct Driver<'a, 'm> {
