@@ -123,7 +123,7 @@ fn a_join_as_it_should_be() {
         (Stage::NetworkReady, [Effect::Sandbox { not_before: at(20) }].as_slice())
     );
     let story = story.then(21, Event::Sandbox(Err(Why::Broken("no subnet.env".into()))));
-    assert_eq!(story.effects, [Effect::Sandbox { not_before: at(22) }], "it is tried again");
+    assert_eq!(story.effects, [Effect::Sandbox { not_before: later(at(21), SANDBOX_AGAIN) }], "it is tried again");
     let story = story.then(23, Event::Sandbox(sample::joined().sandbox));
     assert_eq!(story.state.stage, Stage::NetworkReady, "not Ready yet");
     let story = story.then(24, Event::Node(Ok(sample::node())));
