@@ -25,6 +25,10 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 const SANDBOX_AGAIN: SignedDuration = SignedDuration::from_millis(300);
 /// A network agent that is behind its configuration is so for seconds; who refuses every sandbox for longer will go on.
 const REFUSES: SignedDuration = SignedDuration::from_secs(20);
+/// What no network agent sets right once its configuration is there: every network installs its plugins before that.
+const STAYS: [&str; 2] = ["cni.plugins", "cni.stale-bridge"];
+/// Who refuses sandboxes for one of those is asked once more, and believed.
+const REFUSES_FOR_GOOD: SignedDuration = SignedDuration::from_secs(1);
 /// A kubelet that a restart of its runtime took along comes back once; one that ended twice will end again.
 const CRASH_LOOP: u64 = 2;
 /// Exit statuses of "not found", of a shell and of systemd.
@@ -344,7 +348,9 @@ impl State {
             self.troubles.remove(0);
         }
         self.troubles.push(cause.clone());
-        is_new.then(|| Effect::Tell(cause.says.clone())).into_iter().collect()
+        // A sandbox or two are refused in every join; that is seen in the line that lives, and is over when it ends.
+        let worth_a_line = is_new && self.stage < Stage::NetworkReady;
+        worth_a_line.then(|| Effect::Tell(cause.says.clone())).into_iter().collect()
     }
 
     /// Evidence: kept, looked at for what ends the join early, and for what it proves.
@@ -391,7 +397,8 @@ impl State {
             return None;
         };
         let since = *self.memory.refused_since.get_or_insert(now);
-        if now < later(since, REFUSES) {
+        let stays = self.troubles.iter().any(|trouble| STAYS.contains(&trouble.id.as_str()));
+        if now < later(since, if stays { REFUSES_FOR_GOOD } else { REFUSES }) {
             return None;
         }
         let mut causes = std::mem::take(&mut self.troubles);

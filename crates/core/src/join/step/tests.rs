@@ -80,13 +80,26 @@ fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
     let again = story.then(31, Event::Sandbox(Err(Why::TimedOut)));
     let again = again.then(40, refused()).then(59, refused());
     assert_eq!(again.state.stage, Stage::NetworkReady, "a silent one refused nothing");
-    let known = again.then(59, Event::Trouble(Cause::of("cni.plugins", "flannel is missing")));
+    let known = again.then(59, Event::Trouble(Cause::of("cni.no-subnet-env", "flannel is behind")));
+    assert!(known.effects.is_empty(), "every join sees that: {:?}", known.effects);
     let ended = known.then(60, refused());
     assert_eq!(ended.state.stage, Stage::Failed);
     let ids: Vec<&str> = ended.failure().causes.iter().map(|cause| cause.id.as_str()).collect();
-    assert_eq!(ids, ["cni.plugins", "node.not-ready"]);
+    assert_eq!(ids, ["cni.no-subnet-env", "node.not-ready"]);
     assert!(!ended.failure().overdue && !ended.effects.contains(&Effect::CleanUp), "{:?}", ended.effects);
     assert!(ended.effects.contains(&Effect::Leave), "its token must not stay: {:?}", ended.effects);
+}
+
+#[test]
+fn what_no_network_agent_sets_right_is_believed_the_second_time() {
+    for (id, expected) in [("cni.plugins", Stage::Failed), ("cni.no-subnet-env", Stage::NetworkReady)] {
+        let refused = || Event::Sandbox(Err(Why::Broken("no".into())));
+        let network = Event::Runtime(sample::joined().runtime);
+        let story = Story::registered(Policy::default()).then(11, network);
+        let known = story.then(12, Event::Trouble(Cause::of(id, "x"))).then(12, refused());
+        assert_eq!(known.state.stage, Stage::NetworkReady);
+        assert_eq!(known.then(13, refused()).state.stage, expected, "{id}");
+    }
 }
 
 #[test]
