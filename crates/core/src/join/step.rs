@@ -397,8 +397,8 @@ impl State {
             return None;
         };
         let since = *self.memory.refused_since.get_or_insert(now);
-        let stays = self.troubles.iter().any(|trouble| STAYS.contains(&trouble.id.as_str()));
-        if now < later(since, if stays { REFUSES_FOR_GOOD } else { REFUSES }) {
+        let for_good = self.troubles.iter().any(|trouble| STAYS.contains(&trouble.id.as_str()));
+        if now < later(since, if for_good { REFUSES_FOR_GOOD } else { REFUSES }) {
             return None;
         }
         let mut causes = std::mem::take(&mut self.troubles);
