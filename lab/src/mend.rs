@@ -79,6 +79,19 @@ impl Mender {
         Ok(wrong.filter_map(|finding| finding["id"].as_str().map(str::to_owned)).collect())
     }
 
+    /// What is wrong that was not wrong before, at every look: the API server of a busy lab may be slow once.
+    pub fn left(&self, sound: &BTreeSet<String>) -> Result<Vec<String>> {
+        const LOOKS: usize = 3;
+        let mut left: Vec<String> = self.wrong()?.difference(sound).cloned().collect();
+        for _ in 1..LOOKS {
+            if !left.is_empty() {
+                let again = self.wrong()?;
+                left.retain(|id| again.contains(id));
+            }
+        }
+        Ok(left)
+    }
+
     /// What `--fix` would do: its steps.
     pub fn plan(&self) -> Result<Vec<Value>> {
         let plan = json(&self.check(&["--fix", "--plan", "-o", "json"]).done()?)?;

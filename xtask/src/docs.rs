@@ -65,8 +65,10 @@ fn checks() -> String {
 fn fixes() -> String {
     let mut page = String::from(
         "# Fixes\n\nWhat `carrick check --fix` changes, and what it leaves to you. It shows the whole plan first (`--plan`), asks, \
-         writes down what\nstood there, and `carrick undo` takes it back. Nothing is ever changed on a control plane. This page \
-         is made from the code:\n`cargo xtask docs`.\n\n## What is mended\n",
+         writes down what\nstood there, and `carrick undo` takes it back. Nothing is ever changed on a control plane; what is \
+         protected (`--protect`, the mounts of\nothers) the plan shows as refused. Where containerd is restarted, the plan says \
+         how many containers run on it and whether they go on\nrunning: with the unit of its packages (`KillMode=process`) they \
+         do. This page is made from the code: `cargo xtask docs`.\n\n## What is mended\n",
     );
     for fix::Registered { fix, explain } in fix::FIXES {
         let _ = writeln!(page, "\n### {}\n\n{explain}", fix.mends.join(", "));

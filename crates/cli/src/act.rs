@@ -1,22 +1,25 @@
 //! Changing a machine: the plan on the screen, a yes, the steps as they are made. The same for every verb that acts.
 
-use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
 use std::time::Instant;
 
 use carrick_cluster::client::Client;
 use carrick_core::fact::Facts;
+use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
-use carrick_core::plan::{Effect, Plan};
 use carrick_engine::act::undo::NotUndone;
-use carrick_engine::act::{self, Actor, Grounded, Stopped, Told, shown_change};
+use carrick_engine::act::{self, Actor, Grounded, Stopped, Told};
 use carrick_host::Host;
 use carrick_host::host::{Lock, Locked};
-use serde_json::json;
 
 use crate::exit::Failure;
-use crate::terminal::{self, BOLD, DIM, FAIL, LiveLine, OK, WARN, styled};
+use crate::render::wrap;
+use crate::terminal::{self, LiveLine, OK, WARN, styled};
+
+mod shown;
+
+pub use shown::{INDENT, Refused, as_json, as_json_with, as_value, told, told_with, with_note};
 
 /// Whether, and how far, a verb may change something.
 #[derive(Clone, Debug, clap::Args)]
@@ -48,6 +51,16 @@ impl Consent {
             Failure::failed(format!(
                 "cannot tell what must not be touched ({missing}); nothing was changed; try as root"
             ))
+        })
+    }
+
+    /// What of a plan would be refused on a machine, when it is shown and before anybody is asked.
+    pub fn refused(&self, facts: &Facts, steps: &[Grounded]) -> Result<Refused, Failure> {
+        self.protected_paths()?;
+        Ok(match self.protected(facts) {
+            _ if steps.is_empty() => Refused::default(),
+            Ok(protected) => Refused::by(&protected, steps),
+            Err(unknown) => Refused::because(unknown.to_string()),
         })
     }
 
@@ -106,56 +119,6 @@ pub async fn ground(host: &dyn Host, plan: &Plan) -> Result<Vec<Grounded>, Failu
     act::ground(host, plan).await.map_err(|trouble| Failure::failed(format!("nothing was changed: {trouble}")))
 }
 
-/// The plan for people: each change in a sentence, why, and what a file's lines become.
-pub fn told(host: &str, steps: &[Grounded]) -> String {
-    let count = if steps.len() == 1 { "1 change".to_owned() } else { format!("{} changes", steps.len()) };
-    let mut out = format!("{} · {count}\n\n", styled(BOLD, host));
-    for (at, grounded) in steps.iter().enumerate() {
-        let why = grounded.step.why.join(", ");
-        let _ = writeln!(out, "  {:>2}  {}  {}", at + 1, grounded.step.effect, styled(DIM, &why));
-        for line in shown_change(grounded.old.as_ref(), grounded.new.as_ref()).into_iter().chain(items(grounded)) {
-            let style = if line.starts_with('-') { FAIL } else { OK };
-            let _ = writeln!(out, "      {style}{line}{style:#}");
-        }
-    }
-    out
-}
-
-/// What a sentence sums up, one by one: files and pods all of them, of thousands of chains the first.
-fn items(grounded: &Grounded) -> Vec<String> {
-    const CHAINS: usize = 5;
-    let (effect, items) = (&grounded.step.effect, grounded.step.effect.items());
-    let shown = if matches!(effect, Effect::RemoveChains { .. }) { CHAINS } else { items.len() };
-    let more = items.len().saturating_sub(shown);
-    let rest = (more > 0).then(|| format!("- and {more} more; --plan -o json names them"));
-    items.iter().take(shown).map(|item| format!("- {item}")).chain(rest).collect()
-}
-
-/// The plan for programs.
-pub fn as_json(host: &str, steps: &[Grounded]) -> Result<String, Failure> {
-    Ok(format!("{:#}\n", as_value(host, steps)?))
-}
-
-/// The same, for a verb that has more to say.
-pub fn as_value(host: &str, steps: &[Grounded]) -> Result<serde_json::Value, Failure> {
-    let steps: Result<Vec<_>, serde_json::Error> = steps.iter().map(step_as_json).collect();
-    let steps = steps.map_err(|error| Failure::internal(error.to_string()))?;
-    Ok(json!({"schema": "carrick.plan/v1", "host": host, "steps": steps}))
-}
-
-fn step_as_json(grounded: &Grounded) -> Result<serde_json::Value, serde_json::Error> {
-    let mut step = serde_json::to_value(&grounded.step)?;
-    if let Some(step) = step.as_object_mut() {
-        step.insert("sentence".into(), grounded.step.effect.to_string().into());
-        step.insert("was".into(), serde_json::to_value(&grounded.was)?);
-        step.insert("undo".into(), grounded.step.effect.taken_back(&grounded.was).into());
-        step.insert("can_be_undone".into(), grounded.step.effect.can_be_undone().into());
-        let change = shown_change(grounded.old.as_ref(), grounded.new.as_ref());
-        step.insert("change".into(), change.into());
-    }
-    Ok(step)
-}
-
 /// Steps on the screen, one line each, as they are done.
 pub struct Steps {
     line: LiveLine,
@@ -178,23 +141,19 @@ impl Steps {
                 self.line.show(&format!("  ..  {doing}"));
             }
             Told::Waits(elapsed, reason) => {
-                let text = format!("  ..  {}: {reason} ({} s)", self.doing, elapsed.as_secs());
+                let text = format!("  ..  {} ({} s): {reason}", self.doing, elapsed.as_secs());
                 self.line.show_or_say(&text);
             }
             Told::Done(_) => {
                 self.line.clear();
-                let took = self.since.elapsed().as_secs_f64();
-                terminal::say(&format!(
-                    "  {}  {}  {}",
-                    styled(OK, "ok"),
-                    self.doing,
-                    styled(DIM, &format!("{took:.1} s"))
-                ));
+                let took = format!("{:.1} s", self.since.elapsed().as_secs_f64());
+                terminal::say(&format!("  {}  {}", styled(OK, "ok"), with_note(&self.doing, &took, terminal::width())));
             }
             Told::Passed(_, why) => {
                 self.line.clear();
                 self.passed += 1;
-                terminal::say(&format!("  {}  {}: {why}", styled(WARN, "--"), self.doing));
+                let text = wrap::hang(&format!("{}: {why}", self.doing), INDENT, terminal::width());
+                terminal::say(&format!("  {}  {text}", styled(WARN, "--")));
             }
         }
     }

@@ -50,6 +50,15 @@ impl fmt::Debug for Client {
 impl Client {
     /// Takes a kubeconfig apart; `read` gives the content of a file it names. A complaint names the field.
     pub fn parse(text: &str, read: impl Fn(&str) -> Result<String, String>) -> Result<Self, String> {
+        Self::parse_or_token(text, None, read)
+    }
+
+    /// The same; where the kubeconfig names a cluster and nobody who may ask it, a bootstrap token does.
+    pub fn parse_or_token(
+        text: &str,
+        token: Option<&Token>,
+        read: impl Fn(&str) -> Result<String, String>,
+    ) -> Result<Self, String> {
         let (cluster, user) = kubeconfig::current(text)?;
         supported(&cluster, &user)?;
         let (endpoint, prefix) = server(&cluster)?;
@@ -60,7 +69,8 @@ impl Client {
         );
         let ca = ca.read(&read)?.ok_or("it has no certificate-authority-data: no other CA would be believed")?;
         let identity = identity(&user, &read)?;
-        let bearer = bearer(&user, &read)?;
+        let token = token.map(by_token).transpose()?.filter(|_| identity.is_none());
+        let bearer = bearer(&user, &read)?.or(token);
         if identity.is_none() && bearer.is_none() {
             return Err("its user has neither client-certificate-data nor a token".to_owned());
         }
@@ -83,7 +93,7 @@ impl Client {
         let tls = tls::settings(&Trust::Ca(ca), None).map_err(|error| tls::explain(&error))?;
         let name = ServerName::try_from(endpoint.host.clone());
         let name = name.map_err(|_| format!("{:?} is not a host name", endpoint.host))?;
-        let bearer = http::bearer(&format!("{}.{}", token.id, token.secret())).ok_or("the token fits no header")?;
+        let bearer = by_token(token)?;
         Ok(Client {
             endpoint: endpoint.clone(),
             prefix: String::new(),
@@ -193,6 +203,10 @@ impl Client {
         }
         Err(last)
     }
+}
+
+fn by_token(token: &Token) -> Result<HeaderValue, String> {
+    http::bearer(&format!("{}.{}", token.id, token.secret())).ok_or_else(|| "the token fits no header".to_owned())
 }
 
 /// Whether a complaint of a [`Client`] is that the server's certificate is of another CA than the one that is believed.

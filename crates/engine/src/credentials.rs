@@ -26,7 +26,8 @@ pub async fn of_kubelet(host: &dyn Host) -> Result<Client, String> {
     Client::parse(&conf, read).map_err(|error| format!("{}: {error}", kubeconfig::KUBELET))
 }
 
-async fn read(host: &dyn Host, path: &str) -> Result<String, String> {
+/// A file of the machine, wherever links lead.
+pub(crate) async fn read(host: &dyn Host, path: &str) -> Result<String, String> {
     let argv = ["readlink", "-f", "--", path];
     let ended = host.run(&argv, LINKS).await.map_err(|trouble| trouble.to_string())?;
     let target = ended.well(&argv).map_err(|_| format!("{path}: not there"))?;

@@ -1,9 +1,8 @@
-//! The container runtime, asked over its own socket: what `crictl info` and `crictl images` would print, without crictl.
+//! The container runtime, asked over its own socket: what `crictl info`, `crictl images` and `crictl ps` would print, without
+//! crictl.
 //!
-//! The messages are written by hand: of CRI's runtime.v1 they have only the fields that are read here. [`sandbox`] and
-//! [`image`] are the parts that change something.
+//! [`sandbox`] and [`image`] are the parts that change something.
 
-use std::collections::HashMap;
 use std::error::Error;
 use std::io;
 use std::time::Duration;
@@ -18,8 +17,15 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 pub mod image;
+mod message;
 pub mod pods;
 pub mod sandbox;
+
+use message::{
+    Container, ContainerFilter, ContainerMetadata, ContainerStateValue, Image, LinuxRuntimeConfiguration,
+    ListContainersRequest, ListContainersResponse, ListImagesRequest, ListImagesResponse, RuntimeCondition,
+    RuntimeConfigRequest, RuntimeConfigResponse, StatusRequest, StatusResponse, VersionRequest, VersionResponse,
+};
 
 use crate::command;
 use crate::probe::{Kept, Observation, Probe, Stream, Target};
@@ -35,18 +41,23 @@ const KEEP: Keep = Keep::Head(4 << 20);
 const STATUS: &str = "cri status";
 const CONFIG: &str = "cri runtime-config";
 const IMAGES: &str = "cri images";
+const CONTAINERS: &str = "cri containers";
 
 /// Asks the first runtime that is there; each call in its own time box, side by side.
 pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Vec<Observation> {
     match reach(probe, endpoints, time_box).await {
-        Err(why) => [STATUS, CONFIG, IMAGES].map(|key| Observation::new(key.to_owned(), Err(why.clone()))).into(),
+        Err(why) => {
+            let keys = [STATUS, CONFIG, IMAGES, CONTAINERS];
+            keys.map(|key| Observation::new(key.to_owned(), Err(why.clone()))).into()
+        }
         Ok((endpoint, channel)) => {
-            let (status, config, images) = tokio::join!(
+            let (status, config, images, containers) = tokio::join!(
                 boxed(time_box, status(channel.clone(), endpoint)),
                 boxed(time_box, config(channel.clone())),
-                boxed(time_box, images(channel)),
+                boxed(time_box, images(channel.clone())),
+                boxed(time_box, containers(channel)),
             );
-            let seen = [(STATUS, status), (CONFIG, config), (IMAGES, images)];
+            let seen = [(STATUS, status), (CONFIG, config), (IMAGES, images), (CONTAINERS, containers)];
             seen.map(|(key, answer)| Observation::new(key.to_owned(), answer.map(|answer| keep(&answer)))).into()
         }
     }
@@ -168,6 +179,27 @@ async fn images(channel: Channel) -> Result<Value, Why> {
     Ok(json!({ "images": images }))
 }
 
+/// Those that run. Labels and annotations may hold anything, and are not kept.
+async fn containers(channel: Channel) -> Result<Value, Why> {
+    let running = ContainerStateValue { state: CONTAINER_RUNNING };
+    let request = ListContainersRequest { filter: Some(ContainerFilter { state: Some(running) }) };
+    let listed = call::<_, ListContainersResponse>(channel, "Runtime", "ListContainers", request).await;
+    let mut containers = listed.map_err(|status| why(&status))?.containers;
+    containers.sort_by(|a, b| a.id.cmp(&b.id));
+    Ok(json!({ "containers": containers.into_iter().map(container).collect::<Vec<_>>() }))
+}
+
+fn container(Container { id, pod_sandbox_id, metadata, state }: Container) -> Value {
+    let state = match state {
+        0 => "CONTAINER_CREATED",
+        CONTAINER_RUNNING => "CONTAINER_RUNNING",
+        2 => "CONTAINER_EXITED",
+        _ => "CONTAINER_UNKNOWN",
+    };
+    let ContainerMetadata { name, attempt } = metadata.unwrap_or_default();
+    json!({"id": id, "podSandboxId": pod_sandbox_id, "metadata": {"name": name, "attempt": attempt}, "state": state})
+}
+
 async fn call<Q, A>(channel: Channel, service: &str, method: &str, request: Q) -> Result<A, Status>
 where
     Q: Message + 'static,
@@ -203,93 +235,22 @@ fn broken(error: &(dyn Error + 'static)) -> Why {
     Why::Broken(carrick_core::redact::redact(&innermost.to_string()))
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct VersionRequest {
-    #[prost(string, tag = "1")]
-    version: String,
-}
-
-#[allow(clippy::struct_field_names)] // As CRI calls them.
-#[derive(Clone, PartialEq, Message)]
-struct VersionResponse {
-    #[prost(string, tag = "2")]
-    runtime_name: String,
-    #[prost(string, tag = "3")]
-    runtime_version: String,
-    #[prost(string, tag = "4")]
-    runtime_api_version: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct StatusRequest {
-    #[prost(bool, tag = "1")]
-    verbose: bool,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct StatusResponse {
-    #[prost(message, optional, tag = "1")]
-    status: Option<RuntimeStatus>,
-    #[prost(map = "string, string", tag = "2")]
-    info: HashMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct RuntimeStatus {
-    #[prost(message, repeated, tag = "1")]
-    conditions: Vec<RuntimeCondition>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct RuntimeCondition {
-    #[prost(string, tag = "1")]
-    kind: String,
-    #[prost(bool, tag = "2")]
-    status: bool,
-    #[prost(string, tag = "3")]
-    reason: String,
-    #[prost(string, tag = "4")]
-    message: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct RuntimeConfigRequest {}
-
-#[derive(Clone, PartialEq, Message)]
-struct RuntimeConfigResponse {
-    #[prost(message, optional, tag = "1")]
-    linux: Option<LinuxRuntimeConfiguration>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct LinuxRuntimeConfiguration {
-    /// 0 is systemd, 1 is cgroupfs.
-    #[prost(int32, tag = "1")]
-    cgroup_driver: i32,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ListImagesRequest {}
-
-#[derive(Clone, PartialEq, Message)]
-struct ListImagesResponse {
-    #[prost(message, repeated, tag = "1")]
-    images: Vec<Image>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Image {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(string, repeated, tag = "2")]
-    repo_tags: Vec<String>,
-    #[prost(uint64, tag = "4")]
-    size: u64,
-}
+const CONTAINER_RUNNING: i32 = 1;
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_container_reads_as_crictl_prints_it() {
+        let metadata = Some(ContainerMetadata { name: "flannel".into(), attempt: 2 });
+        let sent = Container { id: "a".into(), pod_sandbox_id: "b".into(), metadata, state: CONTAINER_RUNNING };
+        let read = Container::decode(sent.encode_to_vec().as_slice()).unwrap();
+        let metadata = json!({"name": "flannel", "attempt": 2});
+        let expected = json!({"id": "a", "podSandboxId": "b", "metadata": metadata, "state": "CONTAINER_RUNNING"});
+        assert_eq!(container(read), expected);
+        assert_eq!(container(Container::default())["state"], "CONTAINER_CREATED");
+    }
 
     #[test]
     fn info_is_shown_as_crictl_shows_it() {

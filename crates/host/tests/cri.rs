@@ -40,6 +40,7 @@ async fn containerd_tells_its_state_here_and_over_ssh() {
     let text = &facts.cri("status").unwrap().text;
     assert!(text.contains("\"runtimeName\": \"containerd\""), "{text}");
     assert_eq!(facts.runtime_images(), Ok(Vec::new()));
+    assert_eq!(facts.running_containers(), Ok(0));
     match facts.runtime_driver() {
         Ok(driver) => assert!(["systemd", "cgroupfs"].contains(&driver.as_str())), // containerd 2 and later.
         Err(missing) => assert_eq!(missing.why, Why::Broken("the runtime does not know RuntimeConfig".into())),
@@ -61,7 +62,8 @@ async fn containerd_tells_its_state_here_and_over_ssh() {
 async fn refused(probe: &dyn Probe, socket: &str) {
     let (seen, _) = ask(probe, socket).await;
     let why = Why::Broken("connection refused".into());
-    assert_eq!(whys(&seen), ["cri status", "cri runtime-config", "cri images"].map(|key| (key, Some(&why))));
+    let keys = ["cri status", "cri runtime-config", "cri images", "cri containers"];
+    assert_eq!(whys(&seen), keys.map(|key| (key, Some(&why))));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,8 +72,12 @@ async fn a_containerd_without_cri_says_so() {
     let (seen, _) = ask(&Local::new(BOX), containerd.socket()).await;
     let service = |name: &str| Why::Broken(format!("unknown service runtime.v1.{name}"));
     let (runtime, image) = (service("RuntimeService"), service("ImageService"));
-    let expected =
-        [("cri status", Some(&runtime)), ("cri runtime-config", Some(&runtime)), ("cri images", Some(&image))];
+    let expected = [
+        ("cri status", Some(&runtime)),
+        ("cri runtime-config", Some(&runtime)),
+        ("cri images", Some(&image)),
+        ("cri containers", Some(&runtime)),
+    ];
     assert_eq!(whys(&seen), expected);
 }
 

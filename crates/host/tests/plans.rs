@@ -70,7 +70,7 @@ fn known_faults_have_their_fix() {
     let machines = machines();
     let of = |name: &str| sentences(&planned(&machines.iter().find(|(other, _)| other == name).unwrap().1));
     for (name, sentence) in [
-        ("cgroup-driver-mismatch", "restart containerd and wait for it to answer"),
+        ("cgroup-driver-mismatch", "restart containerd and wait for it to answer; what runs on it could not be told"),
         ("cri-disabled", "edit /etc/containerd/config.toml: disabled_plugins = []"),
         ("containerd-stopped", "start containerd"),
         ("dropin-missing", "write /etc/systemd/system/kubelet.service.d/05-carrick.conf"),
@@ -78,7 +78,7 @@ fn known_faults_have_their_fix() {
         ("ip-forward-off", "set net.ipv4.ip_forward to 1"),
         ("kubelet-stopped-later", "start kubelet"),
         ("cni-folder-removed", "make the directory /etc/cni/net.d (mode 0755)"),
-        ("cni-watch-lost", "restart containerd and wait for it to answer"),
+        ("cni-watch-lost", "restart containerd and wait for it to answer; what runs on it could not be told"),
     ] {
         assert!(of(name).iter().any(|told| told == sentence), "{name}: {:?}", of(name));
     }

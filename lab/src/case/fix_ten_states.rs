@@ -156,7 +156,7 @@ fn break_it(machine: &Machine, state: &State) -> Result<()> {
 fn mends(bench: &mut Bench, mender: &Mender, sound: &std::collections::BTreeSet<String>) -> Result<()> {
     let done = mender.fix()?;
     bench.say(done.text());
-    let left: Vec<String> = mender.wrong()?.difference(sound).cloned().collect();
+    let left = mender.left(sound)?;
     demand!(left.is_empty(), "still wrong after check --fix: {left:?}\n{}", done.text());
     Ok(())
 }

@@ -19,6 +19,7 @@ const TREE: &str = "cd / && find etc opt/cni run/systemd/system run/carrick var/
 fn run(bench: &mut Bench) -> Result<()> {
     by_line(bench)?;
     by_file(bench)?;
+    by_discovery(bench)?;
     by_admin(bench)
 }
 
@@ -55,6 +56,23 @@ fn by_file(bench: &mut Bench) -> Result<()> {
     let name = &worker.identity.name;
     let label = cluster.get(["node", name])?["metadata"]["labels"]["lab/by"].clone();
     demand!(label == "file", "the Node has no label of ours: {label}");
+    is_joined(cluster, &worker)
+}
+
+/// The cluster is told by a kubeconfig as everybody may read it in the cluster, the token beside it.
+fn by_discovery(bench: &mut Bench) -> Result<()> {
+    let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
+    let info = cluster.get(["configmap", "-n", "kube-public", "cluster-info"])?;
+    worker.write("/root/cluster.conf", info["data"]["kubeconfig"].as_str().unwrap_or_default())?;
+    let token = cluster.join.iter().skip_while(|word| *word != "--token").nth(1).cloned().unwrap_or_default();
+    let config = format!(
+        "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  file: {{kubeConfigPath: /root/cluster.conf}}\n  \
+         tlsBootstrapToken: {token}\n"
+    );
+    worker.write("/root/join.yaml", &config)?;
+    let done = join(&worker, &[], &["--config", "/root/join.yaml"], "")?;
+    bench.say(done.text());
+    bench.time("by discovery", done.success()?.took);
     is_joined(cluster, &worker)
 }
 

@@ -7,7 +7,7 @@ use carrick_core::check::{Outcome, Subsystem};
 use carrick_core::join::verify::Until;
 use carrick_core::report::{Judged, Overall, Reached, Report};
 
-use super::wrap::wrap;
+use super::wrap::{beside, wrap};
 use super::{Look, counts};
 use crate::terminal::{BOLD, DIM, FAIL, OK, UNKNOWN, WARN, styled};
 
@@ -102,7 +102,7 @@ pub(super) fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
 fn sentence(finding: &Judged, mark: &str, style: Style, id_width: usize, look: &Look) -> String {
     let indent = ID_COLUMN + id_width + 2;
     let mut out = String::new();
-    for (n, line) in wrap(&finding.title, look.width.saturating_sub(indent).max(30)).iter().enumerate() {
+    for (n, line) in wrap(&finding.title, beside(indent, look.width)).iter().enumerate() {
         let mark = styled(style, &format!("{mark:6}"));
         let head = if n == 0 { format!("  {mark}{:id_width$}  ", finding.id) } else { " ".repeat(indent) };
         let _ = writeln!(out, "{head}{line}");
@@ -111,7 +111,7 @@ fn sentence(finding: &Judged, mark: &str, style: Style, id_width: usize, look: &
 }
 
 fn labelled(label: &str, text: &str, look: &Look) -> String {
-    let lines = wrap(text, look.width.saturating_sub(ID_COLUMN + 7).max(30));
+    let lines = wrap(text, beside(ID_COLUMN + 7, look.width));
     let mut out = String::new();
     for (n, line) in lines.iter().enumerate() {
         let _ = writeln!(out, "        {}{line}", styled(DIM, &format!("{:7}", if n == 0 { label } else { "" })));

@@ -19,6 +19,19 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Narrower columns are harder to read than a line that is too long.
+const NARROWEST: usize = 30;
+
+/// How wide a text may be that is set behind `indent`.
+pub fn beside(indent: usize, width: usize) -> usize {
+    width.saturating_sub(indent).max(NARROWEST)
+}
+
+/// A text that begins behind `indent` characters, its later lines set under the first.
+pub fn hang(text: &str, indent: usize, width: usize) -> String {
+    wrap(text, beside(indent, width)).join(&format!("\n{:indent$}", ""))
+}
+
 /// Paragraphs set anew for a width. An indented line, and one that begins with words and a colon, stays a line of its own.
 pub fn reflow(text: &str, width: usize) -> String {
     let mut blocks: Vec<String> = Vec::new();
@@ -53,6 +66,13 @@ mod tests {
         assert_eq!(wrap("averylongword b", 5), ["averylongword", "b"]);
         assert_eq!(wrap("", 5), [""]);
         assert_eq!(wrap("one  two", 4), ["one", "two"]);
+    }
+
+    #[test]
+    fn later_lines_stand_under_the_first() {
+        assert_eq!(hang("a text of a length that needs two", 4, 30), "a text of a length that needs\n    two");
+        assert_eq!(hang("short", 4, 30), "short");
+        assert_eq!((beside(6, 80), beside(6, 20)), (74, NARROWEST));
     }
 
     #[test]

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use carrick_engine::act::journal::{self, Past};
 use serde_json::json;
 
+use crate::act;
 use crate::exit::{Exit, Failure};
 use crate::machine::Where;
-use crate::terminal::{self, BOLD, DIM, styled};
+use crate::terminal::{self, BOLD, styled};
 
 /// What Carrick changed here, when and why
 #[derive(Debug, clap::Args)]
@@ -54,7 +55,8 @@ fn told(past: &Past, verbose: bool) -> String {
     let mut out =
         format!("{number}  {}  {} by {}: {} steps, {}\n", run.begun, run.verb, run.by, run.steps.len(), past.end());
     for recorded in run.steps.iter().filter(|_| verbose) {
-        let _ = writeln!(out, "      {}  {}", recorded.step.effect, styled(DIM, &recorded.step.why.join(", ")));
+        let (effect, why) = (recorded.step.effect.to_string(), recorded.step.why.join(", "));
+        let _ = writeln!(out, "      {}", act::with_note(&effect, &why, terminal::width()));
     }
     out
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use carrick_cluster::client::Client;
 use carrick_core::aim::Token;
+use carrick_core::check;
 use carrick_core::fact::pki;
 use carrick_core::join::input::{BadInput, Environment, Flags, Request};
 use carrick_core::join::state::Policy;
@@ -18,14 +19,14 @@ use carrick_core::join::{document, line};
 use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::join::driver::{self, Ended, Told, Wish};
-use carrick_engine::join::{begin, token};
+use carrick_engine::join::{begin, discovery, token};
 use carrick_engine::observe::FromMachine;
 use carrick_host::Host;
 
 use crate::act::{self, Consent};
 use crate::exit::{Exit, Failure};
 use crate::machine::{self, Where};
-use crate::render::join as screen;
+use crate::render::{join as screen, wrap};
 use crate::terminal;
 
 /// Join this machine to a cluster as a worker, and prove that it has joined
@@ -95,10 +96,9 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let bad = |bad: BadInput| Failure::usage(bad.to_string());
     let environment = Environment::read(|name| std::env::var(name).ok()).map_err(bad)?;
     let admin = args.kubeconfig.as_deref().map(machine::read_kubeconfig).transpose()?;
-    let request = request(&args)?.with(&flags(&args)?, &environment).map_err(bad)?;
+    let mut request = request(&args)?.with(&flags(&args)?, &environment).map_err(bad)?;
     request.complete(admin.is_some()).map_err(bad)?;
-    let ignore = args.ignore.iter().chain(&request.ignore).map(String::as_str);
-    let ignore = Ignore::of(ignore).map_err(|error| Failure::usage(format!("--ignore: {error}")))?;
+    let ignore = ignore(&args.ignore, &mut request)?;
     let usual = Policy::default();
     let policy = Policy {
         until: args.until,
@@ -109,11 +109,13 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         jitter: jitter(),
     };
     let host = args.place.host().await?;
+    let asker = discovery::read(host.as_ref(), &mut request).await.map_err(bad)?;
     let wish = Wish {
         request,
         policy,
         ignore,
         admin: admin.as_ref(),
+        asker,
         protect: args.consent.protected_paths()?,
         time_box: args.place.time_box(),
     };
@@ -121,6 +123,16 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         return plan(&args, host.as_ref(), &wish).await;
     }
     Box::pin(carry_out(&args, host.as_ref(), wish)).await
+}
+
+/// What shall not count, for the checks and for kubeadm's own.
+fn ignore(typed: &[String], request: &mut Request) -> Result<Ignore, Failure> {
+    // A line may name what only kubeadm checks: that is its own business.
+    let known = request.ignore.iter().filter(|name| Ignore::of([name.as_str()]).is_ok());
+    let names: Vec<&str> = typed.iter().chain(known).map(String::as_str).collect();
+    let ignore = Ignore::of(names).map_err(|error| Failure::usage(format!("--ignore: {error}")))?;
+    request.ignore.extend(typed.iter().flat_map(|name| check::kubeadm_names(name)));
+    Ok(ignore)
 }
 
 async fn carry_out(args: &Args, host: &dyn Host, mut wish: Wish<'_>) -> Result<Exit, Failure> {
@@ -164,7 +176,8 @@ fn finish(args: &Args, host: &str, ended: &Ended, took: Duration, show: screen::
 async fn plan(args: &Args, host: &dyn Host, wish: &Wish<'_>) -> Result<Exit, Failure> {
     let planned = begin::plan(host, wish).await.map_err(|trouble| Failure::failed(trouble.to_string()))?;
     let mut text = act::told(host.name(), &planned.steps);
-    text.extend(planned.then.iter().map(|line| format!("      {line}\n")));
+    let under = |line: &String| format!("      {}\n", wrap::hang(line, act::INDENT, terminal::width()));
+    text.extend(planned.then.iter().map(under));
     text.push_str("\nNothing was changed. Do it: the same without --plan\n");
     let text = if args.events { act::as_json(host.name(), &planned.steps)? } else { text };
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;

@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::act::{self, Consent};
 use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Where, read_kubeconfig};
+use crate::render::wrap;
 use crate::terminal;
 
 /// For how long a machine that is too busy to answer is asked again; each time its sources have their time box.
@@ -169,8 +170,9 @@ fn print(args: &Args, host: &str, reset: &Reset, steps: &[Grounded], run: Option
 
 fn stays(reset: &Reset) -> String {
     let other: String = reset.stays.iter().map(|path| format!(", {path}")).collect();
+    let stays = format!("Stays: the Node, other mounts, network cards and rules, containerd and its images{other}.");
     format!(
-        "\n  What is behind kubeadm reset cannot be taken back: join again.\n  \
-         Stays: the Node, other mounts, network cards and rules, containerd and its images{other}.\n"
+        "\n  What is behind kubeadm reset cannot be taken back: join again.\n  {}\n",
+        wrap::hang(&stays, 2, terminal::width())
     )
 }

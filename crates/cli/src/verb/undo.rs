@@ -5,6 +5,7 @@ use carrick_engine::act::undo::{self, Return};
 use crate::act::{self, Consent, Steps};
 use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Where};
+use crate::render::wrap;
 use crate::terminal;
 
 /// Take back what Carrick changed here
@@ -37,14 +38,18 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
+/// The later lines of a sentence stand two behind its first.
+const UNDER: usize = 4;
+
 fn told(back: &Return) -> String {
     let runs: Vec<String> = back.runs.iter().map(u32::to_string).collect();
     let runs = runs.join(" and ");
-    let stays: String = back.stays.iter().map(|stays| format!("  {stays}\n")).collect();
+    let line = |text: &str| format!("  {}\n", wrap::hang(text, UNDER, terminal::width()));
+    let stays: String = back.stays.iter().map(|stays| line(stays)).collect();
     let stays = if stays.is_empty() { stays } else { format!("Not taken back:\n{stays}") };
     if back.backs.is_empty() {
         return format!("Run {runs}: everything is as it was before.\n{stays}");
     }
-    let lines: String = back.backs.iter().map(|back| format!("  {}\n", back.sentence())).collect();
+    let lines: String = back.backs.iter().map(|back| line(&back.sentence())).collect();
     format!("Run {runs}, taken back:\n{lines}{stays}")
 }

@@ -283,6 +283,14 @@ pub fn find(name: &str) -> impl Iterator<Item = &'static Registered> {
     })
 }
 
+/// What kubeadm calls the checks of a name: itself, where it is kubeadm's already; nothing, where kubeadm has none such.
+pub fn kubeadm_names(name: &str) -> Vec<String> {
+    match CHECKS.iter().find(|registered| registered.check.id.eq_ignore_ascii_case(name)) {
+        Some(registered) => registered.check.kubeadm.iter().map(|&name| name.to_owned()).collect(),
+        None => vec![name.to_owned()],
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -290,6 +298,15 @@ mod tests {
     use super::*;
     use crate::fact::{Source, unit};
     use crate::testing::facts;
+
+    #[test]
+    fn what_is_ignored_here_is_ignored_by_kubeadm() {
+        for (name, expected) in
+            [("machine.swap", &["Swap"][..]), ("Swap", &["Swap"]), ("all", &["all"]), ("kubeadm.skew", &[])]
+        {
+            assert_eq!(kubeadm_names(name), expected, "{name}");
+        }
+    }
 
     #[test]
     fn an_id_is_its_files_place_and_unique() {

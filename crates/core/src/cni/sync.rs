@@ -6,7 +6,7 @@
 use super::{Flavour, Key, Origin, flannel};
 use crate::fact::cni::{Candidate, Conf, parse_conf};
 use crate::fact::{Facts, Known, OrAbsent};
-use crate::plan::{Effect, Plan, Step};
+use crate::plan::{Effect, Plan, Running, Step};
 
 /// As flannel's own init container leaves it: everybody may read it.
 const FILE_MODE: u32 = 0o644;
@@ -107,7 +107,8 @@ fn file_name(facts: &Facts, flavour: &'static Flavour) -> String {
 pub fn plan(facts: &Facts, wanted: &Wanted, same: bool) -> Known<Plan> {
     let dir = facts.cni_conf_dir();
     let step = |effect, why: &str| Step { effect, why: vec![why.to_owned()] };
-    let restart = |why| step(Effect::RestartRuntime { unit: runtime_unit(facts).to_owned() }, why);
+    let (unit, running) = (runtime_unit(facts), Running::on(facts, runtime_unit(facts)));
+    let restart = |why| step(Effect::RestartRuntime { unit: unit.to_owned(), running }, why);
     let mut steps = Vec::new();
     let no_dir = facts.dir(&dir).or_absent()?.is_none();
     if no_dir {
@@ -187,7 +188,7 @@ mod tests {
     #[test]
     fn what_is_missing_is_written_and_what_lost_its_watcher_is_restarted() {
         let write = format!("write {PATH} in place");
-        let restart = "restart containerd and wait for it to answer";
+        let restart = "restart containerd and wait for it to answer; what runs on it could not be told";
         for (name, facts, same, expected) in [
             ("as it should be", net_d(runtime("OK"), &["10-flannel.conflist"]), true, vec![]),
             ("missing", net_d(runtime("no network config found"), &[]), false, vec![write.as_str()]),

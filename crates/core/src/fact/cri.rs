@@ -1,8 +1,8 @@
 //! What the container runtime says of itself over CRI.
 //!
-//! Two calls, kept as JSON of the shape `crictl info` prints, so that an answer over the socket and a pasted `crictl info`
+//! Calls, kept as JSON of the shape `crictl info` prints, so that an answer over the socket and a pasted `crictl info`
 //! are one fact: `cri status` (the verbose Status) and `cri runtime-config` (containerd 2.0 and later; `Broken` says the
-//! runtime does not know the call).
+//! runtime does not know the call); `cri images` and `cri containers` as `crictl images -o json` and `crictl ps -o json`.
 
 use serde_json::Value;
 
@@ -12,8 +12,13 @@ use super::{Capture, Facts, Known, Missing, Query, Source, Why};
 /// For who may not open the socket but may run crictl: over SSH, sudo gives the one and not the other.
 pub const CRICTL: Query = Query { name: "crictl info", argv: &["crictl", "--timeout", "3s", "info"], keep: USUAL };
 
-pub const SOURCES: &[Source] =
-    &[Source::Cri("status"), Source::Cri("runtime-config"), Source::Cri("images"), Source::Query(&CRICTL)];
+pub const SOURCES: &[Source] = &[
+    Source::Cri("status"),
+    Source::Cri("runtime-config"),
+    Source::Cri("images"),
+    Source::Cri("containers"),
+    Source::Query(&CRICTL),
+];
 
 /// The runtime's view of itself and of its network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -114,6 +119,14 @@ pub fn parse_driver(text: &str) -> Result<String, String> {
     Ok(driver.to_lowercase())
 }
 
+/// Of `crictl ps -a -o json`, those that run.
+fn count_running(text: &str) -> Result<usize, String> {
+    let root: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    let containers = root.get("containers").and_then(Value::as_array).ok_or("no containers")?;
+    let runs = |one: &&Value| one.get("state").and_then(Value::as_str) == Some("CONTAINER_RUNNING");
+    Ok(containers.iter().filter(runs).count())
+}
+
 /// What a runtime answers that listens and does not know CRI: containerd without its plugin.
 pub fn is_unimplemented(detail: &str) -> bool {
     detail.contains("unknown service") || detail.contains("Unimplemented")
@@ -146,6 +159,12 @@ impl Facts {
         let images = root.get("images").and_then(Value::as_array).into_iter().flatten();
         let names = images.filter_map(|image| image.get("repoTags").and_then(Value::as_array)).flatten();
         Ok(names.filter_map(Value::as_str).map(str::to_owned).collect())
+    }
+
+    /// How many containers of pods run.
+    pub fn running_containers(&self) -> Known<usize> {
+        let text = &self.cri("containers")?.text;
+        count_running(text).map_err(|detail| Missing::broken("cri containers", detail))
     }
 }
 
@@ -231,6 +250,10 @@ mod tests {
         assert_eq!(known.runtime_driver().as_deref(), Ok("systemd"));
         assert_eq!(known.runtime_images(), Ok(vec!["x:1".to_owned(), "y:1".to_owned()]));
         assert!(known.with_cri("images", "no").runtime_images().is_err());
+        let listed = r#"{"containers":[{"state":"CONTAINER_RUNNING"},{"state":"CONTAINER_EXITED"},{}]}"#;
+        assert_eq!(facts().with_cri("containers", listed).running_containers(), Ok(1));
+        assert!(facts().with_cri("containers", "{}").running_containers().is_err());
+        assert!(facts().running_containers().is_err());
         assert!(parse_driver("{}").is_err());
         assert!(parse_status("{}").is_err());
     }
@@ -246,7 +269,8 @@ mod tests {
         #[test]
         fn any_text_is_an_answer_or_an_error(text in "(status|conditions|config|containerd|[\\[\\]{}:,\"0-9]|.)*") {
             let known = facts().with_cri("status", &text).with_cri("runtime-config", &text).with_cri("images", &text);
-            let _ = (known.runtime_status(), known.runtime_driver(), known.runtime_images());
+            let known = known.with_cri("containers", &text);
+            let _ = (known.runtime_status(), known.runtime_driver(), known.runtime_images(), known.running_containers());
         }
 
         #[test]

@@ -18,7 +18,7 @@ pub const SHOW: Query = Query {
         "show",
         "--no-pager",
         "--property=Id,LoadState,ActiveState,SubState,UnitFileState,FragmentPath,DropInPaths,MainPID,NRestarts,Result,\
-         ExecMainStatus,ExecMainStartTimestamp,ExecMainStartTimestampMonotonic,InvocationID,NeedDaemonReload,ConditionResult,Environment",
+         ExecMainStatus,ExecMainStartTimestamp,ExecMainStartTimestampMonotonic,InvocationID,NeedDaemonReload,ConditionResult,KillMode,Environment",
         "kubelet.service",
         "containerd.service",
         "docker.service",
@@ -419,6 +419,8 @@ pub struct UnitState {
     pub need_daemon_reload: bool,
     /// False where a `Condition…=` kept the unit from starting.
     pub condition_result: bool,
+    /// What systemd ends with the unit: `process` is its main process alone, `control-group` all of them.
+    pub kill_mode: Option<String>,
     pub drop_in_paths: Vec<String>,
     pub fragment_path: Option<String>,
     /// The line that says so, where it is one of `systemctl status`.
@@ -492,6 +494,7 @@ impl UnitState {
             "Environment" => self.environment = split_words(value),
             "NeedDaemonReload" => self.need_daemon_reload = value == "yes",
             "ConditionResult" => self.condition_result = value == "yes",
+            "KillMode" => self.kill_mode = filled(),
             "DropInPaths" => self.drop_in_paths = value.split_whitespace().map(str::to_owned).collect(),
             "FragmentPath" => self.fragment_path = filled(),
             _ => {}

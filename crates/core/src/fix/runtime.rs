@@ -5,7 +5,7 @@ use crate::fact::containerd_config::{ContainerdConfig, FILE, parse, plugins};
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, OrAbsent};
 use crate::plan::edit::Set;
-use crate::plan::{Edit, Effect};
+use crate::plan::{Edit, Effect, Running};
 
 const DIR: &str = "/etc/containerd";
 
@@ -95,7 +95,7 @@ fn whole(facts: &Facts, configuration: &Configuration) -> Known<Vec<Effect>> {
 pub fn reads_anew(facts: &Facts) -> Known<Option<Effect>> {
     let unit = facts.runtime().unit();
     let runs = facts.unit_state(unit)?.is_active();
-    Ok(runs.then(|| Effect::RestartRuntime { unit: unit.to_owned() }))
+    Ok(runs.then(|| Effect::RestartRuntime { unit: unit.to_owned(), running: Running::on(facts, unit) }))
 }
 
 fn reads_another_file(facts: &Facts) -> Known<bool> {
@@ -126,12 +126,14 @@ pub mod sample {
     use crate::fact::{Facts, kubeconfig, kubelet_config, version};
     use crate::testing::facts;
 
-    pub const RESTART: &str = "restart containerd and wait for it to answer";
+    pub const RESTART: &str = "restart containerd and wait for it to answer; 2 containers run on it and go on running";
+    const RUNNING: &str = r#"{"containers":[{"state":"CONTAINER_RUNNING"},{"state":"CONTAINER_RUNNING"}]}"#;
 
     /// containerd 1.6 runs, unjoined, on cgroup v2; its file and what it makes of it.
     pub fn machine(file: &str, dump: &str) -> Facts {
         facts()
-            .with_query(&SHOW, "Id=containerd.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\n")
+            .with_query(&SHOW, "Id=containerd.service\nLoadState=loaded\nActiveState=active\nUnitFileState=enabled\nKillMode=process\n")
+            .with_cri("containers", RUNNING)
             .with_query(
                 &CONTAINERD,
                 "# /lib/systemd/system/containerd.service\n[Service]\nExecStart=/usr/bin/containerd\n",

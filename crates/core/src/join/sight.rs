@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::failure::Cause;
 use super::verify::{Certificate, CertificateRequest, Cluster, Kubelet, Node, Pod, Renewal, Runtime, Signing};
 use crate::cni::Flavour;
 use crate::fact::identity::{self, Identity};
@@ -207,6 +208,22 @@ pub fn looping(agents: &[Pod]) -> Vec<Pod> {
     agents.iter().filter(is_looping).cloned().collect()
 }
 
+/// What keeps the pod network from coming up on this node, by what its agents wait for. It may pass: a registry comes back.
+pub fn held_up(agents: &[Pod]) -> Vec<Cause> {
+    let cause = |pod: &Pod| match pod.down.as_deref()? {
+        down @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName") => {
+            Some(Cause::of("cni.image-pull", format!("the image of {} cannot be pulled: {down}", pod.name)))
+        }
+        "CrashLoopBackOff" if pod.restarts >= STUMBLES => {
+            let says = format!("{} has ended {} times: {}", pod.name, pod.restarts, pod.why);
+            Some(Cause::of("cni.daemon-crash-loop", says))
+        }
+        _ => None,
+    };
+    // A node's network can be ready without kube-proxy.
+    agents.iter().filter(|pod| !pod.name.contains("/kube-proxy-")).filter_map(cause).collect()
+}
+
 /// A flannel that starts before kube-proxy's rules are there ends once or twice, and is well.
 const STUMBLES: u64 = 3;
 
@@ -276,6 +293,27 @@ mod tests {
 
     fn own() -> Identity {
         Identity { uuid: Some("4c4c4544-0042-4a10-8034-b7c04f4d3732".into()), machine_id: Some("a".repeat(32)) }
+    }
+
+    #[test]
+    fn what_holds_the_pod_network_up_is_named() {
+        let pod = |name: &str, restarts, down: Option<&str>| Pod {
+            name: name.to_owned(),
+            restarts,
+            why: "Error, exit 1".to_owned(),
+            down: down.map(str::to_owned),
+        };
+        for (pod, expected) in [
+            (pod("kube-flannel/kube-flannel-ds-1", 0, Some("ErrImagePull")), Some("cni.image-pull")),
+            (pod("kube-flannel/kube-flannel-ds-1", 0, Some("PodInitializing")), None),
+            (pod("kube-flannel/kube-flannel-ds-1", 1, Some("CrashLoopBackOff")), None),
+            (pod("kube-flannel/kube-flannel-ds-1", 3, Some("CrashLoopBackOff")), Some("cni.daemon-crash-loop")),
+            (pod("kube-system/kube-proxy-1", 9, Some("CrashLoopBackOff")), None),
+            (pod("kube-flannel/kube-flannel-ds-1", 9, None), None),
+        ] {
+            let causes = held_up(std::slice::from_ref(&pod));
+            assert_eq!(causes.first().map(|cause| cause.id.as_str()), expected, "{pod:?}");
+        }
     }
 
     #[test]

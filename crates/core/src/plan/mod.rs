@@ -4,6 +4,7 @@
 //! * [`State`]: what stands where an effect acts, before and after it
 //! * [`edit`]: how the text of a file that is not ours is changed without losing a word of it
 //! * [`protect`]: what no plan may touch
+//! * [`running`]: what runs on a runtime that is restarted
 //!
 //! Who makes plans: [`crate::fix`] (`check --fix`), [`crate::reset`]. Who carries them out: carrick-engine. Nothing here looks at a machine.
 
@@ -13,8 +14,10 @@ use serde::{Deserialize, Serialize};
 
 pub mod edit;
 pub mod protect;
+pub mod running;
 
 pub use edit::Edit;
+pub use running::Running;
 
 /// Changes, in the order they are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,9 +87,12 @@ pub enum Effect {
         unit: String,
         running: bool,
     },
-    /// The runtime reads its configuration anew; what runs on it goes on. Done when it answers through CRI.
+    /// The runtime reads its configuration anew. Done when it answers through CRI.
     RestartRuntime {
         unit: String,
+        /// As it was when the plan was made.
+        #[serde(default)]
+        running: Running,
     },
     /// In the cluster: no new pod comes to a node, and those that can be elsewhere are.
     Drain {
@@ -201,6 +207,12 @@ impl Plan {
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
+
+    /// Whether it asks for the same changes, for the same reasons.
+    pub fn asks_for_the_same_as(&self, other: &Plan) -> bool {
+        let same = |(one, other): (&Step, &Step)| one.why == other.why && one.effect.is_same_as(&other.effect);
+        self.steps.len() == other.steps.len() && self.steps.iter().zip(&other.steps).all(same)
+    }
 }
 
 /// Two changes of one thing that cannot both be.
@@ -214,7 +226,8 @@ fn merge(known: &Effect, new: &Effect) -> Result<Effect, Conflict> {
             Some(edit) => Ok(Effect::Edit { path: path.clone(), edit }),
             None => Err(Conflict(known.to_string(), new.to_string())),
         },
-        _ if known == new => Ok(known.clone()),
+        // The newer word about what runs on it.
+        _ if known.is_same_as(new) => Ok(new.clone()),
         _ => Err(Conflict(known.to_string(), new.to_string())),
     }
 }
@@ -232,6 +245,14 @@ impl Effect {
         }
     }
 
+    /// Whether it makes the same change: what runs on a runtime by now makes its restart no other.
+    pub fn is_same_as(&self, other: &Effect) -> bool {
+        match (self, other) {
+            (Effect::RestartRuntime { unit: one, .. }, Effect::RestartRuntime { unit: other, .. }) => one == other,
+            _ => self == other,
+        }
+    }
+
     /// What it changes: two effects with the same place are about one thing.
     pub fn place(&self) -> (u8, &str) {
         match self {
@@ -239,7 +260,7 @@ impl Effect {
             Effect::Sysctl { key, .. } => (4, key),
             Effect::SwapOff { device } => (5, device),
             Effect::Enable { unit, .. } => (6, unit),
-            Effect::RestartRuntime { unit } => (7, unit),
+            Effect::RestartRuntime { unit, .. } => (7, unit),
             Effect::Run { unit, .. } => (8, unit),
             Effect::Drain { node, .. } => (20, node),
             Effect::MarkNotReady { node, .. } => (21, node),
@@ -299,7 +320,8 @@ impl Effect {
             (Effect::Enable { unit, .. }, _) => format!("disable {unit}"),
             (Effect::Run { unit, .. }, State::Value { value }) if value == "active" => format!("start {unit}"),
             (Effect::Run { unit, .. }, _) => format!("stop {unit}"),
-            (Effect::ReloadUnits | Effect::RestartRuntime { .. }, _) => format!("{self}, again"),
+            (Effect::ReloadUnits, _) => format!("{self}, again"),
+            (Effect::RestartRuntime { unit, .. }, _) => format!("restart {unit} again"),
             (Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. }, _) => {
                 format!("uncordon node {node} where reset cordoned it; pods that were moved stay where they are")
             }
@@ -334,7 +356,9 @@ impl fmt::Display for Effect {
             Effect::Enable { unit, enabled: false } => write!(f, "disable {unit}"),
             Effect::Run { unit, running: true } => write!(f, "start {unit}"),
             Effect::Run { unit, running: false } => write!(f, "stop {unit}"),
-            Effect::RestartRuntime { unit } => write!(f, "restart {unit} and wait for it to answer"),
+            Effect::RestartRuntime { unit, running } => {
+                write!(f, "restart {unit} and wait for it to answer; {running}")
+            }
             Effect::Drain { node, pods, seconds } => {
                 write!(f, "drain node {node}: {} to evict within {seconds} s", counted(pods, "pod"))
             }
@@ -364,20 +388,26 @@ mod tests {
 
     #[test]
     fn what_two_checks_ask_for_is_done_once_and_files_come_before_who_reads_them() {
-        let restart = || Effect::RestartRuntime { unit: "containerd".into() };
+        let on_it = |count| Running { containers: Some(count), go_on: Some(true) };
+        let restart = |count| Effect::RestartRuntime { unit: "containerd".into(), running: on_it(count) };
         let edit = |key: &str| Effect::Edit {
             path: "/etc/containerd/config.toml".into(),
             edit: Edit::Toml { set: vec![edit::Set { key: vec![key.into()], to: "true".into() }] },
         };
-        let plan = Plan::of([step(restart(), "a"), step(edit("x"), "a"), step(restart(), "b"), step(edit("y"), "b")]);
-        let plan = plan.unwrap();
+        let planned = |one: usize, other: usize| {
+            let steps =
+                [step(restart(one), "a"), step(edit("x"), "a"), step(restart(other), "b"), step(edit("y"), "b")];
+            Plan::of(steps).unwrap()
+        };
+        let plan = planned(7, 2);
+        assert!(plan.asks_for_the_same_as(&planned(0, 0)) && !plan.asks_for_the_same_as(&Plan::default()));
         let told: Vec<String> =
             plan.steps.iter().map(|step| format!("{} ({})", step.effect, step.why.join(", "))).collect();
         assert_eq!(
             told,
             [
                 "edit /etc/containerd/config.toml: x = true; y = true (a, b)",
-                "restart containerd and wait for it to answer (a, b)"
+                "restart containerd and wait for it to answer; 2 containers run on it and go on running (a, b)"
             ]
         );
     }

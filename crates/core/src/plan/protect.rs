@@ -73,7 +73,8 @@ impl Protected {
         plan.steps.iter().find_map(|step| self.refuse(&step.effect))
     }
 
-    fn refuse(&self, effect: &Effect) -> Option<Refusal> {
+    /// Why one change is not made, wherever it stands in a plan.
+    pub fn refuse(&self, effect: &Effect) -> Option<Refusal> {
         let (path, why) = match effect.path() {
             Some(path) => (path, self.why_not(effect, path)?),
             None => self.why_not_leave(effect)?,

@@ -44,7 +44,7 @@ pub(super) async fn perform(
         Effect::Run { unit, running } => {
             run(host, &["systemctl", if *running { "start" } else { "stop" }, unit], UNIT_TIME).await
         }
-        Effect::RestartRuntime { unit } => {
+        Effect::RestartRuntime { unit, .. } => {
             run(host, &["systemctl", "restart", unit], UNIT_TIME).await?;
             answers(host, unit, tell).await
         }

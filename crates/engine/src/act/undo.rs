@@ -204,7 +204,7 @@ async fn put_back(
     match &back.recorded.step.effect {
         Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => Ok(leave::back(host, node).await),
         // It may have been mended only because it did not answer, or did not even start: that comes back, too.
-        Effect::RestartRuntime { unit } => {
+        Effect::RestartRuntime { unit, .. } => {
             let restarted = perform::run(host, &["systemctl", "restart", unit], perform::UNIT_TIME).await;
             Ok(restarted.err().map(|trouble| format!("as before, {unit} does not start: {trouble}")))
         }

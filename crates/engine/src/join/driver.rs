@@ -35,6 +35,8 @@ pub struct Wish<'a> {
     pub policy: Policy,
     pub ignore: Ignore,
     pub admin: Option<&'a Client>,
+    /// Who may ask as the file says that discovery goes by.
+    pub asker: Option<Client>,
     pub protect: Vec<String>,
     pub time_box: Duration,
 }
@@ -99,7 +101,7 @@ pub async fn join(
     tell: &mut (dyn FnMut(Told) + Send),
 ) -> Ended {
     let mut driver = Driver::new(host, actor, wish, library, mender);
-    driver.run(tell).await
+    Box::pin(driver.run(tell)).await
 }
 
 pub(super) struct Driver<'a, 'm> {
@@ -137,11 +139,11 @@ impl<'a, 'm> Driver<'a, 'm> {
     fn new(
         host: &'a dyn Host,
         actor: &'a Actor,
-        wish: Wish<'a>,
+        mut wish: Wish<'a>,
         library: &'a Library,
         mender: Option<&'m mut dyn Mender>,
     ) -> Self {
-        let now = host.now();
+        let (now, asker) = (host.now(), wish.asker.take());
         Driver {
             host,
             actor,
@@ -150,7 +152,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             mender,
             began: (now, Instant::now()),
             facts: None,
-            asker: None,
+            asker,
             eyes: None,
             node: Err(Why::NotCollected),
             runs: Vec::new(),

@@ -49,6 +49,10 @@ impl Driver<'_, '_> {
             let (node, lease) = tokio::join!(eyes.node_object(), eyes.lease());
             events.extend([Event::Node(eyes.node(&node)), Event::Lease(lease)]);
             self.node = node;
+            if state.stage == Stage::Registered {
+                let held_up = eyes.agents().await.map(|agents| sight::held_up(&agents)).unwrap_or_default();
+                events.extend(held_up.into_iter().filter_map(|cause| self.newly(cause)));
+            }
         } else if state.stage >= Stage::KubeletUp {
             let request = self.request(&eyes).await;
             if let Err(why @ (Why::TimedOut | Why::Broken(_))) = &request {

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use carrick_core::fact::Why;
-use prost::Message;
 use tokio::time::timeout;
 
+use super::message::{ImageSpec, PullImageRequest, PullImageResponse};
 use super::{call, reach, why};
 use crate::probe::Probe;
 
@@ -19,22 +19,4 @@ pub async fn pull(probe: &dyn Probe, endpoints: &[&str], image: &str, limit: Dur
         pulled.map(drop).map_err(|status| why(&status))
     };
     timeout(limit, pulled).await.unwrap_or(Err(Why::TimedOut))
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PullImageRequest {
-    #[prost(message, optional, tag = "1")]
-    image: Option<ImageSpec>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ImageSpec {
-    #[prost(string, tag = "1")]
-    image: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PullImageResponse {
-    #[prost(string, tag = "1")]
-    image_ref: String,
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use carrick_core::fact::Why;
 use carrick_core::reset::pods::CALL;
-use prost::Message;
 use serde_json::{Value, json};
 
+use super::message::{ListPodSandboxRequest, ListPodSandboxResponse, PodSandbox, PodSandboxMetadata};
 use super::{boxed, call, keep, reach, why};
 use crate::probe::{Observation, Probe};
 
@@ -23,76 +23,43 @@ pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) 
 
 async fn list(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Result<Value, Why> {
     let (_, channel) = reach(probe, endpoints, time_box).await?;
-    let asked = call::<_, ListPodSandboxResponse>(channel, "Runtime", "ListPodSandbox", ListPodSandboxRequest {});
+    let asked =
+        call::<_, ListPodSandboxResponse>(channel, "Runtime", "ListPodSandbox", ListPodSandboxRequest::default());
     let listed = boxed(time_box, async { asked.await.map_err(|status| why(&status)) }).await?;
     let mut items = listed.items;
-    items.sort_by_key(PodSandbox::name);
+    items.sort_by_key(name);
     Ok(json!({ "items": items.into_iter().map(item).collect::<Vec<_>>() }))
 }
 
 fn item(sandbox: PodSandbox) -> Value {
-    let PodSandbox { id, metadata, state, labels, annotations } = sandbox;
-    let Metadata { name, uid, namespace, attempt } = metadata.unwrap_or_default();
+    let PodSandbox { id, metadata, state, created_at: _, labels, annotations } = sandbox;
+    let PodSandboxMetadata { name, uid, namespace, attempt } = metadata.unwrap_or_default();
     let metadata = json!({"name": name, "uid": uid, "namespace": namespace, "attempt": attempt});
     let source: HashMap<String, String> = annotations.into_iter().filter(|(key, _)| key == SOURCE).collect();
     let state = if state == 0 { "SANDBOX_READY" } else { "SANDBOX_NOTREADY" };
     json!({"id": id, "metadata": metadata, "state": state, "labels": labels, "annotations": source})
 }
 
-#[derive(Clone, PartialEq, Message)]
-struct ListPodSandboxRequest {}
-
-#[derive(Clone, PartialEq, Message)]
-struct ListPodSandboxResponse {
-    #[prost(message, repeated, tag = "1")]
-    items: Vec<PodSandbox>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodSandbox {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(message, optional, tag = "2")]
-    metadata: Option<Metadata>,
-    /// 0 is ready.
-    #[prost(int32, tag = "3")]
-    state: i32,
-    #[prost(map = "string, string", tag = "5")]
-    labels: HashMap<String, String>,
-    #[prost(map = "string, string", tag = "6")]
-    annotations: HashMap<String, String>,
-}
-
-impl PodSandbox {
-    fn name(&self) -> (String, String) {
-        self.metadata.clone().map(|metadata| (metadata.namespace, metadata.name)).unwrap_or_default()
-    }
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Metadata {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    uid: String,
-    #[prost(string, tag = "3")]
-    namespace: String,
-    #[prost(uint32, tag = "4")]
-    attempt: u32,
+fn name(sandbox: &PodSandbox) -> (String, String) {
+    sandbox.metadata.clone().map(|metadata| (metadata.namespace, metadata.name)).unwrap_or_default()
 }
 
 #[cfg(test)]
 mod tests {
+    use prost::Message as _;
+
     use super::*;
 
     #[test]
     fn a_sandbox_reads_as_crictl_prints_it() {
         let map = |pairs: &[(&str, &str)]| pairs.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let metadata = Metadata { name: "web".into(), uid: "u".into(), namespace: "default".into(), attempt: 1 };
+        let metadata =
+            PodSandboxMetadata { name: "web".into(), uid: "u".into(), namespace: "default".into(), attempt: 1 };
         let sandbox = PodSandbox {
             id: "a".into(),
             metadata: Some(metadata),
             state: 1,
+            created_at: 0,
             labels: map(&[("app", "web")]),
             annotations: map(&[(SOURCE, "api"), ("secret", "s3cret")]),
         };

@@ -17,6 +17,11 @@ use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
 
+use super::message::{
+    Empty, LinuxPodSandboxConfig, ListPodSandboxRequest, ListPodSandboxResponse, PodSandbox, PodSandboxConfig,
+    PodSandboxFilter, PodSandboxMetadata, PodSandboxStatusRequest, PodSandboxStatusResponse, RunPodSandboxRequest,
+    RunPodSandboxResponse, SandboxId,
+};
 use super::{boxed, call, config, images, reach, status, why};
 use crate::host::Host;
 
@@ -87,10 +92,10 @@ pub async fn try_one(host: &dyn Host, how: &How<'_>) -> Result<Tried, Failed> {
     runtime.has_image(how.image).await?;
     let mut left = None;
     for _ in 0..TRIES {
-        let uid = uuid();
-        let tried = runtime.run(&uid, how.time).await;
+        let own = uuid();
+        let tried = runtime.run(&own, how.time).await;
         let took = begun.elapsed();
-        left = runtime.clear(|sandbox| sandbox.uid() == uid).await.err().map(|failed| failed.to_string()).or(left);
+        left = runtime.clear(|sandbox| uid(sandbox) == own).await.err().map(|failed| failed.to_string()).or(left);
         match tried {
             Err(Failed::Gone) => {}
             tried => return tried.map(|addresses| Tried { addresses, took, left }),
@@ -135,7 +140,7 @@ impl Runtime {
 
     /// The addresses of a new sandbox.
     async fn run(&self, uid: &str, time: Duration) -> Result<Vec<IpAddr>, Failed> {
-        let config = PodSandboxConfig::new(uid, self.cgroup_parent);
+        let config = ours(uid, self.cgroup_parent);
         let request = RunPodSandboxRequest { config: Some(config) };
         let made: RunPodSandboxResponse = self.call("RunPodSandbox", request, time).await?;
         let request = PodSandboxStatusRequest { pod_sandbox_id: made.pod_sandbox_id };
@@ -221,140 +226,19 @@ fn uuid() -> String {
 /// CRI's enum: 0 is ready, 1 is not.
 const READY: i32 = 0;
 
-impl PodSandboxConfig {
-    fn new(uid: &str, cgroup_parent: &str) -> Self {
-        let name = format!("carrick-sandbox-{}", uid.get(..8).unwrap_or(uid));
-        PodSandboxConfig {
-            metadata: Some(PodSandboxMetadata {
-                name: name.clone(),
-                uid: uid.to_owned(),
-                namespace: NAMESPACE.to_owned(),
-            }),
-            hostname: name,
-            labels: HashMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())]),
-            linux: Some(LinuxPodSandboxConfig { cgroup_parent: cgroup_parent.to_owned() }),
-        }
+fn ours(uid: &str, cgroup_parent: &str) -> PodSandboxConfig {
+    let name = format!("carrick-sandbox-{}", uid.get(..8).unwrap_or(uid));
+    let (uid, namespace) = (uid.to_owned(), NAMESPACE.to_owned());
+    PodSandboxConfig {
+        metadata: Some(PodSandboxMetadata { name: name.clone(), uid, namespace, attempt: 0 }),
+        hostname: name,
+        labels: HashMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())]),
+        linux: Some(LinuxPodSandboxConfig { cgroup_parent: cgroup_parent.to_owned() }),
     }
 }
 
-impl PodSandbox {
-    fn uid(&self) -> &str {
-        self.metadata.as_ref().map(|metadata| metadata.uid.as_str()).unwrap_or_default()
-    }
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct Empty {}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodSandboxMetadata {
-    #[prost(string, tag = "1")]
-    name: String,
-    #[prost(string, tag = "2")]
-    uid: String,
-    #[prost(string, tag = "3")]
-    namespace: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodSandboxConfig {
-    #[prost(message, optional, tag = "1")]
-    metadata: Option<PodSandboxMetadata>,
-    #[prost(string, tag = "2")]
-    hostname: String,
-    #[prost(map = "string, string", tag = "6")]
-    labels: HashMap<String, String>,
-    #[prost(message, optional, tag = "8")]
-    linux: Option<LinuxPodSandboxConfig>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct LinuxPodSandboxConfig {
-    #[prost(string, tag = "1")]
-    cgroup_parent: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct RunPodSandboxRequest {
-    #[prost(message, optional, tag = "1")]
-    config: Option<PodSandboxConfig>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct RunPodSandboxResponse {
-    #[prost(string, tag = "1")]
-    pod_sandbox_id: String,
-}
-
-/// What StopPodSandbox and RemovePodSandbox take.
-#[derive(Clone, PartialEq, Message)]
-struct SandboxId {
-    #[prost(string, tag = "1")]
-    id: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodSandboxStatusRequest {
-    #[prost(string, tag = "1")]
-    pod_sandbox_id: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodSandboxStatusResponse {
-    #[prost(message, optional, tag = "1")]
-    status: Option<PodSandboxStatus>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodSandboxStatus {
-    #[prost(int32, tag = "3")]
-    state: i32,
-    #[prost(message, optional, tag = "5")]
-    network: Option<PodSandboxNetworkStatus>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodSandboxNetworkStatus {
-    #[prost(string, tag = "1")]
-    ip: String,
-    #[prost(message, repeated, tag = "2")]
-    additional_ips: Vec<PodIp>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodIp {
-    #[prost(string, tag = "1")]
-    ip: String,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ListPodSandboxRequest {
-    #[prost(message, optional, tag = "1")]
-    filter: Option<PodSandboxFilter>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodSandboxFilter {
-    #[prost(map = "string, string", tag = "3")]
-    label_selector: HashMap<String, String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct ListPodSandboxResponse {
-    #[prost(message, repeated, tag = "1")]
-    items: Vec<PodSandbox>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-struct PodSandbox {
-    #[prost(string, tag = "1")]
-    id: String,
-    #[prost(message, optional, tag = "2")]
-    metadata: Option<PodSandboxMetadata>,
-    #[prost(int64, tag = "4")]
-    created_at: i64,
-    #[prost(map = "string, string", tag = "5")]
-    labels: HashMap<String, String>,
+fn uid(sandbox: &PodSandbox) -> &str {
+    sandbox.metadata.as_ref().map(|metadata| metadata.uid.as_str()).unwrap_or_default()
 }
 
 #[cfg(test)]

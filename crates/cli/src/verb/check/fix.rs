@@ -4,13 +4,13 @@ use carrick_core::fact::Facts;
 use carrick_core::fix;
 use carrick_core::plan::Plan;
 use carrick_core::report::Report;
-use carrick_engine::act::journal;
+use carrick_engine::act::{Grounded, journal};
 use carrick_engine::join::driver;
 use carrick_host::Host;
 use carrick_host::probe::Answer;
 
 use super::{Args, judge, show};
-use crate::act;
+use crate::act::{self, Refused};
 use crate::exit::{Exit, Failure};
 use crate::render::Format;
 use crate::terminal;
@@ -34,18 +34,20 @@ pub async fn run(args: &Args) -> Result<Exit, Failure> {
         let plan = fix::plan(&facts, &report).and_then(|plan| Plan::of(owed.into_iter().chain(plan.steps)));
         let plan = plan.map_err(|conflict| Failure::internal(conflict.to_string()))?;
         let steps = act::ground(host.as_ref(), &plan).await?;
+        let refused = args.consent.refused(&facts, &steps)?;
         if args.consent.plan {
-            return print_plan(args, host.name(), &steps);
+            return print_plan(args, host.name(), &steps, &refused);
         }
         // What did not help once is not done again: a restart can always be made.
-        if steps.is_empty() || plan == before || round == ROUNDS {
+        if steps.is_empty() || plan.asks_for_the_same_as(&before) || round == ROUNDS {
             return finish(args, &report, &runs);
         }
         before = plan;
         let protected = args.consent.protected(&facts)?;
         if !args.consent.yes {
-            terminal::say(&act::told(host.name(), &steps));
+            terminal::say(&act::told_with(host.name(), &steps, &refused));
         }
+        refused.ends()?;
         args.consent.ask("Make these changes?")?;
         runs.push(act::carry_out(host.as_ref(), &actor, &steps, &protected).await?);
     }
@@ -72,21 +74,25 @@ impl Mending<'_> {
             return Ok(false);
         }
         let protected = self.consent.protected(facts)?;
-        terminal::say(&act::told(self.place.name(), &steps));
+        let refused = self.consent.refused(facts, &steps)?;
+        terminal::say(&act::told_with(self.place.name(), &steps, &refused));
+        refused.ends()?;
         self.consent.ask("Make these changes?")?;
         act::carry_out(self.place, &act::actor("join --fix"), &steps, &protected).await?;
         Ok(true)
     }
 }
 
-fn print_plan(args: &Args, host: &str, steps: &[carrick_engine::act::Grounded]) -> Result<Exit, Failure> {
+/// A plan that would be refused ends as applying it would.
+fn print_plan(args: &Args, host: &str, steps: &[Grounded], refused: &Refused) -> Result<Exit, Failure> {
     let text = match args.output {
-        Format::Json => act::as_json(host, steps)?,
+        Format::Json => act::as_json_with(host, steps, refused)?,
         _ if steps.is_empty() => "Nothing to fix that is safe to fix; carrick check says what is wrong.\n".to_owned(),
+        _ if refused.ends().is_err() => act::told_with(host, steps, refused),
         _ => act::told(host, steps) + "\nNothing was changed. Do it: carrick check --fix\n",
     };
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
-    Ok(Exit::Ok)
+    refused.ends().map(|()| Exit::Ok)
 }
 
 fn finish(args: &Args, report: &Report, runs: &[u32]) -> Result<Exit, Failure> {

@@ -9,7 +9,7 @@ use carrick_engine::act::{Grounded, journal};
 use carrick_engine::cni::Network;
 
 use super::{Output, library, show};
-use crate::act::{self, Consent};
+use crate::act::{self, Consent, Refused};
 use crate::exit::{Exit, Failure};
 use crate::machine::{Credential, Where};
 use crate::terminal::{self, FAIL, OK, styled};
@@ -43,16 +43,18 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let mut runs = Vec::new();
     for _ in 0..ROUNDS {
         let steps = steps(&network, &facts, &wanted).await?;
+        let refused = args.consent.refused(&facts, &steps)?;
         if args.consent.plan {
-            return print_plan(&args, host.name(), &wanted, &steps);
+            return print_plan(&args, host.name(), &wanted, &steps, &refused);
         }
         if steps.is_empty() {
             break;
         }
         let protected = args.consent.protected(&facts)?;
         if !args.consent.yes {
-            terminal::say(&act::told(host.name(), &steps));
+            terminal::say(&act::told_with(host.name(), &steps, &refused));
         }
+        refused.ends()?;
         args.consent.ask("Make these changes?")?;
         runs.push(act::carry_out(host.as_ref(), &actor, &steps, &protected).await?);
         network.confirm(&wanted).await.map_err(Failure::failed)?;
@@ -73,14 +75,21 @@ async fn steps(network: &Network<'_>, facts: &Facts, wanted: &Wanted) -> Result<
     act::ground(network.host, &plan).await
 }
 
-fn print_plan(args: &Args, host: &str, wanted: &Wanted, steps: &[Grounded]) -> Result<Exit, Failure> {
+fn print_plan(
+    args: &Args,
+    host: &str,
+    wanted: &Wanted,
+    steps: &[Grounded],
+    refused: &Refused,
+) -> Result<Exit, Failure> {
     let text = match args.output {
-        Output::Json => act::as_json(host, steps)?,
+        Output::Json => act::as_json_with(host, steps, refused)?,
         Output::Text if steps.is_empty() => format!("{} is as {} says; nothing to do.\n", wanted.path, wanted.from),
+        Output::Text if refused.ends().is_err() => act::told_with(host, steps, refused),
         Output::Text => act::told(host, steps) + "\nNothing was changed. Do it: carrick cni sync\n",
     };
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
-    Ok(Exit::Ok)
+    refused.ends().map(|()| Exit::Ok)
 }
 
 /// Whether the runtime has it; where it has not, how everything stands.

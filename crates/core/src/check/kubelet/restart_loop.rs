@@ -32,27 +32,27 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         return skip("there is no kubelet.service to start");
     }
     let restarts = state.restarts.unwrap_or(0);
-    if state.is_active() {
-        return if restarts < MANY_RESTARTS {
-            pass("the kubelet runs").seen(state.cite())
-        } else {
-            warn(format!("the kubelet runs, after {restarts} restarts"))
-                .seen(state.cite())
-                .seen(last_error(facts))
-                .fix("journalctl -u kubelet -p warning -n 50 --no-pager")
-        };
+    if state.is_active() && restarts < MANY_RESTARTS {
+        return pass("the kubelet runs").seen(state.cite());
     }
     let looping = state.active_state == "activating" || state.active_state == "failed";
     if looping && state.exec_main_status == Some(NOT_EXECUTABLE) {
         return crashing(facts, &state, "systemd cannot execute the kubelet").fix(facts.reinstall_command("kubelet"));
     }
     let configured = known!(facts.file(kubelet_config::FILE).or_absent()).is_some();
+    if state.is_active() && configured {
+        return warn(format!("the kubelet runs, after {restarts} restarts"))
+            .seen(state.cite())
+            .seen(last_error(facts))
+            .fix("journalctl -u kubelet -p warning -n 50 --no-pager");
+    }
     if looping && configured {
         // A status does not say how often.
         let often = state.restarts.map_or_else(String::new, |restarts| format!(": {restarts} restarts"));
         return crashing(facts, &state, &format!("the kubelet ends again and again{often}"));
     }
-    if looping {
+    // One that looks for it is seen to run for as long as it takes to find nothing.
+    if looping || state.is_active() {
         return pass("the kubelet waits for its configuration: normal before a join");
     }
     if known!(facts.has_kubelet_conf()) {
@@ -112,6 +112,7 @@ mod tests {
                 ("runs, after a few", joined(state("active", 4, "")), Pass),
                 ("runs for a moment", joined(state("active", 5, "")), Warn),
                 ("waits for a join", fresh(state("activating", 900, "ExecMainStatus=1\n")), Pass),
+                ("waits for a join, caught while it looks", fresh(state("active", 900, "ExecMainStatus=0\n")), Pass),
                 ("stopped before a join", fresh(state("inactive", 0, "")), Pass),
                 ("crashes, configured", joined(state("activating", 3, "ExecMainStatus=1\n")), Fail),
                 ("gave up, configured", joined(state("failed", 3, "")), Fail),

@@ -12,6 +12,7 @@ use tokio::net::{UnixListener, UnixStream};
 use super::super::{Image, ListImagesResponse, RuntimeConfigResponse, StatusResponse, VersionResponse};
 use super::*;
 use crate::Local;
+use crate::cri::message::{PodIp, PodSandboxNetworkStatus, PodSandboxStatus};
 
 const PAUSE: &str = "registry.k8s.io/pause:3.10.1";
 
@@ -145,7 +146,8 @@ impl State {
         let id = format!("sandbox{}", self.calls.len());
         let created_at = i64::try_from(Timestamp::now().as_nanosecond()).unwrap();
         let (metadata, labels) = (config.metadata, config.labels);
-        self.sandboxes.insert(id.clone(), PodSandbox { id: id.clone(), metadata, created_at, labels });
+        self.sandboxes
+            .insert(id.clone(), PodSandbox { id: id.clone(), metadata, created_at, labels, ..PodSandbox::default() });
         match self.refuses {
             _ if self.hangs => None,
             Some(why) => Some(Err((UNKNOWN, why))),
@@ -182,7 +184,7 @@ fn sound() -> State {
 fn sandbox(id: &str, age: Duration, labels: &[(&str, &str)]) -> (String, PodSandbox) {
     let created_at = i64::try_from(Timestamp::now().as_nanosecond()).unwrap() - i64::try_from(age.as_nanos()).unwrap();
     let labels = labels.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
-    (id.to_owned(), PodSandbox { id: id.to_owned(), metadata: None, created_at, labels })
+    (id.to_owned(), PodSandbox { id: id.to_owned(), created_at, labels, ..PodSandbox::default() })
 }
 
 #[tokio::test]
