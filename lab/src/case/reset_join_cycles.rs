@@ -24,8 +24,8 @@ const CYCLES: u32 = 20;
 const ASKED: &str = "CARRICK_LAB_CYCLES";
 /// A pod takes as long as a join: not after each.
 const POD_EVERY: u32 = 10;
-/// A kubelet takes a pod's sandbox away within seconds of the pod's end, and may be busy.
-const SANDBOX_GONE: Duration = Duration::from_mins(1);
+/// A kubelet ends a pod that was deleted within a second or two, and may be busy.
+const POD_ENDS: Duration = Duration::from_mins(1);
 
 fn run(bench: &mut Bench) -> Result<()> {
     let cycles = cycles(std::env::var(ASKED).ok().as_deref())?;
@@ -46,7 +46,7 @@ fn run(bench: &mut Bench) -> Result<()> {
         if cycle % POD_EVERY == 0 {
             let answered = cluster.pod_answers(&worker.identity.name)?;
             say::line(&format!("a pod answered after {}", say::seconds(answered)));
-            pod_is_gone(&worker)?;
+            pod_has_ended(&worker)?;
         }
     }
     for (what, times) in [("reset", &resets), ("join", &rejoins)] {
@@ -70,10 +70,12 @@ fn is_schedulable(cluster: &Cluster, worker: &Machine) -> Result<()> {
 }
 
 /// Reset refuses a machine on which a pod runs that nothing would start elsewhere, and so it should.
-fn pod_is_gone(worker: &Machine) -> Result<()> {
+fn pod_has_ended(worker: &Machine) -> Result<()> {
     let filter = format!("labels.\"io.kubernetes.pod.name\"==web-{}", worker.identity.name);
-    wait_for("the pod's containers to be gone", SANDBOX_GONE, || {
-        let left = worker.ok(["ctr", "-n", "k8s.io", "containers", "ls", "-q", &filter])?;
-        Ok(if left.trim().is_empty() { Look::Seen(()) } else { Look::NotYet(left) })
+    wait_for("the pod's containers to end", POD_ENDS, || {
+        let own = worker.ok(["ctr", "-n", "k8s.io", "containers", "ls", "-q", &filter])?;
+        let running = worker.ok(["ctr", "-n", "k8s.io", "tasks", "ls", "-q"])?;
+        let left: Vec<&str> = own.lines().filter(|id| running.lines().any(|task| task == *id)).collect();
+        Ok(if left.is_empty() { Look::Seen(()) } else { Look::NotYet(left.join(" ")) })
     })
 }

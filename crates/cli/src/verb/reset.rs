@@ -1,11 +1,12 @@
 //! `carrick reset`: takes a worker out of its cluster, guarded, having said what goes.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use carrick_cluster::client::Client;
-use carrick_core::fact::Facts;
+use carrick_core::fact::{Facts, Why};
 use carrick_core::plan::Effect;
-use carrick_core::reset::{self, Options, Reset};
+use carrick_core::reset::{self, Options, Refusal, Reset};
 use carrick_engine::act::Grounded;
 use carrick_engine::reset as engine;
 use carrick_host::Host;
@@ -16,6 +17,9 @@ use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Where, read_kubeconfig};
 use crate::render::wrap;
 use crate::terminal;
+
+/// For how long a machine that is too busy to answer is asked again; each time its sources have their time box.
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Take this worker out of its cluster; shows what goes, and asks
 ///
@@ -83,9 +87,24 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     Ok(if passed == 0 { Exit::Ok } else { Exit::Warnings })
 }
 
+/// A machine that is too busy to answer is asked again: neither is it refused for that, nor is what is gone called left.
 async fn look(args: &Args, host: &dyn Host) -> Result<Facts, Failure> {
+    let begun = Instant::now();
+    let mut facts = look_once(args, host).await?;
+    while was_too_busy(&facts) && begun.elapsed() < PATIENCE {
+        facts = look_once(args, host).await?;
+    }
+    Ok(facts)
+}
+
+async fn look_once(args: &Args, host: &dyn Host) -> Result<Facts, Failure> {
     let (facts, _) = args.place.observe_on(host, Cluster::default()).await?;
     Ok(engine::look(host, facts, args.place.time_box()).await)
+}
+
+fn was_too_busy(facts: &Facts) -> bool {
+    let options = Options { stop_pods: true, ..Options::default() };
+    matches!(reset::plan(facts, &options), Err(Refusal::Unknown(missing)) if missing.why == Why::TimedOut)
 }
 
 async fn plan(args: &Args, host: &dyn Host, admin: Option<&Client>, facts: &Facts) -> Result<Reset, Failure> {
