@@ -34,6 +34,55 @@ pub const BROKEN_IN_MANY_WAYS: &str = "
     rm /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf
     systemctl -q disable --now kubelet; systemctl restart containerd; systemctl daemon-reload";
 
+/// A way to break a machine that `check --fix` mends.
+pub struct State {
+    pub about: &'static str,
+    /// Breaks a sound machine.
+    pub put_in: &'static str,
+    /// What `carrick check` then finds wrong, besides what it found before.
+    pub wrong: &'static [&'static str],
+    /// Whether containers can start afterwards: with containerd's own defaults they cannot in the lab, where root lacks a
+    /// capability.
+    pub joins: bool,
+}
+
+pub const fn state(about: &'static str, put_in: &'static str, wrong: &'static [&'static str]) -> State {
+    State { about, put_in, wrong, joins: true }
+}
+
+/// Breaks a machine, mends it, takes that back byte for byte, mends it again, and joins it.
+pub fn play(bench: &mut Bench, machine: &Arc<Machine>, state: &State) -> Result<()> {
+    let mender = Mender::on(bench, machine)?;
+    let sound = mender.wrong()?;
+    machine.run(["sh", "-ec", state.put_in]).ok()?;
+    let broken = mender.wrong()?;
+    bench.say(format_args!("{}\n  sound: {sound:?}\n  broken: {broken:?}", state.about));
+    for id in state.wrong {
+        demand!(broken.contains(*id), "{id} is not found; found are {broken:?}");
+    }
+    let before = mender.tree()?;
+    mends(bench, &mender, &sound)?;
+    let undone = mender.undo_all()?;
+    demand!(undone > 0, "nothing was there to take back");
+    let changed = difference(&before, &mender.tree()?);
+    demand!(changed.is_empty(), "undo gave something else back:\n{}", changed.join("\n"));
+    mends(bench, &mender, &sound)?;
+    if state.joins {
+        let cluster = bench.cluster()?;
+        cluster.join(machine)?;
+        cluster.wait_ready(&machine.identity.name)?;
+    }
+    Ok(())
+}
+
+fn mends(bench: &mut Bench, mender: &Mender, sound: &BTreeSet<String>) -> Result<()> {
+    let done = mender.fix()?;
+    bench.say(done.text());
+    let left = mender.left(sound)?;
+    demand!(left.is_empty(), "still wrong after check --fix: {left:?}\n{}", done.text());
+    Ok(())
+}
+
 pub struct Mender {
     carrick: Carrick,
     /// The cluster, as every command names it.

@@ -1,35 +1,17 @@
 //! Machines broken in the ways `carrick check --fix` mends: mended, taken back byte for byte, mended again, and joined.
 
-use std::path::PathBuf;
 use std::time::Instant;
 
 use super::{Bench, Case, Needs};
-use crate::demand;
 use crate::error::{Error, Result};
-use crate::machine::{Kind, Machine};
-use crate::mend::{Mender, difference};
-use crate::run::Run;
+use crate::machine::Kind;
+use crate::mend::{State, play, state};
 
 pub const CASE: Case = Case {
     about: "ten broken states: check --fix leaves only what was there before, undo gives back every byte, a plain join works",
     needs: Needs::Cluster,
     run,
 };
-
-struct State {
-    about: &'static str,
-    /// Breaks a sound machine.
-    put_in: &'static str,
-    /// What `carrick check` then finds wrong, besides what it found before.
-    wrong: &'static [&'static str],
-    /// Whether containers can start afterwards: with containerd's own defaults they cannot in the lab, where root lacks a
-    /// capability.
-    joins: bool,
-}
-
-const fn state(about: &'static str, put_in: &'static str, wrong: &'static [&'static str]) -> State {
-    State { about, put_in, wrong, joins: true }
-}
 
 const STATES: &[State] = &[
     // The kernel is the lab's and has no modules: of a module only what is read at boot can be tried.
@@ -40,12 +22,6 @@ const STATES: &[State] = &[
          sysctl -qw net.ipv4.ip_forward=0; echo 'net.ipv4.ip_forward = 0' > /etc/sysctl.d/zz-hardening.conf
          printf '# mine\\n net.ipv4.ip_forward=0\\n' >> /etc/sysctl.conf",
         &["kernel.ip-forward", "kernel.modules-after-boot", "kernel.sysctl-after-boot"],
-    ),
-    state(
-        "swap is on, and on again after a boot",
-        "truncate -s 0 $SWAP; dd if=/dev/zero of=$SWAP bs=1M count=64 status=none; chmod 600 $SWAP; mkswap -q $SWAP
-         swapon $SWAP; printf 'UUID=1 /mnt ext4 noauto 0 0\\n  %s\\tnone swap sw 0 0\\n' $SWAP >> /etc/fstab",
-        &["machine.swap", "machine.swap-after-boot"],
     ),
     state(
         "a service makes swap at boot, and the kubelet is disabled and masked",
@@ -98,65 +74,13 @@ const STATES: &[State] = &[
     },
 ];
 
-/// Where a swap file can lie: not on an overlay.
-const SWAP: &str = "/var/lib/containerd/swapfile";
-
-/// Swap is the kernel's, and so everybody's: it is turned off again whatever happens.
-struct SwapGuard(PathBuf);
-
-impl Drop for SwapGuard {
-    fn drop(&mut self) {
-        if self.0.exists() {
-            let _ = Run::new("swapoff").arg(&self.0).done();
-        }
-    }
-}
-
 fn run(bench: &mut Bench) -> Result<()> {
     for state in STATES {
         let begun = Instant::now();
-        play(bench, state).map_err(|error| Error::Said(format!("{}: {error}", state.about)))?;
+        let machine = bench.worker(Kind::Debian12)?;
+        play(bench, &machine, state).map_err(|error| Error::Said(format!("{}: {error}", state.about)))?;
         bench.time(state.wrong.first().copied().unwrap_or_default(), begun.elapsed());
         bench.clear()?;
     }
-    Ok(())
-}
-
-fn play(bench: &mut Bench, state: &State) -> Result<()> {
-    let machine = bench.worker(Kind::Debian12)?;
-    let _guard = SwapGuard(machine.disk().plain("containerd").join("swapfile"));
-    let mender = Mender::on(bench, &machine)?;
-    let sound = mender.wrong()?;
-    break_it(&machine, state)?;
-    let broken = mender.wrong()?;
-    bench.say(format_args!("{}\n  sound: {sound:?}\n  broken: {broken:?}", state.about));
-    for id in state.wrong {
-        demand!(broken.contains(*id), "{id} is not found; found are {broken:?}");
-    }
-    let before = mender.tree()?;
-    mends(bench, &mender, &sound)?;
-    let undone = mender.undo_all()?;
-    demand!(undone > 0, "nothing was there to take back");
-    let changed = difference(&before, &mender.tree()?);
-    demand!(changed.is_empty(), "undo gave something else back:\n{}", changed.join("\n"));
-    mends(bench, &mender, &sound)?;
-    if state.joins {
-        let cluster = bench.cluster()?;
-        cluster.join(&machine)?;
-        cluster.wait_ready(&machine.identity.name)?;
-    }
-    Ok(())
-}
-
-fn break_it(machine: &Machine, state: &State) -> Result<()> {
-    let script = format!("SWAP={SWAP}\n{}", state.put_in);
-    machine.run(["sh", "-ec", &script]).ok().map(drop)
-}
-
-fn mends(bench: &mut Bench, mender: &Mender, sound: &std::collections::BTreeSet<String>) -> Result<()> {
-    let done = mender.fix()?;
-    bench.say(done.text());
-    let left = mender.left(sound)?;
-    demand!(left.is_empty(), "still wrong after check --fix: {left:?}\n{}", done.text());
     Ok(())
 }

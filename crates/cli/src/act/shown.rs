@@ -194,7 +194,7 @@ mod tests {
       go on running  runtime.cgroup-driver
 "
         );
-        let long = |line: &&str| line.chars().count() > 40 && line.trim_start().contains(' ');
+        let long = |line: &&str| line.chars().count() > 40 && line.trim_start_matches([' ', '+']).contains(' ');
         assert_eq!(shown(&Refused::default(), 40).lines().find(long), None);
     }
 

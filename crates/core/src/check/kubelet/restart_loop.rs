@@ -40,7 +40,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         return crashing(facts, &state, "systemd cannot execute the kubelet").fix(facts.reinstall_command("kubelet"));
     }
     let configured = known!(facts.file(kubelet_config::FILE).or_absent()).is_some();
-    if state.is_active() && configured {
+    // One that looks for its configuration is seen to run for as long as it takes to find nothing.
+    let looks = !configured && reads_configuration(facts);
+    if state.is_active() && !looks {
         return warn(format!("the kubelet runs, after {restarts} restarts"))
             .seen(state.cite())
             .seen(last_error(facts))
@@ -51,7 +53,6 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         let often = state.restarts.map_or_else(String::new, |restarts| format!(": {restarts} restarts"));
         return crashing(facts, &state, &format!("the kubelet ends again and again{often}"));
     }
-    // One that looks for it is seen to run for as long as it takes to find nothing.
     if looping || state.is_active() {
         return pass("the kubelet waits for its configuration: normal before a join");
     }
@@ -61,6 +62,13 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .fix("systemctl start kubelet");
     }
     pass("the kubelet is stopped: normal before a join")
+}
+
+/// Whether it would be started with kubeadm's configuration, and so ends where there is none.
+fn reads_configuration(facts: &Facts) -> bool {
+    facts
+        .kubelet_command()
+        .is_ok_and(|command| command.flag("--config").is_some_and(|(file, _)| file == kubelet_config::FILE))
 }
 
 fn crashing(facts: &Facts, state: &UnitState, says: &str) -> Verdict {
@@ -84,7 +92,7 @@ fn last_error(facts: &Facts) -> Option<Evidence> {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown, Warn};
-    use crate::fact::unit::SHOW;
+    use crate::fact::unit::{KUBELET, SHOW};
     use crate::fact::{Source, Why, journal, kubeconfig};
     use crate::testing::{facts, judge_row, table};
 
@@ -103,6 +111,11 @@ mod tests {
         facts.with_file(kubelet_config::FILE, "").with_file(kubeconfig::KUBELET, "")
     }
 
+    fn looks(facts: Facts) -> Facts {
+        let command = format!("ExecStart=/usr/bin/kubelet --config={}", kubelet_config::FILE);
+        facts.with_query(&KUBELET, &format!("# /usr/lib/systemd/system/kubelet.service\n[Service]\n{command}\n"))
+    }
+
     #[test]
     fn judges() {
         table(
@@ -112,7 +125,8 @@ mod tests {
                 ("runs, after a few", joined(state("active", 4, "")), Pass),
                 ("runs for a moment", joined(state("active", 5, "")), Warn),
                 ("waits for a join", fresh(state("activating", 900, "ExecMainStatus=1\n")), Pass),
-                ("waits for a join, caught while it looks", fresh(state("active", 900, "ExecMainStatus=0\n")), Pass),
+                ("waits for a join, caught while it looks", looks(fresh(state("active", 900, ""))), Pass),
+                ("runs without a configuration", fresh(state("active", 900, "")), Warn),
                 ("stopped before a join", fresh(state("inactive", 0, "")), Pass),
                 ("crashes, configured", joined(state("activating", 3, "ExecMainStatus=1\n")), Fail),
                 ("gave up, configured", joined(state("failed", 3, "")), Fail),
