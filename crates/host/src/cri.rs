@@ -85,7 +85,8 @@ fn keep(answer: &Value) -> Kept {
 }
 
 async fn boxed<T>(time_box: Duration, answer: impl Future<Output = Result<T, Why>>) -> Result<T, Why> {
-    timeout(time_box, answer).await.unwrap_or(Err(Why::TimedOut))
+    // A call is large, and several are held side by side.
+    timeout(time_box, Box::pin(answer)).await.unwrap_or(Err(Why::TimedOut))
 }
 
 async fn reach<'a>(probe: &dyn Probe, endpoints: &[&'a str], time_box: Duration) -> Result<(&'a str, Channel), Why> {

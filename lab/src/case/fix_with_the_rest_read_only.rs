@@ -58,10 +58,10 @@ fn run(bench: &mut Bench) -> Result<()> {
     demand!(refused.code() == 3 && clear, "it ended with {}: {}", refused.status, refused.text());
     same("what could not be written was changed", &broken, &mender.tree()?)?;
 
-    let mended = fix(&mender, &plan)?;
-    bench.say(format_args!("its plan may change: {}\n{}", mended.status, mended.text()));
+    let done = fix(&mender, &plan)?;
+    bench.say(format_args!("its plan may change: {}\n{}", done.status, done.text()));
     let left = mender.left(&sound)?;
-    demand!(left.is_empty(), "still wrong after check --fix: {left:?}\n{}", mended.text());
+    demand!(left.is_empty(), "still wrong after check --fix: {left:?}\n{}", done.text());
     let tree = mender.tree()?;
     mender.undo_all()?;
     same("undo gave something else back", &broken, &mender.tree()?)?;
