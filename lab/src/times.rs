@@ -35,7 +35,9 @@ mod tests {
             [(&[][..], 0, 0, 0), (&[3], 3, 3, 3), (&[4, 1], 1, 4, 4), (&[9, 1, 5, 5, 2], 1, 5, 9)]
         {
             let mut times = Times::default();
-            took.iter().for_each(|seconds| times.push(Duration::from_secs(*seconds)));
+            for seconds in took {
+                times.push(Duration::from_secs(*seconds));
+            }
             let all = [times.fastest(), times.median(), times.slowest()];
             assert_eq!(all, [fastest, median, slowest].map(Duration::from_secs), "{took:?}");
         }
