@@ -97,7 +97,7 @@ pub fn runtime(facts: &Facts) -> Result<Runtime, Why> {
     })
 }
 
-/// A Node as the API server has it, held against this machine.
+/// A Node as the API server has it, held against this machine; when that is, the caller knows.
 pub fn node(node: &Value, own: &Identity) -> Node {
     let text = |pointer: &str| node.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (uuid, id) = (text("/status/nodeInfo/systemUUID"), text("/status/nodeInfo/machineID"));
@@ -118,6 +118,8 @@ pub fn node(node: &Value, own: &Identity) -> Node {
         ready: condition("Ready").is_some_and(is_true),
         says: condition("Ready").map_or_else(|| "no condition Ready yet".to_owned(), said),
         network_unavailable: condition("NetworkUnavailable").filter(|condition| is_true(condition)).map(said),
+        created_at: text("/metadata/creationTimestamp").parse().ok(),
+        seen_at: None,
     }
 }
 

@@ -141,6 +141,28 @@ pub struct Node {
     pub says: String,
     /// The reason, where `NetworkUnavailable` is True.
     pub network_unavailable: Option<String>,
+    /// By the API server's clock, in whole seconds.
+    #[serde(default)]
+    pub created_at: Option<Timestamp>,
+    /// When it was looked at, by this machine's clock.
+    #[serde(default)]
+    pub seen_at: Option<Timestamp>,
+}
+
+impl Node {
+    /// A kubelet that is up before its Node asks for a lease in vain, and again 10 s later. Until then a Node that was made
+    /// since it started is its word: nobody else makes one with this machine's ids.
+    fn is_too_young_for_a_lease(&self, kubelet: &Kubelet) -> bool {
+        const NEXT_TRY: SignedDuration = SignedDuration::from_secs(15);
+        // Between the clocks of two machines, of which `time.skew` has judged.
+        const APART: SignedDuration = SignedDuration::from_secs(5);
+        let (Some(created), Some(seen), Some(started)) = (self.created_at, self.seen_at, kubelet.started_at) else {
+            return false;
+        };
+        let age = seen.duration_since(created);
+        let made_since = created.duration_since(started) >= -APART;
+        kubelet.active && self.identity == Some(true) && made_since && age >= -APART && age <= NEXT_TRY
+    }
 }
 
 /// What two looks at the node's lease saw; the first was taken after this kubelet came up.
@@ -299,7 +321,8 @@ pub const ITEMS: [Item; 11] = [
         title: "the node's lease is renewing",
         explain: "The node's lease was renewed since this kubelet started: it is this kubelet, now, that the API server hears.\n\n\
             A kubelet renews it every 10 s. The Node itself stays Ready for most of a minute after its kubelet fell silent, so \
-            that Ready alone is news of yesterday.\n\n\
+            that Ready alone is news of yesterday. In its first seconds a Node has no lease yet: that it was made since this kubelet \
+            started says as much.\n\n\
             See it yourself: `kubectl -n kube-node-lease get lease NAME -o jsonpath={.spec.renewTime}`, twice\n\
             Mend it: `journalctl -u kubelet -n 50 | grep -i lease` says why; a kubelet that hangs wants `systemctl restart kubelet`",
         subsystem: Subsystem::Kubelet,
@@ -593,6 +616,11 @@ fn lease(seen: &Seen) -> Verdict {
     if seen.lease == Err(Why::Absent) && seen.node == Err(Why::Absent) {
         return skip("without a Node there is none: see verify.identity");
     }
+    if let (Err(Why::Absent), Ok(node), Ok(kubelet)) = (&seen.lease, &seen.node, &seen.kubelet)
+        && node.is_too_young_for_a_lease(kubelet)
+    {
+        return pass("this kubelet has just made its Node; its lease comes within seconds");
+    }
     if seen.lease == Err(Why::Absent) {
         return fail("the node has no lease: its kubelet never reached the API server")
             .seen(Evidence::of("API server", "no lease of this name in kube-node-lease"))
@@ -748,6 +776,8 @@ pub mod sample {
             ready: true,
             says: "KubeletReady".into(),
             network_unavailable: None,
+            created_at: None,
+            seen_at: None,
         }
     }
 

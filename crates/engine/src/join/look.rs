@@ -99,7 +99,8 @@ impl<'a> Eyes<'a> {
     }
 
     pub fn node(&self, object: &Result<Value, Why>) -> Result<Node, Why> {
-        object.as_ref().map(|object| sight::node(object, &self.identity)).map_err(Clone::clone)
+        let object = object.as_ref().map_err(Clone::clone)?;
+        Ok(Node { seen_at: Some(self.host.now()), ..sight::node(object, &self.identity) })
     }
 
     pub async fn lease(&self) -> Result<Renewal, Why> {

@@ -13,6 +13,13 @@ fn pod(restarts: u64, down: Option<&str>) -> Pod {
     Pod { name: "net/p".into(), restarts, why: "Error 2".into(), down: down.map(str::to_owned) }
 }
 
+/// A Node without a lease: made, and looked at, so many seconds after the kubelet started.
+fn young(made: i64, looked: i64) -> Seen {
+    let at = |seconds| Timestamp::from_second(STARTED.as_second() + seconds).ok();
+    let own = Node { created_at: at(made), seen_at: at(looked), ..node() };
+    Seen { node: Ok(own), lease: Err(Why::Absent), ..joined() }
+}
+
 /// A lease that did not move while it was watched: renewed, and last looked at, so many seconds after the kubelet started.
 fn looked_at(renewed: i64, seen: i64) -> Lease {
     let at = |seconds: i64| Timestamp::from_second(STARTED.as_second() + seconds).ok();
@@ -105,6 +112,9 @@ fn rows_of_registration() -> Vec<Row> {
             Unknown,
         ),
         ("verify.lease", "none", with(|s| s.lease = Err(Why::Absent)), Fail),
+        ("verify.lease", "none yet", young(2, 9), Pass),
+        ("verify.lease", "none, and late", young(2, 18), Fail),
+        ("verify.lease", "none, of a Node before this kubelet", young(-60, 3), Fail),
         ("verify.lease", "nor a Node", with(|s| (s.node, s.lease) = (Err(Why::Absent), Err(Why::Absent))), Skip),
         ("verify.lease", "denied", with(|s| s.lease = Err(Why::Denied)), Unknown),
     ]
