@@ -15,6 +15,7 @@ use crate::cluster::Cluster;
 use crate::error::{During, Error, Result, said};
 use crate::fault::{FAULTS, Fault};
 use crate::lab::Lab;
+use crate::sighting::{self, Sighting};
 use crate::{join, say, stop, up};
 
 /// The lab the shared cluster is in; a person's own may be up beside it.
@@ -92,6 +93,7 @@ struct Ending {
     error: Option<Error>,
     /// What a fault asked to hold.
     demanded: BTreeSet<String>,
+    sightings: Vec<Sighting>,
 }
 
 pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitCode> {
@@ -125,7 +127,24 @@ pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitC
     if stop::asked() {
         return Lab::clear_all(cache, CASES_LABS).and(Err(Error::Stopped));
     }
-    Ok(sum_up(&endings?, begun.elapsed(), &logs))
+    let endings = endings?;
+    how_soon(&endings, options.jobs, &logs)?;
+    Ok(sum_up(&endings, begun.elapsed(), &logs))
+}
+
+/// Prints how soon causes were told, and keeps it beside the logs.
+fn how_soon(endings: &[Ending], jobs: usize, logs: &Path) -> Result<()> {
+    let mut sightings: Vec<&Sighting> = endings.iter().flat_map(|ending| &ending.sightings).collect();
+    if sightings.is_empty() {
+        return Ok(());
+    }
+    sightings.sort_by_key(|sighting| sighting.fault);
+    let judged = if jobs > 1 { format!("not judged: {jobs} at a time") } else { "judged".to_owned() };
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let table = format!("{}\n({judged}; load averages at the end: {})", sighting::table(&sightings), load.trim());
+    say::plain(&format!("\n{table}"));
+    let place = logs.join("told.md");
+    fs::write(&place, table).at("write", &place)
 }
 
 fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, logs: &Path) -> Result<Vec<Ending>> {
@@ -140,7 +159,8 @@ fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, log
                 while !stop::asked()
                     && let Some(item) = queue.lock().ok().and_then(|mut queue| queue.pop_front())
                 {
-                    let ending = one(cache, lab, parts, cluster.as_ref(), item, &logs.join(&item.name));
+                    let bench = Bench::new(cache, parts, lab, cluster.as_ref(), &logs.join(&item.name), jobs == 1);
+                    let ending = one(bench, item);
                     if let Ok(mut endings) = endings.lock() {
                         endings.push(ending);
                     }
@@ -151,11 +171,10 @@ fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, log
     endings.into_inner().or_else(|_| said("a case took the runner down with it"))
 }
 
-fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item: &Item, logs: &Path) -> Ending {
+fn one(bench: Result<Bench>, item: &Item) -> Ending {
     let begun = Instant::now();
-    let (mut times, mut demanded) = (Vec::new(), BTreeSet::new());
-    let ended = fs::create_dir_all(logs).at("make", logs).and_then(|()| {
-        let mut bench = Bench::new(cache, parts, lab, cluster, logs)?;
+    let (mut times, mut demanded, mut sightings) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let ended = bench.and_then(|mut bench| {
         let ended = catch_unwind(AssertUnwindSafe(|| match item.work {
             Work::Case(case) => (case.run)(&mut bench),
             Work::Fault(fault) => bench.plays(fault).map(|asked| demanded = asked),
@@ -166,18 +185,18 @@ fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item:
             bench.say(format_args!("FAILED: {error}"));
             bench.keep_evidence();
         }
-        times = std::mem::take(&mut bench.times);
+        (times, sightings) = (std::mem::take(&mut bench.times), std::mem::take(&mut bench.sightings));
         // What it leaves behind would fail another case: that is a failure too.
         let cleared = bench.clear();
+        if ended.is_ok() && cleared.is_ok() {
+            let _ = discard(&bench.logs);
+        }
         ended.and(cleared)
     });
     if !stop::asked() {
         report(&item.name, ended.is_ok(), begun.elapsed(), &times);
     }
-    if ended.is_ok() {
-        let _ = discard(logs);
-    }
-    Ending { name: item.name.clone(), error: ended.err(), demanded }
+    Ending { name: item.name.clone(), error: ended.err(), demanded, sightings }
 }
 
 fn report(name: &str, passed: bool, took: Duration, times: &[(String, Duration)]) {
@@ -223,6 +242,7 @@ mod tests {
             name: name.to_owned(),
             error: None,
             demanded: demanded.iter().map(|&what| what.to_owned()).collect(),
+            sightings: Vec::new(),
         };
         let endings = [
             ending("a", &["kubeadm fails", "no Node"]),
