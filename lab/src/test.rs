@@ -11,7 +11,6 @@ use std::{fs, thread};
 use crate::build::{self, Parts};
 use crate::cache::{Cache, discard};
 use crate::case::{Bench, CASES, Case, Needs};
-use crate::cluster::Cluster;
 use crate::error::{During, Error, Result, said};
 use crate::fault::{FAULTS, Fault};
 use crate::lab::Lab;
