@@ -71,7 +71,7 @@ pub fn bench_join(cache: &Cache, lab: Option<&str>, options: &Options) -> Result
     let measured = std::fs::create_dir_all(&logs).at("make", &logs).and_then(|()| {
         lab.prepare()?;
         let cluster = up::start_cluster(&lab, &parts)?;
-        let mut bench = Bench::new(cache, &parts, &lab, Some(&cluster), &logs)?;
+        let mut bench = Bench::new(cache, &parts, &lab, Some(&cluster), &logs, true)?;
         measure(&mut bench, options).inspect_err(|_| bench.keep_evidence())
     });
     lab.clear()?;

@@ -5,13 +5,16 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use jiff::Timestamp;
+
 use crate::case::Bench;
 use crate::cluster::Cluster;
 use crate::demand;
-use crate::error::{Result, said};
+use crate::error::{Error, Result, said};
 use crate::fault::{self, Patience, Scene, csr_by};
 use crate::machine::Machine;
-use crate::run::Done;
+use crate::run::{Done, Run};
+use crate::sighting::{self, Shows, Sighting};
 
 pub const PROGRAM: &str = "/usr/local/bin/carrick";
 /// Longer than the longest of its own waits: it must be the one that gives up.
@@ -31,8 +34,12 @@ pub fn install(bench: &mut Bench, machine: &Machine) -> Result<()> {
 
 /// `carrick join` with the words behind it and this on stdin, to its end; `before` may run it as somebody else.
 pub fn join(machine: &Machine, before: &[&str], words: &[&str], input: &str) -> Result<Done> {
+    command(machine, before, words, input).done()
+}
+
+fn command(machine: &Machine, before: &[&str], words: &[&str], input: &str) -> Run {
     let argv = before.iter().chain(&[PROGRAM, "join"]).chain(words);
-    machine.run(argv).input(input).deadline(DEADLINE).done()
+    machine.run(argv).input(input).deadline(DEADLINE)
 }
 
 /// The line kubeadm printed for the cluster.
@@ -81,10 +88,24 @@ pub enum Ends {
 pub struct Row {
     pub fault: &'static str,
     pub ends: Ends,
+    /// Since when the cause could be seen. Most stood before the join; no other is as strict.
+    shows: Shows,
+    /// The words that tell it, where it may pass and is waited for: else it is told at the end.
+    told_by: Option<&'static str>,
 }
 
 const fn row(fault: &'static str, ends: Ends) -> Row {
-    Row { fault, ends }
+    Row { fault, ends, shows: Shows::Beforehand, told_by: None }
+}
+
+impl Row {
+    const fn shown_by(self, shows: Shows) -> Self {
+        Self { shows, ..self }
+    }
+
+    const fn told_by(self, words: &'static str) -> Self {
+        Self { told_by: Some(words), ..self }
+    }
 }
 
 /// Goes wrong on a node that has joined.
@@ -92,7 +113,7 @@ const LATER: Ends = Ends::Elsewhere("it goes wrong after the join: for carrick v
 
 #[rustfmt::skip] // A table: one line a fault.
 pub static ROWS: &[Row] = &[
-    row("api-cut-in-mid-join", Ends::Cause("api.tcp", 6)),
+    row("api-cut-in-mid-join", Ends::Cause("api.tcp", 6)).shown_by(Shows::File("/run/cut")).told_by("the API server does not answer any more"),
     row("api-refused", Ends::Cause("api.tcp", 3)),
     // A handshake that takes 20 s is one that does not come: nobody waits for it so long.
     row("api-slow", Ends::Cause("api.tls", 3)),
@@ -114,15 +135,16 @@ pub static ROWS: &[Row] = &[
     row("containerd-stopped", Ends::Cause("runtime.unit", 3)),
     row("containerd-stopped-later", LATER),
     row("cri-disabled", Ends::Cause("runtime.cri-plugin", 3)),
-    row("csr-denied", Ends::Cause("csr.denied", 3)),
-    row("csr-never-approved", Ends::Cause("csr.pending", 6)),
+    row("csr-denied", Ends::Cause("csr.denied", 3)).shown_by(Shows::Denied),
+    row("csr-never-approved", Ends::Cause("csr.pending", 6)).shown_by(Shows::Unsigned).told_by("nobody has signed the certificate request"),
     row("cut-off-later", LATER),
     row("dropin-missing", Ends::Cause("kubelet.standalone", 3)),
     row("dropin-missing-running", Ends::Cause("kubelet.standalone", 3)),
     row("expired-token", Ends::Cause("api.token", 3)),
     row("firewalld-on", Ends::Joined("the node works; that nobody reaches its kubelet is a warning")),
     row("flannel-crash-looping", Ends::Elsewhere("Ready, and sandboxes start, between two crashes: for carrick verify --soak")),
-    row("flannel-plugin-missing", Ends::Cause("cni.plugins", 3)),
+    // Only the configuration that the network's own pod writes says which plugins are needed.
+    row("flannel-plugin-missing", Ends::Cause("cni.plugins", 3)).shown_by(Shows::File("/etc/cni/net.d/10-flannel.conflist")),
     row("ip-forward-off", Ends::Joined("it is set for this join; check goes on saying that no file does")),
     row("junk-manifest", Ends::Joined("the kubelet passes it by; check goes on saying it")),
     row("kube-proxy-crash-looping", Ends::Elsewhere("it shows only in the restarts of a pod: for carrick verify --soak")),
@@ -141,7 +163,8 @@ pub static ROWS: &[Row] = &[
     row("port-in-use", Ends::Cause("network.ports", 3)),
     row("reset-without-delete", Ends::Joined("the old Node is waited for until it is no longer Ready")),
     row("root-read-only", Ends::Cause("filesystem.read-only", 3)),
-    row("stale-bridge", Ends::Cause("cni.stale-bridge", 3)),
+    // Which range the node has now is known once flannel has written it down.
+    row("stale-bridge", Ends::Cause("cni.stale-bridge", 3)).shown_by(Shows::File("/run/flannel/subnet.env")),
     row("stale-files", Ends::Joined("what is of a join that is over is taken away first")),
     row("subnet-env-missing", LATER),
     row("swap-on", Ends::Cause("machine.swap", 3)),
@@ -156,6 +179,20 @@ impl Row {
     pub fn is_played(&self) -> bool {
         !matches!(self.ends, Ends::Elsewhere(_))
     }
+
+    /// How soon it was told.
+    fn sighting(&self, scene: &Scene, done: &Done, started: Timestamp) -> Result<Sighting> {
+        let what = match self.ends {
+            Ends::Cause(cause, exit) => format!("{cause}, exit {exit}"),
+            Ends::Line(_, exit) => format!("one line, exit {exit}"),
+            Ends::Joined(why) | Ends::Elsewhere(why) => return said(format!("nothing was to be told: {why}")),
+        };
+        let told = match self.told_by {
+            None => done.took,
+            Some(words) => done.heard.ok_or_else(|| Error::Said(format!("it did not say {words:?}")))?,
+        };
+        Sighting::of(self.fault, what, self.shows, &sighting::Run { started, told }, scene)
+    }
 }
 
 /// Breaks a fresh machine, joins it with carrick, and compares how that ends with the row.
@@ -166,38 +203,39 @@ pub fn play(bench: &mut Bench, row: &Row) -> Result<()> {
     install(bench, &machine)?;
     let mut scene = Scene::new(bench.lab, bench.parts, cluster, Arc::clone(&machine), Patience::Short)?;
     let played = (fault.put_in)(&mut scene).and_then(|()| {
-        let done = joined_meanwhile(&scene, row.fault)?;
+        let (done, started) = joined_meanwhile(&scene, row)?;
         bench.say(format_args!("carrick join ended with {} after {:?}\n{}", done.code(), done.took, done.text()));
         bench.time("carrick", done.took);
         judge(&row.ends, &done)?;
-        match row.ends {
-            Ends::Joined(why) => {
-                bench.say(format_args!("joined all the same: {why}"));
-                is_joined(cluster, &machine)
-            }
-            _ => nothing_left(&machine),
+        if let Ends::Joined(why) = row.ends {
+            bench.say(format_args!("joined all the same: {why}"));
+            return is_joined(cluster, &machine);
         }
+        nothing_left(&machine)?;
+        bench.told(row.sighting(&scene, &done, started)?)
     });
     played.and(scene.clear())
 }
 
-/// The join, and what somebody does to it while it goes on.
-fn joined_meanwhile(scene: &Scene, fault: &str) -> Result<Done> {
+/// The join and when it began, and what somebody does to it while it goes on.
+fn joined_meanwhile(scene: &Scene, row: &Row) -> Result<(Done, Timestamp)> {
     let other_user: &[&str] = if scene.plan.as_root { &[] } else { &["runuser", "-u", "nobody", "--"] };
     let before: Vec<&str> = other_user.iter().chain(&SHORT).copied().collect();
     let (machine, cluster, token) = (Arc::clone(&scene.machine), scene.cluster, scene.plan.token.clone());
     let line = scene.plain_join_line();
     thread::scope(|scope| {
-        let denying = (fault == "csr-denied").then(|| {
+        let denying = (row.fault == "csr-denied").then(|| {
             scope.spawn(|| -> Result<()> {
                 let request = csr_by(cluster, &token)?;
                 let name = request["metadata"]["name"].as_str().unwrap_or_default();
                 cluster.kubectl(["certificate", "deny", name]).ok().map(drop)
             })
         });
-        let done = join(&machine, &before, &["-"], &line);
+        let command = command(&machine, &before, &["-"], &line);
+        let started = Timestamp::now();
+        let done = row.told_by.into_iter().fold(command, Run::listen_for).done();
         denying.map_or(Ok(()), |denying| denying.join().unwrap_or_else(|_| said("denying panicked")))?;
-        done
+        Ok((done?, started))
     })
 }
 

@@ -17,6 +17,7 @@ mod machine;
 mod mend;
 mod run;
 mod say;
+mod sighting;
 mod stop;
 mod strace;
 mod sysctl;

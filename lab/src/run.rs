@@ -29,6 +29,7 @@ pub struct Run {
     deadline: Duration,
     narrated: Option<String>,
     input: Option<Vec<u8>>,
+    awaited: Option<String>,
 }
 
 #[derive(Clone)]
@@ -37,12 +38,14 @@ pub struct Done {
     pub out: String,
     pub err: String,
     pub took: Duration,
+    /// How long it ran until it said what was listened for.
+    pub heard: Option<Duration>,
     line: String,
 }
 
 impl Run {
     pub fn new(program: impl AsRef<OsStr>) -> Self {
-        Self { command: Command::new(program), deadline: USUAL_DEADLINE, narrated: None, input: None }
+        Self { command: Command::new(program), deadline: USUAL_DEADLINE, narrated: None, input: None, awaited: None }
     }
 
     pub fn arg(mut self, arg: impl AsRef<OsStr>) -> Self {
@@ -86,6 +89,12 @@ impl Run {
         self
     }
 
+    /// Notes when it says these words, to either stream.
+    pub fn listen_for(mut self, words: impl Into<String>) -> Self {
+        self.awaited = Some(words.into());
+        self
+    }
+
     /// Runs it to its end, whatever its status.
     pub fn done(mut self) -> Result<Done> {
         stop::check()?;
@@ -100,10 +109,21 @@ impl Run {
         }
         let out = gather(child.stdout.take());
         let err = gather(child.stderr.take());
-        let ended = wait(&mut child, begun, self.deadline, self.narrated.as_deref());
+        let (awaited, mut heard) = (self.awaited, None);
+        let mut listen = || {
+            let said = |words: &String| out.says(words) || err.says(words);
+            if heard.is_none() && awaited.as_ref().is_some_and(said) {
+                heard = Some(begun.elapsed());
+            }
+        };
+        let ended = wait(&mut child, begun, self.deadline, self.narrated.as_deref(), &mut listen);
+        // Before the streams are read to their ends: something that goes on running may hold them open.
+        let took = begun.elapsed();
         let (out, err) = (out.text(), err.text());
+        let last_words = |words: &String| (out.contains(words) || err.contains(words)).then_some(took);
+        let heard = heard.or_else(|| awaited.as_ref().and_then(last_words));
         match ended.during(|| format!("cannot wait for `{line}`"))? {
-            Ended::Itself(status) => Ok(Done { status, out, err, took: begun.elapsed(), line }),
+            Ended::Itself(status) => Ok(Done { status, out, err, took, heard, line }),
             Ended::Stopped => Err(Error::Stopped),
             Ended::TooLate => {
                 Err(Error::Deadline { what: format!("`{line}`"), after: self.deadline, last: err + &out })
@@ -157,6 +177,11 @@ struct Gathered {
 }
 
 impl Gathered {
+    /// So far.
+    fn says(&self, words: &str) -> bool {
+        self.bytes.lock().is_ok_and(|bytes| String::from_utf8_lossy(&bytes).contains(words))
+    }
+
     fn text(self) -> String {
         const REST: Duration = Duration::from_secs(2);
         let _ = self.whole.recv_timeout(REST);
@@ -182,7 +207,13 @@ fn gather(stream: Option<impl Read + Send + 'static>) -> Gathered {
     Gathered { bytes, whole }
 }
 
-fn wait(child: &mut Child, begun: Instant, deadline: Duration, narrated: Option<&str>) -> std::io::Result<Ended> {
+fn wait(
+    child: &mut Child,
+    begun: Instant,
+    deadline: Duration,
+    narrated: Option<&str>,
+    listen: &mut dyn FnMut(),
+) -> std::io::Result<Ended> {
     const NARRATE: Duration = Duration::from_secs(30);
     let mut next_word = NARRATE;
     loop {
@@ -202,6 +233,7 @@ fn wait(child: &mut Child, begun: Instant, deadline: Duration, narrated: Option<
             crate::say::line(&format!("still {what}, {} s", begun.elapsed().as_secs()));
             next_word += NARRATE;
         }
+        listen();
         thread::sleep(LOOK);
     }
 }
@@ -291,6 +323,16 @@ mod tests {
         let said = Run::new("sh").args(["-c", "echo done; sleep 20 &"]).ok().expect("it ended");
         assert_eq!(said, "done\n");
         assert!(begun.elapsed() < Duration::from_secs(10));
+    }
+
+    #[test]
+    fn what_is_listened_for_is_heard() {
+        for (words, is_heard) in [("two", true), ("three", false)] {
+            let done =
+                Run::new("sh").args(["-c", "echo one; echo two >&2"]).listen_for(words).done().expect("it ended");
+            assert_eq!(done.heard.is_some(), is_heard, "{words}");
+            assert!(done.heard <= Some(done.took), "{:?} of {:?}", done.heard, done.took);
+        }
     }
 
     #[test]

@@ -11,10 +11,10 @@ use std::{fs, thread};
 use crate::build::{self, Parts};
 use crate::cache::{Cache, discard};
 use crate::case::{Bench, CASES, Case, Needs};
-use crate::cluster::Cluster;
 use crate::error::{During, Error, Result, said};
 use crate::fault::{FAULTS, Fault};
 use crate::lab::Lab;
+use crate::sighting::{self, Sighting};
 use crate::{join, say, stop, up};
 
 /// The lab the shared cluster is in; a person's own may be up beside it.
@@ -38,10 +38,6 @@ pub struct Options {
     #[arg(long)]
     logs: Option<PathBuf>,
 }
-
-/// Not seen whole yet, so only run when named. verify-broken: a kubelet that has hung for a few seconds has a lease that is
-/// still fresh, and `verify` believes it.
-const UNSETTLED: [&str; 1] = ["verify-broken"];
 
 /// What changes something that all machines share, as the kernel's swap: run when all others have ended, one at a time.
 const ALONE: [&str; 1] = ["fix-swap"];
@@ -95,15 +91,13 @@ struct Ending {
     error: Option<Error>,
     /// What a fault asked to hold.
     demanded: BTreeSet<String>,
+    sightings: Vec<Sighting>,
 }
 
 pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitCode> {
     let filters = &options.filters;
-    // A table of its own, as long as all the rest: who asks for nothing in particular does not ask for it.
-    let by_name = |item: &Item| matches!(item.work, Work::Join(_)) || UNSETTLED.contains(&item.name.as_str());
-    let usual = |item: &Item| options.list || !by_name(item);
     let named = |item: &Item| filters.iter().any(|filter| item.name.contains(filter.as_str()));
-    let wanted = |item: &Item| if filters.is_empty() { usual(item) } else { named(item) };
+    let wanted = |item: &Item| filters.is_empty() || named(item);
     let cases: Vec<Item> = Item::all().filter(wanted).collect();
     if cases.is_empty() {
         let filters = filters.join("\", \"");
@@ -128,7 +122,24 @@ pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitC
     if stop::asked() {
         return Lab::clear_all(cache, CASES_LABS).and(Err(Error::Stopped));
     }
-    Ok(sum_up(&endings?, begun.elapsed(), &logs))
+    let endings = endings?;
+    how_soon(&endings, options.jobs, &logs)?;
+    Ok(sum_up(&endings, begun.elapsed(), &logs))
+}
+
+/// Prints how soon causes were told, and keeps it beside the logs.
+fn how_soon(endings: &[Ending], jobs: usize, logs: &Path) -> Result<()> {
+    let mut sightings: Vec<&Sighting> = endings.iter().flat_map(|ending| &ending.sightings).collect();
+    if sightings.is_empty() {
+        return Ok(());
+    }
+    sightings.sort_by_key(|sighting| sighting.fault);
+    let judged = if jobs > 1 { format!("not judged: {jobs} at a time") } else { "judged".to_owned() };
+    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let table = format!("{}\n({judged}; load averages at the end: {})", sighting::table(&sightings), load.trim());
+    say::plain(&format!("\n{table}"));
+    let place = logs.join("told.md");
+    fs::write(&place, table).at("write", &place)
 }
 
 fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, logs: &Path) -> Result<Vec<Ending>> {
@@ -146,7 +157,9 @@ fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, log
                     while !stop::asked()
                         && let Some(item) = queue.lock().ok().and_then(|mut queue| queue.pop_front())
                     {
-                        let ending = one(cache, lab, parts, cluster.as_ref(), item, &logs.join(&item.name));
+                        let place = logs.join(&item.name);
+                        let bench = Bench::new(cache, parts, lab, cluster.as_ref(), &place, jobs == 1);
+                        let ending = one(bench, item);
                         if let Ok(mut endings) = endings.lock() {
                             endings.push(ending);
                         }
@@ -158,11 +171,10 @@ fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, log
     endings.into_inner().or_else(|_| said("a case took the runner down with it"))
 }
 
-fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item: &Item, logs: &Path) -> Ending {
+fn one(bench: Result<Bench>, item: &Item) -> Ending {
     let begun = Instant::now();
-    let (mut times, mut demanded) = (Vec::new(), BTreeSet::new());
-    let ended = fs::create_dir_all(logs).at("make", logs).and_then(|()| {
-        let mut bench = Bench::new(cache, parts, lab, cluster, logs)?;
+    let (mut times, mut demanded, mut sightings) = (Vec::new(), BTreeSet::new(), Vec::new());
+    let ended = bench.and_then(|mut bench| {
         let ended = catch_unwind(AssertUnwindSafe(|| match item.work {
             Work::Case(case) => (case.run)(&mut bench),
             Work::Fault(fault) => bench.plays(fault).map(|asked| demanded = asked),
@@ -173,18 +185,18 @@ fn one(cache: &Cache, lab: &Lab, parts: &Parts, cluster: Option<&Cluster>, item:
             bench.say(format_args!("FAILED: {error}"));
             bench.keep_evidence();
         }
-        times = std::mem::take(&mut bench.times);
+        (times, sightings) = (std::mem::take(&mut bench.times), std::mem::take(&mut bench.sightings));
         // What it leaves behind would fail another case: that is a failure too.
         let cleared = bench.clear();
+        if ended.is_ok() && cleared.is_ok() {
+            let _ = discard(&bench.logs);
+        }
         ended.and(cleared)
     });
     if !stop::asked() {
         report(&item.name, ended.is_ok(), begun.elapsed(), &times);
     }
-    if ended.is_ok() {
-        let _ = discard(logs);
-    }
-    Ending { name: item.name.clone(), error: ended.err(), demanded }
+    Ending { name: item.name.clone(), error: ended.err(), demanded, sightings }
 }
 
 fn report(name: &str, passed: bool, took: Duration, times: &[(String, Duration)]) {
@@ -230,6 +242,7 @@ mod tests {
             name: name.to_owned(),
             error: None,
             demanded: demanded.iter().map(|&what| what.to_owned()).collect(),
+            sightings: Vec::new(),
         };
         let endings = [
             ending("a", &["kubeadm fails", "no Node"]),

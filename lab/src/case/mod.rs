@@ -22,6 +22,7 @@ use crate::fault::{self, Fault, Patience, Scene};
 use crate::lab::Lab;
 use crate::machine::{Kind, Machine, net};
 use crate::run::{Done, OWN, Run, open_log};
+use crate::sighting::Sighting;
 use crate::{demand, up};
 
 pub struct Case {
@@ -88,6 +89,10 @@ pub struct Bench<'a> {
     /// The folder for whatever it wants to keep; it stays where the case fails.
     pub logs: PathBuf,
     pub times: Vec<(String, Duration)>,
+    /// Causes that were told.
+    pub sightings: Vec<Sighting>,
+    /// No other case runs beside it.
+    alone: bool,
     cluster: Option<&'a Cluster>,
     machines: Vec<Arc<Machine>>,
     log: File,
@@ -100,9 +105,12 @@ impl<'a> Bench<'a> {
         lab: &'a Lab,
         cluster: Option<&'a Cluster>,
         logs: &Path,
+        alone: bool,
     ) -> Result<Self> {
+        std::fs::create_dir_all(logs).at("make", logs)?;
         let log = open_log(&logs.join("log"))?;
-        Ok(Self { cache, parts, lab, cluster, logs: logs.to_owned(), times: Vec::new(), machines: Vec::new(), log })
+        let (times, sightings, machines) = (Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { cache, parts, lab, cluster, logs: logs.to_owned(), times, sightings, alone, machines, log })
     }
 
     pub fn cluster(&self) -> Result<&'a Cluster> {
@@ -219,6 +227,13 @@ impl<'a> Bench<'a> {
 
     pub fn time(&mut self, what: impl Into<String>, took: Duration) {
         self.times.push((what.into(), took));
+    }
+
+    /// Keeps how soon a cause was told. Whether that was in time is judged only where no other case took its time.
+    pub fn told(&mut self, sighting: Sighting) -> Result<()> {
+        let in_time = sighting.in_time();
+        self.sightings.push(sighting);
+        if self.alone { in_time } else { Ok(()) }
     }
 
     /// Keeps what the machines and the API server have to say, for whoever looks into a failure.

@@ -9,7 +9,7 @@ pub const FAULT: Fault = Fault {
     on: Kind::Debian12,
     put_in: |scene| {
         let script = "while [ ! -e /var/lib/kubelet/config.yaml ]; do sleep 0.02; done
-            iptables -I OUTPUT -p tcp --dport 6443 -j DROP";
+            iptables -I OUTPUT -p tcp --dport 6443 -j DROP; touch /run/cut";
         scene.on(&["systemctl", "stop", "kubelet"])?;
         scene.on(&["systemd-run", "--quiet", "--unit=meddler", "sh", "-c", script]).map(drop)
     },

@@ -461,16 +461,21 @@ impl Joined {
     }
 }
 
-/// The signing request a kubelet made with a token.
+/// The signing request a kubelet made with a token, now or soon.
 pub fn csr_by(cluster: &Cluster, token: &str) -> Result<Value> {
+    wait_for("a signing request with the token", Duration::from_secs(30), || {
+        let first = csrs_by(cluster, token)?.into_iter().next();
+        Ok(first.map_or(Look::NotYet(String::new()), Look::Seen))
+    })
+}
+
+/// All signing requests that were made with a token.
+pub fn csrs_by(cluster: &Cluster, token: &str) -> Result<Vec<Value>> {
     let id: String = token.chars().take_while(|letter| *letter != '.').collect();
     let user = format!("system:bootstrap:{id}");
-    wait_for(&format!("a signing request by {user}"), Duration::from_secs(30), || {
-        let all = cluster.get(["certificatesigningrequests"])?;
-        let own =
-            all["items"].as_array().and_then(|all| all.iter().find(|one| one["spec"]["username"] == user.as_str()));
-        Ok(own.cloned().map_or(Look::NotYet(String::new()), Look::Seen))
-    })
+    let all = cluster.get(["certificatesigningrequests"])?;
+    let own = all["items"].as_array().into_iter().flatten().filter(|one| one["spec"]["username"] == user.as_str());
+    Ok(own.cloned().collect())
 }
 
 /// Runs a fault from its beginning to what it shows, and on to its mending; what was asked to hold.

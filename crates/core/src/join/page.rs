@@ -48,6 +48,8 @@ fn events() -> Vec<(&'static str, Event)> {
         ready,
         says: String::new(),
         network_unavailable: None,
+        created_at: None,
+        seen_at: None,
     };
     let kubelet = |standalone| Kubelet { active: true, standalone, restarts: 0, exit: None, started_at: started };
     let request = |state| Event::Request(Ok(CertificateRequest { name: "csr".into(), state }));

@@ -3,6 +3,8 @@
 //! `now` is to go forward evenly: the time at which the run began and what a monotonic clock counted since, so that a clock
 //! that is set in mid-join ends nothing early.
 
+use std::cmp::Reverse;
+
 use jiff::{SignedDuration, Timestamp};
 
 use super::existing::{Decision, Found, decide};
@@ -283,8 +285,10 @@ impl State {
     fn checked(&mut self, blockers: &[Cause], fixed: bool, now: Timestamp) -> Vec<Effect> {
         self.changed |= fixed;
         if let Some(worst) = blockers.iter().map(Cause::class).max() {
-            // Most of what a check finds stays; the way to the API server may come back.
-            return self.fail(worst, "the machine is not fit to join".to_owned(), blockers.to_vec(), now);
+            // Most of what a check finds stays, and is told before the way to the API server, which may come back.
+            let mut blockers = blockers.to_vec();
+            blockers.sort_by_key(|blocker| Reverse(blocker.class()));
+            return self.fail(worst, "the machine is not fit to join".to_owned(), blockers, now);
         }
         if fixed && !self.memory.fixed {
             // What was mended may have been a join: look once more.

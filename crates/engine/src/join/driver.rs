@@ -310,7 +310,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                 Vec::new()
             }
             Effect::Diagnose => {
-                self.diagnosis = Some(self.diagnose().await);
+                self.diagnosis = Some(self.diagnose(state).await);
                 self.last_words = self.last_words().await;
                 Vec::new()
             }

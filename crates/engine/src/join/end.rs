@@ -5,6 +5,7 @@ use std::time::Duration;
 use carrick_cluster::leaving;
 use carrick_core::diagnose::Case;
 use carrick_core::join::prepare;
+use carrick_core::join::state::{Stage, State};
 use carrick_core::join::verify::Until;
 use carrick_core::plan::protect::Protected;
 use carrick_core::redact::redact;
@@ -78,8 +79,13 @@ impl Driver<'_, '_> {
     }
 
     /// The cause, while everything still stands as it failed.
-    pub(super) async fn diagnose(&self) -> Report {
-        let facts = self.see().await;
+    pub(super) async fn diagnose(&self, state: &State) -> Report {
+        // What failed before anything was done was seen a moment ago.
+        let nothing_done = state.failures.last().is_some_and(|failure| failure.stage < Stage::Probed);
+        let facts = match &self.facts {
+            Some(facts) if nothing_done => facts.clone(),
+            _ => self.see().await,
+        };
         let node = self.eyes.as_ref().map(|eyes| eyes.node.clone());
         let output = self.output().await;
         let texts = [("kubeadm join", output.as_str())];

@@ -1,0 +1,146 @@
+//! How soon a cause is told: counted from when it could first be seen, which the lab learns without asking carrick.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+use crate::demand;
+use crate::error::{Error, Result};
+use crate::fault::{Scene, csrs_by};
+
+/// Who stands before a terminal has not looked away by then, and no second attempt has begun.
+const LATEST: SignedDuration = SignedDuration::from_secs(5);
+
+/// A signer that works takes a second or two: that nobody signs is worth a word after this.
+const SIGNED_BY: SignedDuration = SignedDuration::from_secs(20);
+
+/// By what the lab knows since when a cause could be seen.
+#[derive(Clone, Copy)]
+pub enum Shows {
+    /// It stood before the join began: from carrick's start on.
+    Beforehand,
+    /// Since this file of the machine was written.
+    File(&'static str),
+    /// Since the kubelet's request was denied, as the API server has it, in whole seconds.
+    Denied,
+    /// Twenty seconds after the kubelet made its request, as the API server has it, in whole seconds.
+    Unsigned,
+}
+
+/// When carrick was started, and when it told the cause.
+pub struct Run {
+    pub started: Timestamp,
+    pub told: Duration,
+}
+
+/// A cause that was told, and how soon.
+pub struct Sighting {
+    pub fault: &'static str,
+    told: String,
+    after_start: SignedDuration,
+    after_seen: SignedDuration,
+    how: String,
+}
+
+impl Shows {
+    /// Asked once the join has ended: asking meanwhile would take its time.
+    fn since(self, scene: &Scene, started: Timestamp) -> Result<Timestamp> {
+        let seen = match self {
+            Self::Beforehand => started,
+            Self::File(path) => written(&scene.on(&["stat", "--format=%.6Y", path])?)?,
+            Self::Denied => first_of(scene, |request| {
+                let denied = request["status"]["conditions"].as_array()?.iter().find(|it| it["type"] == "Denied")?;
+                denied["lastUpdateTime"].as_str()
+            })?,
+            Self::Unsigned => {
+                let made = first_of(scene, |request| request["metadata"]["creationTimestamp"].as_str())?;
+                made.checked_add(SIGNED_BY).unwrap_or(made)
+            }
+        };
+        Ok(seen.max(started))
+    }
+
+    fn how(self) -> String {
+        match self {
+            Self::Beforehand => "it stood before".to_owned(),
+            Self::File(path) => format!("{path} written"),
+            Self::Denied => "the request denied".to_owned(),
+            Self::Unsigned => format!("the request {} s old", SIGNED_BY.as_secs()),
+        }
+    }
+}
+
+impl Sighting {
+    pub fn of(fault: &'static str, told: String, shows: Shows, run: &Run, scene: &Scene) -> Result<Self> {
+        let after_start = SignedDuration::try_from(run.told).unwrap_or(SignedDuration::MAX);
+        let before = shows.since(scene, run.started)?.duration_since(run.started);
+        Ok(Self { fault, told, after_start, after_seen: after_start.saturating_sub(before), how: shows.how() })
+    }
+
+    pub fn in_time(&self) -> Result<()> {
+        let (took, latest) = (seconds(self.after_seen), LATEST.as_secs());
+        demand!(self.after_seen <= LATEST, "told {took} s after it could be seen ({}), not {latest}", self.how);
+        Ok(())
+    }
+}
+
+/// What came of a run, as Markdown.
+pub fn table(sightings: &[&Sighting]) -> String {
+    let mut text = "| fault | told | after carrick's start, s | after it could be seen, s | since when it could \
+                    |\n|---|---|---|---|---|\n"
+        .to_owned();
+    for Sighting { fault, told, after_start, after_seen, how } in sightings.iter().copied() {
+        let (start, seen) = (seconds(*after_start), seconds(*after_seen));
+        let _ = writeln!(text, "| {fault} | {told} | {start} | {seen} | {how} |");
+    }
+    text
+}
+
+fn seconds(time: SignedDuration) -> String {
+    format!("{:.1}", time.as_secs_f64())
+}
+
+/// `stat` writes seconds since 1970, with six digits behind the point.
+fn written(shown: &str) -> Result<Timestamp> {
+    let micros = shown.trim().replacen('.', "", 1).parse().ok();
+    let time = micros.and_then(|micros| Timestamp::from_microsecond(micros).ok());
+    time.ok_or_else(|| Error::Said(format!("stat printed no time: {shown:?}")))
+}
+
+/// The earliest of a time that the requests made with the scene's token have.
+fn first_of(scene: &Scene, time: impl Fn(&Value) -> Option<&str>) -> Result<Timestamp> {
+    let requests = csrs_by(scene.cluster, &scene.plan.token)?;
+    let times = requests.iter().filter_map(|request| time(request)?.parse::<Timestamp>().ok());
+    times.min().ok_or_else(|| Error::Said("no signing request has such a time".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_the_time_that_stat_prints() {
+        assert_eq!(written("1763260000.123456\n").unwrap(), "2025-11-16T02:26:40.123456Z".parse().unwrap());
+        for text in ["", "?", "stat: cannot statx"] {
+            assert!(written(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn who_tells_in_time_is_told_from_who_does_not() {
+        let told = |millis| Sighting {
+            fault: "swap-on",
+            told: "machine.swap, exit 3".to_owned(),
+            after_start: SignedDuration::from_millis(7000),
+            after_seen: SignedDuration::from_millis(millis),
+            how: "it stood before".to_owned(),
+        };
+        assert!(told(5000).in_time().is_ok());
+        let late = told(5100).in_time().unwrap_err().to_string();
+        assert_eq!(late, "told 5.1 s after it could be seen (it stood before), not 5");
+        let row = "| swap-on | machine.swap, exit 3 | 7.0 | 5.0 | it stood before |\n";
+        assert!(table(&[&told(5000)]).ends_with(row), "{}", table(&[&told(5000)]));
+    }
+}
