@@ -19,7 +19,7 @@ use crate::terminal::{self, LiveLine, OK, WARN, styled};
 
 mod shown;
 
-pub use shown::{INDENT, Refused, as_json, as_json_with, as_value, told, told_with, with_note};
+pub use shown::{INDENT, Refused, as_json, as_value, told, told_with, with_note};
 
 /// Whether, and how far, a verb may change something.
 #[derive(Clone, Debug, clap::Args)]
@@ -48,9 +48,8 @@ impl Consent {
     /// What must be left alone on a machine.
     pub fn protected(&self, facts: &Facts) -> Result<Protected, Failure> {
         Protected::on(facts, self.protected_paths()?).map_err(|missing| {
-            Failure::failed(format!(
-                "cannot tell what must not be touched ({missing}); nothing was changed; try as root"
-            ))
+            let next = missing.next_step();
+            Failure::failed(format!("cannot tell what must not be touched ({missing}); nothing was changed; {next}"))
         })
     }
 

@@ -59,7 +59,10 @@ impl Client {
         token: Option<&Token>,
         read: impl Fn(&str) -> Result<String, String>,
     ) -> Result<Self, String> {
-        let (cluster, user) = kubeconfig::current(text)?;
+        let (cluster, user) = match token {
+            Some(_) => kubeconfig::of_discovery(text)?,
+            None => kubeconfig::current(text)?,
+        };
         supported(&cluster, &user)?;
         let (endpoint, prefix) = server(&cluster)?;
         let ca = Pem::of(

@@ -111,17 +111,12 @@ fn items(grounded: &Grounded) -> Vec<String> {
     items.iter().take(shown).map(|item| format!("- {item}")).chain(rest).collect()
 }
 
-/// A plan that is not refused, for programs.
-pub fn as_json(host: &str, steps: &[Grounded]) -> Result<String, Failure> {
-    as_json_with(host, steps, &Refused::default())
-}
-
-/// The same, with what of it would be refused.
-pub fn as_json_with(host: &str, steps: &[Grounded], refused: &Refused) -> Result<String, Failure> {
+/// A plan for programs, with what of it would be refused.
+pub fn as_json(host: &str, steps: &[Grounded], refused: &Refused) -> Result<String, Failure> {
     Ok(format!("{:#}\n", value(host, steps, refused)?))
 }
 
-/// The same, for a verb that has more to say.
+/// One that is not refused, for a verb that has more to say.
 pub fn as_value(host: &str, steps: &[Grounded]) -> Result<serde_json::Value, Failure> {
     value(host, steps, &Refused::default())
 }

@@ -123,12 +123,16 @@ fn failed(report: &Report, ended: &Ended) -> String {
     for log in ended.record.iter().chain(&ended.log) {
         let _ = writeln!(out, "      log    {log}");
     }
-    let changed = if !ended.state.changed {
-        "Nothing was changed on this machine."
-    } else if !left_in_place(ended) {
+    let changed = if left_in_place(ended) && ended.state.changed {
+        "The join is left as it is: carrick join goes on from there, carrick reset takes it back."
+    } else if ended.left.stuck {
+        "Not all that was changed on this machine could be put back: carrick history says what was done."
+    } else if ended.left.mended {
+        "What --fix did stays: carrick history says what, carrick undo takes it back."
+    } else if ended.state.changed {
         "What was changed on this machine has been put back."
     } else {
-        "The join is left as it is: carrick join goes on from there, carrick reset takes it back."
+        "Nothing was changed on this machine."
     };
     let _ = writeln!(out, "Not joined. {changed}");
     out

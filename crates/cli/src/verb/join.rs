@@ -175,13 +175,14 @@ fn finish(args: &Args, host: &str, ended: &Ended, took: Duration, show: screen::
 /// What would be done, as far as it can be known before kubeadm has run.
 async fn plan(args: &Args, host: &dyn Host, wish: &Wish<'_>) -> Result<Exit, Failure> {
     let planned = begin::plan(host, wish).await.map_err(|trouble| Failure::failed(trouble.to_string()))?;
-    let mut text = act::told(host.name(), &planned.steps);
+    let refused = args.consent.refused(&planned.facts, &planned.steps)?;
+    let mut text = act::told_with(host.name(), &planned.steps, &refused);
     let under = |line: &String| format!("      {}\n", wrap::hang(line, act::INDENT, terminal::width()));
     text.extend(planned.then.iter().map(under));
     text.push_str("\nNothing was changed. Do it: the same without --plan\n");
-    let text = if args.events { act::as_json(host.name(), &planned.steps)? } else { text };
+    let text = if args.events { act::as_json(host.name(), &planned.steps, &refused)? } else { text };
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
-    Ok(Exit::Ok)
+    refused.ends().map(|()| Exit::Ok)
 }
 
 /// With an admin's kubeconfig: a token of our own, and what else the join line would say.

@@ -96,22 +96,36 @@ pub struct User {
     pub auth_provider: Option<IgnoredAny>,
 }
 
-/// The cluster and the user of the current context; of a file without one, as the cluster-info ConfigMap holds it, its only
-/// cluster and nobody. No complaint repeats a value: it may be the secret one.
+/// The cluster and the user of the current context. No complaint repeats a value: it may be the secret one.
 pub fn current(text: &str) -> Result<(Cluster, User), String> {
-    let raw: Raw = serde_saphyr::from_str(text).map_err(|error| match error.location() {
-        Some(location) => format!("line {} is not as in a kubeconfig", location.line()),
-        None => "not a kubeconfig".to_owned(),
-    })?;
-    let contexts = raw.contexts.unwrap_or_default();
-    let mut clusters = raw.clusters.unwrap_or_default();
-    if contexts.is_empty() && clusters.len() == 1 {
-        let only = clusters.pop().ok_or("it has no cluster")?;
+    of_context(read(text)?)
+}
+
+/// The same of a discovery file; one as the cluster-info ConfigMap holds it has one cluster without a name, and no context.
+pub fn of_discovery(text: &str) -> Result<(Cluster, User), String> {
+    let mut raw = read(text)?;
+    let unnamed = raw.clusters.as_ref().is_some_and(|clusters| clusters.iter().all(|cluster| cluster.name.is_empty()));
+    if unnamed
+        && raw.contexts.as_ref().is_none_or(Vec::is_empty)
+        && let Some(only) = raw.clusters.take().unwrap_or_default().into_iter().next()
+    {
         return Ok((only.cluster, User::default()));
     }
+    of_context(raw)
+}
+
+fn read(text: &str) -> Result<Raw, String> {
+    serde_saphyr::from_str(text).map_err(|error| match error.location() {
+        Some(location) => format!("line {} is not as in a kubeconfig", location.line()),
+        None => "not a kubeconfig".to_owned(),
+    })
+}
+
+fn of_context(raw: Raw) -> Result<(Cluster, User), String> {
+    let contexts = raw.contexts.unwrap_or_default();
     let context = contexts.into_iter().find(|it| Some(&it.name) == raw.current_context.as_ref());
     let context = context.ok_or("its current-context is not among its contexts")?.context;
-    let cluster = clusters.into_iter().find(|it| it.name == context.cluster);
+    let cluster = raw.clusters.unwrap_or_default().into_iter().find(|it| it.name == context.cluster);
     let cluster = cluster.ok_or("the cluster of its context is not there")?.cluster;
     let user = raw.users.unwrap_or_default().into_iter().find(|it| it.name == context.user).unwrap_or_default().user;
     Ok((cluster, user))
@@ -255,7 +269,8 @@ mod tests {
         let read = parse(text).expect("read");
         assert_eq!((read.server.as_deref(), read.ca_file.as_deref()), (Some("B"), Some("/ca")));
         let info = "clusters: [{name: '', cluster: {server: A}}]\ncontexts: null\ncurrent-context: ''\nusers: null\n";
-        assert_eq!(parse(info).expect("the cluster-info ConfigMap").server.as_deref(), Some("A"));
+        assert_eq!(of_discovery(info).expect("the cluster-info ConfigMap").0.server.as_deref(), Some("A"));
+        assert!(parse(info).is_err(), "a kubelet.conf that was cut off is no kubeconfig");
         assert!(parse("current-context: c\n").is_err());
         assert!(parse("current-context: a\ncontexts: [{name: a, context: {cluster: z}}]\n").is_err());
         assert!(parse("").is_err());

@@ -160,6 +160,15 @@ impl Missing {
     pub fn broken(source_name: impl Into<String>, detail: impl fmt::Display) -> Self {
         Missing { source_name: source_name.into(), why: Why::Broken(detail.to_string()) }
     }
+
+    /// What may bring it.
+    pub fn next_step(&self) -> &'static str {
+        match self.why {
+            Why::Denied => "try as root",
+            Why::TimedOut => "try again",
+            _ => "carrick check says more",
+        }
+    }
 }
 
 /// A fact, or why it is missing.

@@ -56,7 +56,8 @@ pub fn plan(facts: &Facts, wrong: &[&str], stale: bool) -> Known<Vec<Step>> {
 pub fn image_to_pull(facts: &Facts) -> Option<String> {
     let (image, _) = sandbox_image::configured(facts).ok()?;
     let images = facts.runtime_images().ok()?;
-    (!images.contains(&image)).then_some(image)
+    // By digest it is in no list of tags: whether it is there is left to the runtime.
+    (!image.contains('@') && !images.contains(&image)).then_some(image)
 }
 
 /// What of a join is on the machine now, files and links.

@@ -401,7 +401,8 @@ impl State {
             return None;
         };
         let since = *self.memory.refused_since.get_or_insert(now);
-        let for_good = self.troubles.iter().any(|trouble| STAYS.contains(&trouble.id.as_str()));
+        // The last trouble is what this refusal was recognised as.
+        let for_good = self.troubles.last().is_some_and(|trouble| STAYS.contains(&trouble.id.as_str()));
         if now < later(since, if for_good { REFUSES_FOR_GOOD } else { REFUSES }) {
             return None;
         }

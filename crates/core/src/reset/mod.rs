@@ -95,7 +95,7 @@ pub enum Refusal {
     NotAFile(String),
     #[error("kubeadm is not installed: install the kubelet's version of it, then again")]
     NoKubeadm,
-    #[error("cannot tell what is here ({0}); try as root")]
+    #[error("cannot tell what is here ({0}); {next}", next = .0.next_step())]
     Unknown(#[from] Missing),
 }
 

@@ -192,6 +192,7 @@ fn refuses_what_could_be_lost() {
         ("a socket", joined().with_dir(CNI_DIR, &[("srwxrwxrwx", "a.sock")]), "a.sock is neither a file nor a link"),
         ("no kubeadm", joined().without(Source::Query(&version::KUBEADM), Why::NoTool), "kubeadm is not installed"),
         ("not root", joined().without(Source::Dir(PKI), Why::Denied), "try as root"),
+        ("too busy", joined().without(Source::Dir(PKI), Why::TimedOut), "try again"),
         ("no word of pods", joined().without(Source::Cri(pods::CALL), Why::Denied), "try as root"),
     ];
     for (name, facts, says) in rows {

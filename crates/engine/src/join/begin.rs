@@ -1,5 +1,6 @@
 //! A join until kubeadm runs: what is there, whether it is fit, what is made ready.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use carrick_cluster::client::Client;
@@ -7,7 +8,7 @@ use carrick_core::check::{self, Evidence, Outcome as Judgement};
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::join::existing::{Found, Local};
 use carrick_core::join::failure::{Cause, by_the_clock};
-use carrick_core::join::state::State;
+use carrick_core::join::state::{Stage, State};
 use carrick_core::join::step::Event;
 use carrick_core::join::{config, prepare, sight};
 use carrick_core::plan::Plan;
@@ -18,29 +19,40 @@ use carrick_host::host::{Entry, File, How, Trouble};
 use carrick_host::{Host, Progress, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::driver::{CONFIG, CONFIG_DIR, Driver, Told, Wish};
 use super::look::Eyes;
 use super::record;
 use super::unit::{self, Kubeadm};
-use crate::act;
+use crate::act::{self, Stopped};
 use crate::observe::{FromMachine, observe};
 
 /// How often a machine that is too busy to answer is asked what is there.
 const LOOKS: u32 = 3;
+/// A token that the control plane has not signed for may have been made a moment ago: it signs within a second or two.
+const SIGNING: Duration = Duration::from_secs(2);
 /// The pause image is 300 kB. A runtime that reaches no registry says so after 30 s at the latest.
 const PULL: Duration = Duration::from_secs(45);
 
 impl Driver<'_, '_> {
     pub(super) async fn observe(&mut self) -> Event {
+        let mut seen = self.observe_once().await;
         for _ in 1..LOOKS {
-            match self.observe_once().await {
-                Err(missing) if missing.why == Why::TimedOut => {}
-                Ok(_) if self.facts.as_ref().is_some_and(is_short_of) => {}
-                seen => return seen.map_or_else(|missing| unseen(&missing), Event::Found),
+            let too_busy = match &seen {
+                Err(missing) => missing.why == Why::TimedOut,
+                Ok(_) => self.facts.as_ref().is_some_and(is_short_of),
+            };
+            if !too_busy {
+                break;
             }
+            seen = self.observe_once().await;
         }
-        self.observe_once().await.map_or_else(|missing| unseen(&missing), Event::Found)
+        if self.facts.as_ref().is_some_and(|facts| fails(&self.judge(facts), "api.token")) {
+            sleep(SIGNING).await;
+            seen = self.observe_once().await;
+        }
+        seen.map_or_else(|missing| unseen(&missing), Event::Found)
     }
 
     async fn observe_once(&mut self) -> Known<Found> {
@@ -111,20 +123,20 @@ impl Driver<'_, '_> {
     /// What forbids a join. What prepare sets right, and what the decision about the Node has settled, does not.
     pub(super) async fn check(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Event {
         let Some(facts) = &self.facts else { return Event::Checked { blockers: Vec::new(), fixed: false } };
-        let mut report = report::check(facts, &check::Policy::default(), &self.wish.ignore);
+        let mut report = self.judge(facts);
         let mut fixed = false;
-        if self.wish.policy.fix
-            && let Some(mender) = self.mender.as_mut()
-        {
+        if let (true, Some(facts), Some(mender)) = (self.wish.policy.fix, &self.facts, self.mender.as_mut()) {
             match mender.mend(facts, &report).await {
                 Ok(changed) => fixed = changed,
-                Err(says) => return Event::Trouble(Cause::of("machine.privileges", says)),
+                Err(says) => {
+                    self.left.mended = true;
+                    return Event::Trouble(Cause::of("machine.privileges", says));
+                }
             }
         }
         if fixed {
-            let facts = self.see().await;
-            report = report::check(&facts, &check::Policy::default(), &self.wish.ignore);
-            self.facts = Some(facts);
+            self.left.mended = true;
+            report = self.judge_anew().await;
         }
         let blockers = blockers(&report);
         // Of a machine that will not be joined, only what forbids it.
@@ -134,34 +146,59 @@ impl Driver<'_, '_> {
         Event::Checked { blockers, fixed }
     }
 
+    fn judge(&self, facts: &Facts) -> Report {
+        report::check(facts, &check::Policy::default(), &self.wish.ignore)
+    }
+
+    async fn judge_anew(&mut self) -> Report {
+        let facts = self.see().await;
+        let report = self.judge(&facts);
+        self.facts = Some(facts);
+        report
+    }
+
     pub(super) async fn prepare(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Result<Event, Trouble> {
         let Some(facts) = &self.facts else { return Err(Trouble::new("prepare", "the machine was not looked at")) };
         let missing = |missing: Missing| Trouble::new("prepare", missing);
         let plan = preparation(facts)?;
         let protected = Protected::on(facts, self.wish.protect.clone()).map_err(missing)?;
         let steps = act::ground(self.host, &plan).await?;
+        // Before anything else is changed: where it fails there is nothing to put back.
+        if let Some(image) = image_to_pull(facts, &self.wish)
+            && let Err(cause) = self.pull(&image, tell).await
+        {
+            return Ok(Event::Trouble(cause));
+        }
         match act::apply(self.host, self.actor, &steps, &protected, &mut |_| {}).await {
             Ok(run) => self.runs.push(run),
-            Err(stopped) => return Err(Trouble::new("prepare", stopped)),
+            Err(stopped) => {
+                // What was done of it is put back, too.
+                if let Stopped::At { run, .. } | Stopped::Midway { run, .. } = &stopped {
+                    self.runs.push(*run);
+                }
+                return Err(Trouble::new("prepare", stopped));
+            }
         }
-        Ok(match prepare::image_to_pull(facts) {
-            Some(image) if !self.wish.ignore.covers("runtime.sandbox-image") => self.pull(&image, tell).await,
-            _ => Event::Prepared,
-        })
+        Ok(Event::Prepared)
     }
 
     /// The image that every pod begins with. Without it the node would join, and never be ready: better known before.
-    async fn pull(&self, image: &str, tell: &mut (dyn FnMut(Told) + Send)) -> Event {
-        tell(Told::Says(format!("the runtime pulls the pause image {image}")));
-        match cri::image::pull(self.host, cri::ENDPOINTS, image, PULL).await {
-            Ok(()) => Event::Prepared,
-            Err(why) => {
-                let says =
-                    format!("the runtime has no pause image {image}, and cannot pull it: no pod could start here");
-                let seen = Evidence::of("PullImage", redact(&why.to_string()));
-                Event::Trouble(Cause::of("runtime.sandbox-image", says).seen([seen]))
+    async fn pull(&self, image: &str, tell: &mut (dyn FnMut(Told) + Send)) -> Result<(), Cause> {
+        let begun = Instant::now();
+        let mut pulling = pin!(cri::image::pull(self.host, cri::ENDPOINTS, image, PULL));
+        let pulled = loop {
+            if let Ok(pulled) = timeout(Duration::from_secs(1), &mut pulling).await {
+                break pulled;
             }
-        }
+            let says = format!("the runtime pulls the pause image {image}");
+            let (stage, elapsed) = (Stage::Probed, begun.elapsed());
+            tell(Told::Waits { stage, elapsed, limit: PULL, says, attempt: 1 });
+        };
+        pulled.map_err(|why| {
+            let says = format!("the runtime has no pause image {image}, and cannot pull it: no pod could start here");
+            let seen = Evidence::of("PullImage", redact(&why.to_string()));
+            Cause::of("runtime.sandbox-image", says).seen([seen])
+        })
     }
 
     pub(super) async fn start(&mut self, state: &State) -> Result<Event, Trouble> {
@@ -181,8 +218,10 @@ impl Driver<'_, '_> {
         if let Some(eyes) = &self.eyes {
             self.restarts_before = sight::kubelet(&eyes.machine().await).map_or(0, |kubelet| kubelet.restarts);
         }
-        unit::start(self.host, &kubeadm, CONFIG, &log).await?;
+        // Before it starts: who comes after us must not follow the words of a join before this one.
         self.host.write(record::LAST, &File::new(log.clone(), 0o600), How::Replace).await?;
+        self.ours = true;
+        unit::start(self.host, &kubeadm, CONFIG, &log).await?;
         (self.log, self.read, self.kubeadm_over) = (Some(log), 0, false);
         Ok(Event::Started)
     }
@@ -192,13 +231,15 @@ impl Driver<'_, '_> {
         if let Ok(Some(Entry::File(file))) = self.host.look(record::LAST).await {
             self.log = String::from_utf8(file.bytes).ok();
         }
-        (self.read, self.kubeadm_over) = (0, false);
+        (self.read, self.kubeadm_over, self.ours) = (0, false, true);
     }
 }
 
 /// What a join would do.
 #[derive(Debug)]
 pub struct Planned {
+    /// The machine as it is.
+    pub facts: Facts,
     /// Before kubeadm runs.
     pub steps: Vec<act::Grounded>,
     /// What follows, as sentences.
@@ -209,14 +250,20 @@ pub struct Planned {
 pub async fn plan(host: &dyn Host, wish: &Wish<'_>) -> Result<Planned, Trouble> {
     let (facts, _) = observe(host, wish.request.aim().as_ref(), wish.admin, wish.time_box, &Progress::default()).await;
     let plan = preparation(&facts)?;
-    let image = prepare::image_to_pull(&facts).map(|image| format!("have the runtime pull {image}"));
+    let image = image_to_pull(&facts, wish).map(|image| format!("have the runtime pull {image}"));
     let then = [
         format!("write {CONFIG} for root alone, run kubeadm join with it in {}, remove it", unit::UNIT),
         "watch the kubelet until its Node is verified; run one sandbox, and remove it".to_owned(),
         format!("remove {}", prepare::DROP_IN),
     ];
     let then = image.into_iter().chain(then).collect();
-    Ok(Planned { steps: act::ground(host, &plan).await?, then })
+    let steps = act::ground(host, &plan).await?;
+    Ok(Planned { facts, steps, then })
+}
+
+/// What the runtime is to pull before kubeadm runs.
+fn image_to_pull(facts: &Facts, wish: &Wish<'_>) -> Option<String> {
+    prepare::image_to_pull(facts).filter(|_| !wish.ignore.covers("runtime.sandbox-image"))
 }
 
 /// The plan of preparation for a machine as it is.
@@ -260,6 +307,10 @@ fn cause_of(finding: &report::Judged) -> Cause {
     let slow = finding.id == "api.auth" && finding.title.contains("no answer");
     let id = if slow { "api.slow" } else { finding.id };
     Cause::of(id, finding.title.clone()).seen(finding.evidence.clone())
+}
+
+fn fails(report: &Report, id: &str) -> bool {
+    report.findings.iter().any(|finding| finding.id == id && finding.verdict == Judgement::Fail)
 }
 
 fn blockers(report: &Report) -> Vec<Cause> {

@@ -18,6 +18,9 @@ pub async fn read(host: &dyn Host, request: &mut Request) -> Result<Option<Clien
     if path.starts_with("https://") {
         return Err(bad("is fetched by nobody but kubeadm; put the file on the machine, and name that".to_owned()));
     }
+    if !path.starts_with('/') {
+        return Err(bad("is taken from the folder kubeadm runs in, which is /; give the whole path".to_owned()));
+    }
     let client = client(host, &path, request).await.map_err(bad)?;
     let trusted = pki::parse_certificates(client.ca()).unwrap_or_default();
     request.pins = trusted.iter().filter_map(|ca| ca.pin.parse().ok()).collect();
@@ -27,9 +30,9 @@ pub async fn read(host: &dyn Host, request: &mut Request) -> Result<Option<Clien
 
 async fn client(host: &dyn Host, path: &str, request: &Request) -> Result<Client, String> {
     let text = credentials::read(host, path).await?;
-    let (cluster, user) = kubeconfig::current(&text)?;
+    let (cluster, user) = kubeconfig::of_discovery(&text)?;
     let mut files = BTreeMap::new();
-    let named = [cluster.certificate_authority, user.client_certificate, user.client_key];
+    let named = [cluster.certificate_authority, user.client_certificate, user.client_key, user.token_file];
     for file in named.into_iter().flatten().filter(|file| !file.is_empty()) {
         let text = credentials::read(host, &file).await?;
         files.insert(file, text);

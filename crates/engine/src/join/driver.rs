@@ -80,6 +80,16 @@ pub struct Ended {
     pub record: Option<String>,
     /// What the units say of themselves, and their last lines, where it failed.
     pub last_words: Vec<String>,
+    pub left: Left,
+}
+
+/// What stays of a join that failed.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Left {
+    /// `--fix` changed something, or was stopped while it did.
+    pub mended: bool,
+    /// Something of an attempt could not be put back.
+    pub stuck: bool,
 }
 
 /// `--fix`: somebody who can mend what the checks found, and says whether something was changed.
@@ -131,6 +141,9 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) sandbox_at: Option<Timestamp>,
     /// Ids of troubles that were told.
     pub(super) troubled: Vec<String>,
+    /// kubeadm was started here by this driver, or by one of ours before it: what it left is ours to remove.
+    pub(super) ours: bool,
+    pub(super) left: Left,
     diagnosis: Option<Report>,
     last_words: Vec<String>,
 }
@@ -163,6 +176,8 @@ impl<'a, 'm> Driver<'a, 'm> {
             attempt_began: now,
             sandbox_at: None,
             troubled: Vec::new(),
+            ours: false,
+            left: Left::default(),
             diagnosis: None,
             last_words: Vec::new(),
         }
@@ -177,10 +192,12 @@ impl<'a, 'm> Driver<'a, 'm> {
     async fn run(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Ended {
         let (mut state, mut effects) = State::begin(self.wish.policy.clone(), self.now());
         let (host, mut record) = (self.host, Record::begin(self.began.0));
-        if let Some(Saved { begun, state, runs, .. }) = record::cut_off(host).await {
+        let mut told_unwritten = false;
+        if let Some(Saved { begun, state: before, runs, .. }) = record::cut_off(host).await {
             let at = begun.strftime("%Y-%m-%d %H:%M:%SZ");
-            tell(Told::Says(format!("the join of {at} was cut off ({}); this one goes on", state.stage.name())));
-            self.runs = runs;
+            tell(Told::Says(format!("the join of {at} was cut off ({}); this one goes on", before.stage.name())));
+            // What it had begun is ours to end, and to tell of.
+            (self.runs, self.ours, state.changed) = (runs, true, true);
         }
         loop {
             let mut telling = |told: Told| {
@@ -193,13 +210,14 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             if state.changed
                 && let Err(trouble) = record.keep(host, &state, &self.runs).await
+                && !std::mem::replace(&mut told_unwritten, true)
             {
                 tell(Told::Says(format!("what is done cannot be written down: {trouble}")));
             }
             if let Some(outcome) = over {
                 let (diagnosis, last_words) = (self.diagnosis.take(), std::mem::take(&mut self.last_words));
                 let (log, record) = (self.log.clone(), record.place());
-                return Ended { outcome, state, diagnosis, log, record, last_words };
+                return Ended { outcome, state, diagnosis, log, record, last_words, left: self.left };
             }
         }
     }
@@ -305,13 +323,16 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             Effect::CleanUp => {
                 if let Err(problem) = self.clean_up().await {
+                    self.left.stuck = true;
                     tell(Told::Says(format!("not all of it could be cleaned up: {problem}")));
                 }
                 Vec::new()
             }
             Effect::Diagnose => {
                 self.diagnosis = Some(self.diagnose(state).await);
-                self.last_words = self.last_words().await;
+                if state.failures.last().is_some_and(|failure| failure.overdue) {
+                    self.last_words = self.last_words().await;
+                }
                 Vec::new()
             }
             Effect::Report(_) => Vec::new(),
@@ -329,7 +350,7 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 }
 
-/// Preparation that failed. `act` has said what, and undone nothing: the attempt's clean-up does.
+/// Preparation that failed. What was done of it, the attempt's clean-up takes back.
 fn troubled(what: &str, trouble: &Trouble) -> Event {
     let id = if what == "kubeadm" { "kubeadm.installed" } else { "machine.privileges" };
     Event::Trouble(Cause::of(id, trouble.to_string()))
@@ -350,7 +371,8 @@ fn reached(state: &State) -> String {
         },
         Stage::CertificateIssued => "issued for this node by this cluster".to_owned(),
         Stage::Registered => match &seen.node {
-            Ok(node) => format!("node {} is this machine; its lease is renewing", node.name),
+            Ok(node) if seen.lease.is_ok() => format!("node {} is this machine; its lease is renewing", node.name),
+            Ok(node) => format!("node {} is this machine, and this kubelet has made it", node.name),
             Err(_) => "the node is this machine".to_owned(),
         },
         Stage::NetworkReady => "the runtime's pod network is ready".to_owned(),

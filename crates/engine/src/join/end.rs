@@ -14,7 +14,7 @@ use carrick_host::Progress;
 use carrick_host::host::Trouble;
 
 use super::driver::{CONFIG, Driver, Told};
-use super::unit;
+use super::unit::{self, Kubeadm};
 use crate::act::undo;
 use crate::observe::observe;
 
@@ -63,13 +63,16 @@ impl Driver<'_, '_> {
         let text = |trouble: Trouble| trouble.to_string();
         unit::clear(self.host).await.map_err(text)?;
         self.host.remove(CONFIG).await.map_err(text)?;
-        let argv = ["systemctl", "stop", "kubelet.service"];
-        self.host.run(&argv, Duration::from_mins(2)).await.map_err(text)?;
-        let (facts, _) = observe(self.host, None, None, self.wish.time_box, &Progress::default()).await;
-        // kubeadm made them in this attempt: what was there before it began, preparation has put aside.
-        for path in prepare::leftovers(&facts).map_err(|missing| missing.to_string())? {
-            self.host.remove(&path).await.map_err(text)?;
+        if self.ours {
+            let argv = ["systemctl", "stop", "kubelet.service"];
+            self.host.run(&argv, Duration::from_mins(2)).await.map_err(text)?;
         }
+        let (facts, _) = observe(self.host, None, None, self.wish.time_box, &Progress::default()).await;
+        // kubeadm made them: what was there before it began, preparation has put aside.
+        for path in prepare::leftovers(&facts).map_err(|missing| missing.to_string())?.iter().filter(|_| self.ours) {
+            self.host.remove(path).await.map_err(text)?;
+        }
+        self.ours = false;
         let protected = Protected::on(&facts, self.wish.protect.clone()).map_err(|missing| missing.to_string())?;
         while let Some(run) = self.runs.pop() {
             let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
@@ -94,7 +97,11 @@ impl Driver<'_, '_> {
     /// How the units stand, and the last lines of each: what a person would look at next.
     pub(super) async fn last_words(&self) -> Vec<String> {
         let output = self.output().await;
-        let mut said = self.unit_says(unit::UNIT, "kubeadm").await;
+        // Of a unit that is not there systemd says that all went well.
+        let mut said = match unit::state(self.host).await {
+            Ok(Kubeadm::None) | Err(_) => Vec::new(),
+            Ok(_) => self.unit_says(unit::UNIT, "kubeadm").await,
+        };
         said.extend(last(&output));
         said.extend(self.unit_says("kubelet.service", "kubelet").await);
         let argv = ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "3", "-u", "kubelet.service"];

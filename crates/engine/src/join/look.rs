@@ -47,8 +47,8 @@ impl<'a> Eyes<'a> {
         let probe: &dyn Probe = self.host;
         let progress = Progress::default();
         let (seen, runtime) =
-            tokio::join!(probe.observe(sight::WATCHED, &progress), cri::observe(probe, cri::ENDPOINTS, RUNTIME));
-        gather(probe.name(), probe.now(), seen.into_iter().chain(runtime).collect()).0
+            tokio::join!(probe.observe(sight::WATCHED, &progress), cri::observe_status(probe, cri::ENDPOINTS, RUNTIME));
+        gather(probe.name(), probe.now(), seen.into_iter().chain([runtime]).collect()).0
     }
 
     /// The kubelet has a certificate: from now on it is asked with that, as the node itself would.

@@ -59,7 +59,10 @@ fn state_of(begun: i64) -> String {
 
 /// The second in which the join began that a file is about.
 fn begun(name: &str) -> Option<i64> {
-    name.split(['-', '.']).next()?.parse().ok()
+    let (second, rest) = name.split_at(name.find(|letter: char| !letter.is_ascii_digit())?);
+    let of_kubeadm = rest.strip_prefix("-kubeadm-").and_then(|rest| rest.strip_suffix(".log"));
+    let ours = [".log", ".json"].contains(&rest) || of_kubeadm.is_some();
+    second.parse().ok().filter(|_| ours)
 }
 
 /// Where kubeadm's words of an attempt go.
@@ -193,7 +196,7 @@ mod tests {
     fn the_oldest_make_room() {
         let names = |seconds: std::ops::Range<i64>| -> Vec<String> {
             let of_one = |n| [format!("{n}.log"), format!("{n}-kubeadm-1.log")];
-            seconds.flat_map(of_one).chain(["last".to_owned(), "somebody's".to_owned()]).collect()
+            seconds.flat_map(of_one).chain(["last", "2024-notes.txt"].map(str::to_owned)).collect()
         };
         assert_eq!(superfluous(names(100..120)), Vec::<String>::new());
         assert_eq!(

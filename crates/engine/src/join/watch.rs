@@ -130,7 +130,7 @@ impl Driver<'_, '_> {
                     && signature.phase <= Phase::Joining
                     && signature.lasts.is_none()
                 {
-                    let says = self.library.cause(at, line);
+                    let says = redact(&self.library.cause(at, line));
                     let seen = Evidence::of("journalctl -u kubelet", redact(line));
                     found.push(Cause::of(signature.cause_id(), says).seen([seen]));
                 }
@@ -140,13 +140,14 @@ impl Driver<'_, '_> {
     }
 
     /// What a sentence of another program is known to mean.
-    fn known(&mut self, says: &str, who: &str) -> Vec<Event> {
+    fn known(&self, says: &str, who: &str) -> Vec<Event> {
         let mut found = Vec::new();
         for at in self.library.recognise(says) {
             let seen = Evidence::of(who, redact(says));
-            found.push(Cause::of(self.library.get(at).cause_id(), self.library.cause(at, says)).seen([seen]));
+            found.push(Cause::of(self.library.get(at).cause_id(), redact(&self.library.cause(at, says))).seen([seen]));
         }
-        found.into_iter().filter_map(|cause| self.newly(cause)).collect()
+        // Each time: what a runtime says last is what it refuses a sandbox for.
+        found.into_iter().map(Event::Trouble).collect()
     }
 
     /// Each trouble once an attempt.

@@ -86,7 +86,7 @@ impl Mending<'_> {
 /// A plan that would be refused ends as applying it would.
 fn print_plan(args: &Args, host: &str, steps: &[Grounded], refused: &Refused) -> Result<Exit, Failure> {
     let text = match args.output {
-        Format::Json => act::as_json_with(host, steps, refused)?,
+        Format::Json => act::as_json(host, steps, refused)?,
         _ if steps.is_empty() => "Nothing to fix that is safe to fix; carrick check says what is wrong.\n".to_owned(),
         _ if refused.ends().is_err() => act::told_with(host, steps, refused),
         _ => act::told(host, steps) + "\nNothing was changed. Do it: carrick check --fix\n",

@@ -66,7 +66,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
 async fn steps(network: &Network<'_>, facts: &Facts, wanted: &Wanted) -> Result<Vec<Grounded>, Failure> {
     let same = network.is_same(wanted).await;
     let same = same.map_err(|trouble| Failure::failed(format!("nothing was changed: {trouble}")))?;
-    let cannot = |missing: Missing| Failure::failed(format!("nothing was changed: {missing}; try as root"));
+    let cannot = |missing: Missing| Failure::failed(format!("nothing was changed: {missing}; {}", missing.next_step()));
     let plan = sync::plan(facts, wanted, same).map_err(cannot)?;
     // What a run that was killed had still to reload or restart.
     let owed = journal::owed(network.host).await.map_err(|broken| Failure::failed(broken.to_string()))?;
@@ -83,7 +83,7 @@ fn print_plan(
     refused: &Refused,
 ) -> Result<Exit, Failure> {
     let text = match args.output {
-        Output::Json => act::as_json_with(host, steps, refused)?,
+        Output::Json => act::as_json(host, steps, refused)?,
         Output::Text if steps.is_empty() => format!("{} is as {} says; nothing to do.\n", wanted.path, wanted.from),
         Output::Text if refused.ends().is_err() => act::told_with(host, steps, refused),
         Output::Text => act::told(host, steps) + "\nNothing was changed. Do it: carrick cni sync\n",
