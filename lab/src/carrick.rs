@@ -34,13 +34,19 @@ impl Carrick {
     /// It ends so, and says all of this.
     pub fn ends(&self, bench: &mut Bench, line: &str, exit: i32, says: &[&str]) -> Result<Done> {
         let done = self.run(line)?;
-        bench.say(format_args!("carrick {line} ended with {}\n{}", done.code(), done.text()));
-        demand!(done.code() == exit, "carrick {line} ended with {}, not {exit}:\n{}", done.code(), done.text());
-        // Sentences are broken at the terminal's width.
-        let said = done.text().split_whitespace().collect::<Vec<_>>().join(" ");
-        for text in says {
-            demand!(said.contains(text), "carrick {line} does not say {text:?} but:\n{}", done.text());
-        }
+        holds(bench, line, &done, exit, says)?;
         Ok(done)
     }
+}
+
+/// How a `carrick LINE` ended, and what it said.
+pub fn holds(bench: &mut Bench, line: &str, done: &Done, exit: i32, says: &[&str]) -> Result<()> {
+    bench.say(format_args!("carrick {line} ended with {}\n{}", done.code(), done.text()));
+    demand!(done.code() == exit, "carrick {line} ended with {}, not {exit}:\n{}", done.code(), done.text());
+    // Sentences are broken at the terminal's width.
+    let said = done.text().split_whitespace().collect::<Vec<_>>().join(" ");
+    for text in says {
+        demand!(said.contains(text), "carrick {line} does not say {text:?} but:\n{}", done.text());
+    }
+    Ok(())
 }

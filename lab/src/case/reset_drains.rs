@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::{Bench, Case, Needs};
 use crate::build::image::BUSYBOX;
+use crate::carrick::holds;
 use crate::demand;
 use crate::error::{During, Result};
 use crate::machine::{Kind, Machine};
@@ -53,11 +54,7 @@ impl Elsewhere<'_> {
     fn ends(&self, bench: &mut Bench, line: &str, exit: i32, says: &[&str]) -> Result<Done> {
         let run = Run::new(self.program).args(line.split_whitespace()).args(["-H", self.node, "--ssh-config"]);
         let done = run.arg(self.ssh).deadline(DEADLINE).done()?;
-        bench.say(format_args!("carrick {line} ended with {}\n{}", done.code(), done.text()));
-        demand!(done.code() == exit, "carrick {line} ended with {}, not {exit}:\n{}", done.code(), done.text());
-        for text in says {
-            demand!(done.text().contains(text), "carrick {line} does not say {text:?} but:\n{}", done.text());
-        }
+        holds(bench, line, &done, exit, says)?;
         Ok(done)
     }
 }
