@@ -1,9 +1,10 @@
-//! The kubelet's own credential, with which a node may speak of itself.
+//! Credentials that lie on the machine: the kubelet's own, with which a node may speak of itself, and a discovery file's.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use carrick_cluster::client::Client;
+use carrick_core::aim::Token;
 use carrick_core::fact::kubeconfig;
 use carrick_host::Host;
 use carrick_host::host::Entry;
@@ -13,21 +14,31 @@ const LINKS: Duration = Duration::from_secs(10);
 
 /// A client with the kubelet's certificate. What is read here goes nowhere else.
 pub async fn of_kubelet(host: &dyn Host) -> Result<Client, String> {
-    let conf = read(host, kubeconfig::KUBELET).await?;
-    let (_, user) = kubeconfig::current(&conf).map_err(|error| format!("{}: {error}", kubeconfig::KUBELET))?;
+    of_file(host, kubeconfig::KUBELET, None).await
+}
+
+/// A client as a kubeconfig on the machine says, and with the token where that names nobody who may ask.
+pub async fn of_file(host: &dyn Host, path: &str, token: Option<&Token>) -> Result<Client, String> {
+    let at_fault = |error: String| format!("{path}: {error}");
+    let conf = read(host, path).await?;
+    let (cluster, user) = match token {
+        Some(_) => kubeconfig::of_discovery(&conf),
+        None => kubeconfig::current(&conf),
+    }
+    .map_err(at_fault)?;
     let mut files = BTreeMap::new();
-    for path in [user.client_certificate, user.client_key].into_iter().flatten().filter(|path| !path.is_empty()) {
-        if let std::collections::btree_map::Entry::Vacant(vacant) = files.entry(path) {
+    let named = [cluster.certificate_authority, user.client_certificate, user.client_key, user.token_file];
+    for file in named.into_iter().flatten().filter(|file| !file.is_empty()) {
+        if let std::collections::btree_map::Entry::Vacant(vacant) = files.entry(file) {
             let text = read(host, vacant.key()).await?;
             vacant.insert(text);
         }
     }
-    let read = |path: &str| files.get(path).cloned().ok_or_else(|| format!("{path} was not read"));
-    Client::parse(&conf, read).map_err(|error| format!("{}: {error}", kubeconfig::KUBELET))
+    let read = |file: &str| files.get(file).cloned().ok_or_else(|| format!("{file} was not read"));
+    Client::parse_or_token(&conf, token, read).map_err(at_fault)
 }
 
-/// A file of the machine, wherever links lead.
-pub(crate) async fn read(host: &dyn Host, path: &str) -> Result<String, String> {
+async fn read(host: &dyn Host, path: &str) -> Result<String, String> {
     let argv = ["readlink", "-f", "--", path];
     let ended = host.run(&argv, LINKS).await.map_err(|trouble| trouble.to_string())?;
     let target = ended.well(&argv).map_err(|_| format!("{path}: not there"))?;

@@ -206,8 +206,11 @@ pub fn addressed(pods: &Value) -> Option<(String, IpAddr)> {
 
 /// Those in a loop already: held back after more restarts than a start may take.
 pub fn looping(agents: &[Pod]) -> Vec<Pod> {
-    let is_looping = |pod: &&Pod| pod.restarts >= STUMBLES && pod.down.as_deref() == Some("CrashLoopBackOff");
-    agents.iter().filter(is_looping).cloned().collect()
+    agents.iter().filter(|pod| is_looping(pod)).cloned().collect()
+}
+
+fn is_looping(pod: &Pod) -> bool {
+    pod.restarts >= STUMBLES && pod.down.as_deref() == Some("CrashLoopBackOff")
 }
 
 /// What keeps the pod network from coming up on this node, by what its agents wait for. It may pass: a registry comes back.
@@ -216,7 +219,7 @@ pub fn held_up(agents: &[Pod]) -> Vec<Cause> {
         down @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName") => {
             Some(Cause::of("cni.image-pull", format!("the image of {} cannot be pulled: {down}", pod.name)))
         }
-        "CrashLoopBackOff" if pod.restarts >= STUMBLES => {
+        _ if is_looping(pod) => {
             let says = format!("{} has ended {} times: {}", pod.name, pod.restarts, pod.why);
             Some(Cause::of("cni.daemon-crash-loop", says))
         }
