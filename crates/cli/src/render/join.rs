@@ -42,7 +42,9 @@ impl Show {
                 self.say(&format!("  {}  {}", styled(OK, "ok"), row(*stage, says, &seconds(*after))));
             }
             Told::Waits { stage, elapsed, limit, says, .. } => {
-                let times = format!("{} s/{} s", elapsed.as_secs(), limit.as_secs());
+                // What comes after the end has no limit of its own.
+                let limit = if limit.is_zero() { String::new() } else { format!("/{} s", limit.as_secs()) };
+                let times = format!("{} s{limit}", elapsed.as_secs());
                 let text = format!("  ..  {}", row(*stage, says, &times));
                 if terminal::is_live() {
                     self.line.show(&text);

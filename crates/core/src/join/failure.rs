@@ -23,11 +23,14 @@ pub struct Cause {
     pub id: String,
     pub says: String,
     pub seen: Vec<Evidence>,
+    /// It may pass this time, whatever its id is known for: somebody was only too slow to answer.
+    #[serde(default)]
+    pub may_pass: bool,
 }
 
 impl Cause {
     pub fn of(id: &str, says: impl Into<String>) -> Self {
-        Cause { id: id.to_owned(), says: says.into(), seen: Vec::new() }
+        Cause { id: id.to_owned(), says: says.into(), seen: Vec::new(), may_pass: false }
     }
 
     pub fn seen(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
@@ -35,8 +38,12 @@ impl Cause {
         self
     }
 
+    pub fn may_pass(self, may_pass: bool) -> Self {
+        Cause { may_pass, ..self }
+    }
+
     pub fn class(&self) -> Class {
-        class_of(&self.id)
+        if self.may_pass { Class::Transient } else { class_of(&self.id) }
     }
 }
 

@@ -115,7 +115,7 @@ pub fn causes(output: &str, library: &Library) -> Vec<Cause> {
             }
             let seen = Evidence::at("kubeadm", number, redact(line.trim()));
             let says = redact(&library.cause(at, line));
-            found.push((signature.severity, Cause { id: signature.cause_id().to_owned(), says, seen: vec![seen] }));
+            found.push((signature.severity, Cause::of(signature.cause_id(), says).seen([seen])));
         }
     }
     // What only says that kubeadm stopped is explained by what else it said.

@@ -97,6 +97,8 @@ fn events() -> Vec<(&'static str, Event)> {
         ("sandbox got an address", Event::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
         ("sandbox got none", Event::Sandbox(Err(Why::Broken(String::new())))),
         ("a cause that must be mended", Event::Trouble(Cause::of("filesystem.space", ""))),
+        ("what was to be done failed", Event::Failed(Cause::of("kubeadm.installed", ""))),
+        ("what was to be done failed, may pass", Event::Failed(Cause::of("api.node-name", ""))),
         ("tidied up", Event::Finished { changed: false }),
         ("deadline", Event::Tick),
     ]

@@ -1,6 +1,8 @@
 //! Where a join is. It is written down as it goes on, so that the next one knows of one that was cut off; what it says of
 //! the machine is not trusted then, but looked at anew. No secret is ever in it.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
@@ -210,6 +212,13 @@ pub struct State {
     /// Something was changed on the machine: not only looked at.
     pub changed: bool,
     pub(super) memory: Memory,
+}
+
+impl State {
+    /// How long its stage may take in all.
+    pub fn limit(&self) -> Duration {
+        Duration::try_from(self.deadline.duration_since(self.since)).unwrap_or_default()
+    }
 }
 
 /// What else is remembered within an attempt.

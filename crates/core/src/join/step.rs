@@ -21,6 +21,8 @@ use crate::fact::Why;
 const UNSIGNED: SignedDuration = SignedDuration::from_secs(20);
 /// A runtime that is restarted answers again sooner than this.
 const RUNTIME_DOWN: SignedDuration = SignedDuration::from_secs(3);
+/// One that takes long to answer may only be busy: with images, or on a machine that is.
+const RUNTIME_SILENT: SignedDuration = SignedDuration::from_secs(20);
 /// How often the Node that stands in the way is looked at.
 const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 /// Between two sandboxes: the network agent may be a moment behind the CNI configuration, and a refusal costs the runtime 0.1 s.
@@ -72,6 +74,8 @@ pub enum Event {
     Sandbox(Result<Sandbox, Why>),
     /// Live diagnosis knows a cause: a full disk, a line of the kubelet's journal, what kubeadm retries for.
     Trouble(Cause),
+    /// What was to be done before kubeadm runs could not be: nothing else will come of this attempt.
+    Failed(Cause),
     /// After [`Effect::Finish`]; whether that changed something besides taking away what is ours.
     Finished {
         changed: bool,
@@ -85,14 +89,14 @@ pub enum Event {
 pub enum Effect {
     /// Look at the machine ([`super::existing::Local::of`]), at our kubeadm unit, at the Node of this name and its lease.
     Observe,
-    /// Delete this Node, with the admin's rights, and record it. Where that fails: [`Event::Trouble`].
+    /// Delete this Node, with the admin's rights, and record it. Where that fails: [`Event::Failed`].
     RemoveNode {
         name: String,
         says: String,
     },
     /// Run the checks; with `--fix`: plan, consent, apply, check again.
     Check,
-    /// Carry out the plan of preparation. What of it fails is [`Event::Trouble`].
+    /// Carry out the plan of preparation. What of it fails is [`Event::Failed`].
     Prepare,
     /// Write the JoinConfiguration, 0600, and start kubeadm's unit.
     StartKubeadm,
@@ -193,6 +197,9 @@ impl State {
             (Stage::Prepared, Event::Started) => {
                 self.enter(Stage::Joining, now);
                 Vec::new()
+            }
+            (stage, Event::Failed(cause)) if stage < Stage::Joining => {
+                self.fail(cause.class(), cause.says.clone(), vec![cause.clone()], now)
             }
             (_, Event::Trouble(cause)) => self.trouble(cause, now),
             (stage, Event::Kubeadm(milestone)) if stage >= Stage::Joining => self.noted(milestone, now),
@@ -380,7 +387,8 @@ impl State {
             self.memory.restarts_before.get_or_insert(kubelet.restarts);
         }
         if let Some(cause) = self.hopeless(now) {
-            return self.fail(Class::Configuration, cause.says.clone(), vec![cause], now);
+            let class = if cause.may_pass { Class::Transient } else { Class::Configuration };
+            return self.fail(class, cause.says.clone(), vec![cause], now);
         }
         if let Some(effects) = self.mind_sandbox(event, now) {
             return effects;
@@ -424,14 +432,16 @@ impl State {
     /// What no waiting mends, as soon as it shows.
     fn hopeless(&self, now: Timestamp) -> Option<Cause> {
         let seen = &self.seen;
+        let silent = seen.runtime == Err(Why::TimedOut);
         if let Some(since) = self.memory.runtime_down_since
-            && now >= later(since, RUNTIME_DOWN)
+            && now >= later(since, if silent { RUNTIME_SILENT } else { RUNTIME_DOWN })
         {
             let why = match &seen.runtime {
                 Ok(runtime) => runtime.says.clone(),
                 Err(why) => why.to_string(),
             };
-            return Some(Cause::of("runtime.socket", format!("the container runtime does not answer: {why}")));
+            let cause = Cause::of("runtime.socket", format!("the container runtime does not answer: {why}"));
+            return Some(cause.may_pass(silent));
         }
         // Before kubeadm starts the kubelet, what is seen is of a join that is over.
         self.memory.bootstrap_since?;

@@ -1,6 +1,5 @@
 //! A join until kubeadm runs: what is there, whether it is fit, what is made ready.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use carrick_cluster::client::Client;
@@ -8,20 +7,21 @@ use carrick_core::check::{self, Evidence, Outcome as Judgement};
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::join::existing::{Found, Local};
 use carrick_core::join::failure::{Cause, by_the_clock};
-use carrick_core::join::state::{Stage, State};
+use carrick_core::join::state::State;
 use carrick_core::join::step::Event;
 use carrick_core::join::{config, prepare, sight};
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
 use carrick_core::redact::redact;
 use carrick_core::report::{self, Ignore, Report};
+use carrick_core::signature::Library;
 use carrick_host::host::{Entry, File, How, Trouble};
 use carrick_host::{Host, Progress, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::sleep;
 
-use super::driver::{CONFIG, CONFIG_DIR, Driver, Told, Wish};
+use super::driver::{CONFIG, CONFIG_DIR, Driver, Told, Wish, attended};
 use super::look::Eyes;
 use super::record;
 use super::unit::{self, Kubeadm};
@@ -111,12 +111,12 @@ impl Driver<'_, '_> {
 
     pub(super) async fn remove_node(&self, name: &str) -> Event {
         let Some(admin) = self.wish.admin else {
-            return Event::Trouble(Cause::of("api.node-name", "a Node can be removed only with an admin's kubeconfig"));
+            return Event::Failed(Cause::of("api.node-name", "a Node can be removed only with an admin's kubeconfig"));
         };
         match admin.delete(&FromMachine(self.host), &format!("/api/v1/nodes/{name}")).await {
             Ok(()) => Event::NodeRemoved,
             Err(why) => {
-                Event::Trouble(Cause::of("api.node-name", format!("the Node {name} could not be removed: {why}")))
+                Event::Failed(Cause::of("api.node-name", format!("the Node {name} could not be removed: {why}")))
             }
         }
     }
@@ -131,7 +131,7 @@ impl Driver<'_, '_> {
                 Ok(changed) => fixed = changed,
                 Err(says) => {
                     self.left.mended = true;
-                    return Event::Trouble(Cause::of("machine.privileges", says));
+                    return Event::Failed(Cause::of("machine.privileges", says));
                 }
             }
         }
@@ -158,17 +158,23 @@ impl Driver<'_, '_> {
         report
     }
 
-    pub(super) async fn prepare(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Result<Event, Trouble> {
+    pub(super) async fn prepare(
+        &mut self,
+        state: &State,
+        tell: &mut (dyn FnMut(Told) + Send),
+    ) -> Result<Event, Trouble> {
         let Some(facts) = &self.facts else { return Err(Trouble::new("prepare", "the machine was not looked at")) };
         let missing = |missing: Missing| Trouble::new("prepare", missing);
         let plan = preparation(facts)?;
         let protected = Protected::on(facts, self.wish.protect.clone()).map_err(missing)?;
         let steps = act::ground(self.host, &plan).await?;
         // Before anything else is changed: where it fails there is nothing to put back.
-        if let Some(image) = image_to_pull(facts, &self.wish)
-            && let Err(cause) = self.pull(&image, tell).await
-        {
-            return Ok(Event::Trouble(cause));
+        if let Some(image) = image_to_pull(facts, &self.wish) {
+            let pulling = cri::image::pull(self.host, cri::ENDPOINTS, &image, PULL);
+            let says = format!("the runtime pulls the pause image {image}");
+            if let Err(why) = attended(pulling, &says, state, tell).await {
+                return Ok(unpulled(&image, &why, self.library));
+            }
         }
         match act::apply(self.host, self.actor, &steps, &protected, &mut |_| {}).await {
             Ok(run) => self.runs.push(run),
@@ -181,25 +187,6 @@ impl Driver<'_, '_> {
             }
         }
         Ok(Event::Prepared)
-    }
-
-    /// The image that every pod begins with. Without it the node would join, and never be ready: better known before.
-    async fn pull(&self, image: &str, tell: &mut (dyn FnMut(Told) + Send)) -> Result<(), Cause> {
-        let begun = Instant::now();
-        let mut pulling = pin!(cri::image::pull(self.host, cri::ENDPOINTS, image, PULL));
-        let pulled = loop {
-            if let Ok(pulled) = timeout(Duration::from_secs(1), &mut pulling).await {
-                break pulled;
-            }
-            let says = format!("the runtime pulls the pause image {image}");
-            let (stage, elapsed) = (Stage::Probed, begun.elapsed());
-            tell(Told::Waits { stage, elapsed, limit: PULL, says, attempt: 1 });
-        };
-        pulled.map_err(|why| {
-            let says = format!("the runtime has no pause image {image}, and cannot pull it: no pod could start here");
-            let seen = Evidence::of("PullImage", redact(&why.to_string()));
-            Cause::of("runtime.sandbox-image", says).seen([seen])
-        })
     }
 
     pub(super) async fn start(&mut self, state: &State) -> Result<Event, Trouble> {
@@ -288,10 +275,21 @@ fn preparation_needs(facts: &Facts) -> Known<()> {
     Protected::on(facts, Vec::new()).map(drop)
 }
 
+/// The image that every pod begins with is not to be had: the node would join, and never be ready.
+fn unpulled(image: &str, why: &Why, library: &Library) -> Event {
+    let says_why = why.to_string();
+    let says = format!("the runtime has no pause image {image}, and cannot pull it: no pod could start here");
+    // A registry that is out of reach may be back for the next attempt; one that has no such image, or refuses it, stays so.
+    let is_known = |id: &str| library.recognise(&says_why).into_iter().any(|at| library.get(at).id == id);
+    let passes = *why == Why::TimedOut || is_known("runtime.registry-unreachable");
+    let seen = Evidence::of("PullImage", redact(&says_why));
+    Event::Failed(Cause::of("runtime.sandbox-image", says).seen([seen]).may_pass(passes))
+}
+
 /// What is here could not be told. Only who is refused lacks a right.
 fn unseen(missing: &Missing) -> Event {
     let id = if missing.why == Why::Denied { "machine.privileges" } else { "machine.systemd" };
-    Event::Trouble(Cause::of(id, format!("cannot tell what is here: {missing}")))
+    Event::Failed(Cause::of(id, format!("cannot tell what is here: {missing}")))
 }
 
 /// The step on the way to the API server that failed.
@@ -302,12 +300,12 @@ fn broken_path(facts: &Facts) -> Option<Cause> {
     Some(by_the_clock(cause_of(finding)))
 }
 
-/// A finding as the cause of a failed attempt. An API server that is only slow to answer the token is no reason to stop: a
-/// token that it refuses is.
+/// A finding as the cause of a failed attempt. Who was only too slow to answer may be quicker the next time.
 fn cause_of(finding: &report::Judged) -> Cause {
-    let slow = finding.id == "api.auth" && finding.title.contains("no answer");
-    let id = if slow { "api.slow" } else { finding.id };
-    Cause::of(id, finding.title.clone()).seen(finding.evidence.clone())
+    let slow = |text: &str| text.contains("no answer") || text.contains("not answer in time");
+    let may_be_slow = ["api.auth", "runtime.socket"].contains(&finding.id);
+    let cause = Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone());
+    cause.may_pass(may_be_slow && slow(&finding.title))
 }
 
 fn blockers(report: &Report) -> Vec<Cause> {

@@ -1,5 +1,6 @@
 //! Carries a join out: looks, acts and keeps the time. What follows from what is seen is decided in `core::join::step`.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use carrick_cluster::client::Client;
@@ -16,7 +17,7 @@ use carrick_host::host::Trouble;
 use carrick_host::{Host, Progress};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::look::Eyes;
 use super::record::{self, Record, Saved};
@@ -25,6 +26,8 @@ use crate::observe::observe;
 
 /// Between two looks. A look costs 50 ms; what can be seen is told within 5 s of being there.
 const LOOK: Duration = Duration::from_millis(400);
+/// Whoever waits is told so this often.
+const WORD: Duration = Duration::from_secs(1);
 /// kubeadm's file: the token is in it. Below /run, so that it outlives no boot.
 pub(super) const CONFIG_DIR: &str = "/run/carrick";
 pub(super) const CONFIG: &str = "/run/carrick/join.yaml";
@@ -255,14 +258,13 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     async fn wait(&self, state: &State, tell: &mut (dyn FnMut(Told) + Send)) {
-        let passed = |from: Timestamp, to: Timestamp| Duration::try_from(to.duration_since(from)).unwrap_or_default();
         let missing = first_missing(&state.seen, state.policy.until).map(|(_, says)| says);
         let troubled = state.troubles.last().map(|trouble| trouble.says.clone());
         let says = troubled.or_else(|| missing.filter(|_| state.stage >= Stage::CertificateIssued));
         tell(Told::Waits {
             stage: state.stage,
-            elapsed: passed(state.since, self.now()),
-            limit: passed(state.since, state.deadline),
+            elapsed: Duration::try_from(self.now().duration_since(state.since)).unwrap_or_default(),
+            limit: state.limit(),
             says: says.unwrap_or_else(|| state.stage.awaits().to_owned()),
             attempt: state.attempt,
         });
@@ -286,15 +288,20 @@ impl<'a, 'm> Driver<'a, 'm> {
 
     async fn perform(&mut self, effect: Effect, state: &State, tell: &mut (dyn FnMut(Told) + Send)) -> Vec<Event> {
         match effect {
-            Effect::Observe => vec![self.observe().await],
+            Effect::Observe => {
+                let says = "the machine and the cluster are looked at";
+                vec![attended(self.observe(), says, state, tell).await]
+            }
             Effect::RemoveNode { name, says } => {
                 tell(Told::Says(says));
                 vec![self.remove_node(&name).await]
             }
             Effect::Check => vec![self.check(tell).await],
-            Effect::Prepare => vec![self.prepare(tell).await.unwrap_or_else(|trouble| troubled("act", &trouble))],
+            Effect::Prepare => {
+                vec![self.prepare(state, tell).await.unwrap_or_else(|trouble| not_done("machine.privileges", &trouble))]
+            }
             Effect::StartKubeadm => {
-                vec![self.start(state).await.unwrap_or_else(|trouble| troubled("kubeadm", &trouble))]
+                vec![self.start(state).await.unwrap_or_else(|trouble| not_done("kubeadm.installed", &trouble))]
             }
             Effect::Attach => {
                 self.attach().await;
@@ -322,17 +329,21 @@ impl<'a, 'm> Driver<'a, 'm> {
                 Vec::new()
             }
             Effect::CleanUp => {
-                if let Err(problem) = self.clean_up().await {
+                let says = "what was changed is put back";
+                if let Err(problem) = attended(self.clean_up(), says, state, tell).await {
                     self.left.stuck = true;
                     tell(Told::Says(format!("not all of it could be cleaned up: {problem}")));
                 }
                 Vec::new()
             }
             Effect::Diagnose => {
-                self.diagnosis = Some(self.diagnose(state).await);
-                if state.failures.last().is_some_and(|failure| failure.overdue) {
-                    self.last_words = self.last_words().await;
-                }
+                let overdue = state.failures.last().is_some_and(|failure| failure.overdue);
+                let looking = async {
+                    let words = if overdue { self.last_words().await } else { Vec::new() };
+                    (self.diagnose(state).await, words)
+                };
+                let (diagnosis, words) = attended(looking, "the cause is looked for", state, tell).await;
+                (self.diagnosis, self.last_words) = (Some(diagnosis), words);
                 Vec::new()
             }
             Effect::Report(_) => Vec::new(),
@@ -350,10 +361,26 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 }
 
-/// Preparation that failed. What was done of it, the attempt's clean-up takes back.
-fn troubled(what: &str, trouble: &Trouble) -> Event {
-    let id = if what == "kubeadm" { "kubeadm.installed" } else { "machine.privileges" };
-    Event::Trouble(Cause::of(id, trouble.to_string()))
+/// Does something that may take long, and says every second that it is still being done.
+pub(super) async fn attended<T>(
+    work: impl Future<Output = T>,
+    says: &str,
+    state: &State,
+    tell: &mut (dyn FnMut(Told) + Send),
+) -> T {
+    let (began, mut work) = (Instant::now(), pin!(work));
+    loop {
+        if let Ok(done) = timeout(WORD, &mut work).await {
+            return done;
+        }
+        let (stage, elapsed, attempt) = (state.stage, began.elapsed(), state.attempt);
+        tell(Told::Waits { stage, elapsed, limit: state.limit(), says: says.to_owned(), attempt });
+    }
+}
+
+/// What failed. What was done of it, the attempt's clean-up takes back.
+fn not_done(id: &str, trouble: &Trouble) -> Event {
+    Event::Failed(Cause::of(id, trouble.to_string()))
 }
 
 /// What a stage was reached by, in the words of a person.

@@ -256,6 +256,29 @@ fn a_runtime_may_be_restarted_and_not_stay_away() {
     let dead = story.then(7, gone());
     assert_eq!((dead.state.stage, dead.failure().causes[0].id.as_str()), (Stage::Failed, "runtime.socket"));
     assert_eq!(dead.failure().says, "the container runtime does not answer: connection refused");
+    let silent = || Event::Runtime(Err(Why::TimedOut));
+    let story = Story::joining(Policy::default()).then(4, silent()).then(23, silent());
+    assert_eq!(story.state.stage, Stage::Joining, "it may only be busy");
+    assert_eq!(story.then(24, silent()).state.stage, Stage::Waiting, "and be less so the next time");
+}
+
+#[test]
+fn what_could_not_be_done_ends_the_attempt() {
+    let begun = || Story::new(Policy::default());
+    let unjoined = || begun().then(1, Event::Found(nothing()));
+    let probed = || unjoined().then(2, Event::Checked { blockers: vec![], fixed: false });
+    let blocked = || begun().then(1, Event::Found(Found { node: Ok(sample::node()), ..nothing() }));
+    let prepared = || probed().then(2, Event::Prepared);
+    for story in [begun(), blocked(), unjoined(), probed(), prepared()] {
+        let name = story.state.stage.name();
+        let failed = |may_pass| Event::Failed(Cause::of("runtime.sandbox-image", "no image").may_pass(may_pass));
+        let again = Story { state: story.state.clone(), effects: vec![] }.then(3, failed(true));
+        assert_eq!(again.state.stage, Stage::Waiting, "{name}: nothing is waited for but the next attempt");
+        let ended = story.then(3, failed(false));
+        assert_eq!((ended.state.stage, ended.failure().says.as_str()), (Stage::Failed, "no image"), "{name}");
+    }
+    let joining = Story::joining(Policy::default()).then(9, Event::Failed(Cause::of("kubeadm.installed", "x")));
+    assert_eq!(joining.state.stage, Stage::Joining, "kubeadm runs: that was of something before it");
 }
 
 #[test]
@@ -427,7 +450,8 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just(Event::Runtime(Err(Why::TimedOut))),
         Just(Event::Sandbox(seen.sandbox)),
         Just(Event::Sandbox(Err(Why::Broken("x".into())))),
-        cause.prop_map(Event::Trouble),
+        cause.clone().prop_map(Event::Trouble),
+        (cause, any::<bool>()).prop_map(|(cause, may_pass)| Event::Failed(cause.may_pass(may_pass))),
         Just(Event::Finished { changed: false }),
         Just(Event::Tick),
     ]
