@@ -154,6 +154,21 @@ impl Client {
         }
     }
 
+    /// Deletes this very object as it was seen: not another that has its name by now, and not one that has changed since.
+    pub async fn delete_as_seen(&self, way: &dyn Way, path: &str, seen: &Value) -> Result<(), Why> {
+        let part = |key: &str| seen.pointer(&format!("/metadata/{key}")).and_then(Value::as_str);
+        let (Some(uid), Some(version)) = (part("uid"), part("resourceVersion")) else {
+            return Err(Why::Broken(format!("{path}: what was seen of it has no uid")));
+        };
+        let preconditions = json!({"uid": uid, "resourceVersion": version});
+        let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
+        let body = Body { kind: "application/json", text: options.to_string() };
+        match self.object(way, Method::DELETE, path, Some(body)).await {
+            Ok(_) | Err(Why::Absent) => Ok(()),
+            Err(why) => Err(why),
+        }
+    }
+
     async fn object(&self, way: &dyn Way, method: Method, path: &str, body: Option<Body>) -> Result<Value, Why> {
         let response = self.bounded(way, method, path, body).await?;
         match response.status {

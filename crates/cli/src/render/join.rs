@@ -129,6 +129,8 @@ fn failed(report: &Report, ended: &Ended) -> String {
         "The join is left as it is: carrick join goes on from there, carrick reset takes it back."
     } else if ended.left.stuck {
         "Not all that was changed on this machine could be put back: carrick history says what was done."
+    } else if ended.left.unfinished {
+        "What the join before this one had begun is still here: carrick join goes on from there."
     } else if ended.left.mended {
         "What --fix did stays: carrick history says what, carrick undo takes it back."
     } else if ended.state.changed {
@@ -137,6 +139,10 @@ fn failed(report: &Report, ended: &Ended) -> String {
         "Nothing was changed on this machine."
     };
     let _ = writeln!(out, "Not joined. {changed}");
+    if ended.left.node_removed {
+        let _ =
+            writeln!(out, "The old Node was removed from the cluster, and stays so: the next carrick join makes it.");
+    }
     out
 }
 
@@ -171,7 +177,10 @@ fn report(host: &str, ended: &Ended) -> Report {
             // What kubeadm has just written looks like what an earlier one left.
             let of_this_join = |id: &str| id.starts_with("stale.") && failure.stage >= Stage::Probed;
             let is_new = |other: &&Cause| !own.iter().any(|cause| cause.id == other.id) && !of_this_join(&other.id);
-            let others = known.iter().filter(is_new).cloned();
+            // A machine that has not joined has no pod network and no Node: there, only what is behind its own causes counts.
+            let nothing_ran = failure.stage < Stage::Joining;
+            let is_behind = |other: &&Cause| own.iter().any(|cause| other.explains.contains(&cause.id));
+            let others = known.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
             report.causes = own.iter().cloned().chain(others).collect();
             // Stable: among equals, what the join itself saw comes first.
             let explained: BTreeSet<String> = report.causes.iter().flat_map(|cause| cause.explains.clone()).collect();

@@ -120,7 +120,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         time_box: args.place.time_box(),
     };
     if args.consent.plan {
-        return plan(&args, host.as_ref(), &wish).await;
+        return Box::pin(plan(&args, host.as_ref(), wish)).await;
     }
     Box::pin(carry_out(&args, host.as_ref(), wish)).await
 }
@@ -136,10 +136,8 @@ fn ignore(typed: &[String], request: &mut Request) -> Result<Ignore, Failure> {
 }
 
 async fn carry_out(args: &Args, host: &dyn Host, mut wish: Wish<'_>) -> Result<Exit, Failure> {
-    let actor = act::actor("join");
+    let (actor, library) = (act::actor("join"), library()?);
     let _lock = act::lock(host, &actor).await?;
-    let broken = |complaint: carrick_core::signature::Complaint| Failure::internal(complaint.to_string());
-    let library = Library::built_in().map_err(broken)?;
     if let Some(note) = wish.policy.note() {
         terminal::say(&note);
     }
@@ -173,16 +171,27 @@ fn finish(args: &Args, host: &str, ended: &Ended, took: Duration, show: screen::
 }
 
 /// What would be done, as far as it can be known before kubeadm has run.
-async fn plan(args: &Args, host: &dyn Host, wish: &Wish<'_>) -> Result<Exit, Failure> {
-    let planned = begin::plan(host, wish).await.map_err(|trouble| Failure::failed(trouble.to_string()))?;
+async fn plan(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit, Failure> {
+    let planned = Box::pin(begin::plan(host, &act::actor("join"), wish, &library()?)).await;
+    let planned = planned.map_err(|trouble| Failure::failed(trouble.to_string()))?;
+    if let Some(cause) = planned.refused {
+        return Err(Failure::failed(format!("it would not be joined: {}  {}", cause.id, cause.says)));
+    }
     let refused = args.consent.refused(&planned.facts, &planned.steps)?;
-    let mut text = act::told_with(host.name(), &planned.steps, &refused);
+    let mut text = match planned.steps.as_slice() {
+        [] => String::new(),
+        steps => act::told_with(host.name(), steps, &refused),
+    };
     let under = |line: &String| format!("      {}\n", wrap::hang(line, act::INDENT, terminal::width()));
     text.extend(planned.then.iter().map(under));
     text.push_str("\nNothing was changed. Do it: the same without --plan\n");
     let text = if args.events { act::as_json(host.name(), &planned.steps, &refused)? } else { text };
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
     refused.ends().map(|()| Exit::Ok)
+}
+
+fn library() -> Result<Library, Failure> {
+    Library::built_in().map_err(|complaint| Failure::internal(complaint.to_string()))
 }
 
 /// With an admin's kubeconfig: a token of our own, and what else the join line would say.

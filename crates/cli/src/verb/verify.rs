@@ -83,7 +83,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let mut eyes = Eyes::new(host.as_ref(), node_name(&facts)?, identity(&facts), admin.as_ref());
     eyes.by_admin = true;
     let asked = args.cluster.is_named().then(|| asked_for(&facts));
-    eyes.ca = facts.cluster_ca().ok();
+    eyes.asked.ca = facts.cluster_ca().ok();
     let mut seen = watched(&mut eyes, &args).await;
     if let Some(Err(why)) = asked {
         seen.cluster = Err(why);

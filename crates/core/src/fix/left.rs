@@ -20,6 +20,7 @@ pub const LEFT: &[(&str, &str)] = &[
     ("api.tls", CLUSTER),
     ("api.token", "a token is made on the control plane"),
     ("cni.config", "the file is the pod network's: it writes it anew, or somebody put it there"),
+    ("cni.daemon-set", "it is the cluster's, and not this machine's"),
     ("cni.first-file-wins", "which pod network is meant is a choice"),
     ("cni.ipam", "which range is this node's, the cluster says; the file is the pod network's"),
     ("cni.network-ready", "it follows from what another check finds, or from the pod network's pod"),

@@ -7,9 +7,11 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::failure::{Cause, Class};
 use super::verify::Node;
+use crate::aim::Pin;
 use crate::check::Evidence;
 use crate::fact::join_state::JoinState;
-use crate::fact::{Facts, Known, OrAbsent, Why};
+use crate::fact::kubeconfig::Kubeconfig;
+use crate::fact::{Facts, Known, OrAbsent, Why, pki};
 
 /// A kubelet renews its lease every 10 s; with one missed renewal somebody is still there.
 const RENEWED_LATELY: SignedDuration = SignedDuration::from_secs(25);
@@ -33,32 +35,74 @@ pub enum Local {
     Elsewhere { server: String },
 }
 
+/// The cluster that was asked for: by the CA it has shown, else by the keys that were pinned.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    pub ca: Option<pki::Certificate>,
+    pub pins: Vec<Pin>,
+}
+
+impl Asked {
+    /// The key of its CA, as far as another is not it; `None`: it has neither shown one, nor was one pinned.
+    pub fn pin(&self, own: &str) -> Option<String> {
+        if let Some(ca) = &self.ca {
+            return Some(ca.pin.clone());
+        }
+        let pins = || self.pins.iter().map(Pin::to_string);
+        pins().find(|pin| pin == own).or_else(|| pins().next())
+    }
+
+    /// Whether a kubeconfig of the kubelet is for this cluster; `None`: that cannot be told.
+    fn is_in(&self, conf: &Kubeconfig) -> Option<bool> {
+        let own = conf.ca()?.pin;
+        Some(self.pin(&own)? == own)
+    }
+}
+
 impl Local {
-    pub fn of(facts: &Facts) -> Known<Self> {
-        Ok(match facts.join_state()? {
-            JoinState::Joined { .. } => Local::Joined,
-            JoinState::Stopped { .. } => Local::Stopped,
-            JoinState::Left { server, .. } if lives_elsewhere(facts)? => Local::Elsewhere { server },
-            JoinState::Left { .. } | JoinState::Unjoined if bootstraps(facts)? => Local::Bootstrapping,
-            JoinState::Left { why, .. } => Local::Leftovers { why },
-            JoinState::Unjoined => Local::Nothing,
+    pub fn of(facts: &Facts, asked: &Asked) -> Known<Self> {
+        let state = facts.join_state()?;
+        if bootstraps(facts, asked)? && matches!(state, JoinState::Left { .. } | JoinState::Unjoined) {
+            return Ok(Local::Bootstrapping);
+        }
+        let (server, is_live, why) = match state {
+            JoinState::Unjoined => return Ok(Local::Nothing),
+            JoinState::Joined { server } => (server, true, None),
+            JoinState::Stopped { server, .. } => (server, false, None),
+            JoinState::Left { server, why, .. } => (server, runs_on_its_own(facts)?, Some(why)),
+        };
+        let of_another = facts.kubelet_kubeconfig().is_ok_and(|conf| asked.is_in(&conf) == Some(false));
+        Ok(match why {
+            _ if of_another && is_live => Local::Elsewhere { server },
+            _ if of_another => Local::Leftovers { why: "it trusts another cluster's CA".to_owned() },
+            Some(why) => Local::Leftovers { why },
+            None if is_live => Local::Joined,
+            None => Local::Stopped,
         })
     }
 }
 
-/// A kubelet runs on a certificate that its own `kubelet.conf` vouches for, of another CA than the one asked for.
-fn lives_elsewhere(facts: &Facts) -> Known<bool> {
-    let (Ok(asked), Ok(conf)) = (facts.cluster_ca(), facts.kubelet_kubeconfig()) else { return Ok(false) };
-    let Some(own) = conf.ca().filter(|own| own.pin != asked.pin) else { return Ok(false) };
+/// A kubelet runs on a certificate that its own `kubelet.conf` vouches for, whatever the cluster that was asked for says.
+fn runs_on_its_own(facts: &Facts) -> Known<bool> {
+    let Some(own) = facts.kubelet_kubeconfig().ok().and_then(|conf| conf.ca()) else { return Ok(false) };
     let client = facts.client_certificate().or_absent()?;
     let vouched = client.is_some_and(|client| client.is_signed_by(&own) && client.is_valid_at(facts.taken_at));
     Ok(vouched && facts.unit_state("kubelet")?.is_active())
 }
 
-/// A kubelet runs that still has a token to get a certificate with.
-fn bootstraps(facts: &Facts) -> Known<bool> {
-    let has_certificate = facts.client_certificate().or_absent()?.is_some();
-    Ok(!has_certificate && facts.has_bootstrap_conf()? && facts.unit_state("kubelet")?.is_active())
+/// A kubelet runs that still has a token to get a certificate with, of the cluster that was asked for.
+fn bootstraps(facts: &Facts, asked: &Asked) -> Known<bool> {
+    if facts.client_certificate().or_absent()?.is_some() || !facts.has_bootstrap_conf()? {
+        return Ok(false);
+    }
+    let elsewhere = facts.bootstrap_kubeconfig().is_ok_and(|conf| asked.is_in(&conf) == Some(false));
+    Ok(!elsewhere && facts.unit_state("kubelet")?.is_active())
+}
+
+/// Whether the cluster that was asked for has proven to be the one of the kubelet here.
+pub fn is_proven(facts: &Facts, asked: &Asked) -> bool {
+    let confs = [facts.kubelet_kubeconfig(), facts.bootstrap_kubeconfig()];
+    confs.iter().flatten().any(|conf| asked.is_in(conf) == Some(true))
 }
 
 /// What the look before a join found.
@@ -75,6 +119,10 @@ pub struct Found {
     pub admin: bool,
     /// The step on the way to the API server that failed: why nothing could be asked.
     pub path: Option<Cause>,
+    /// The kubelet here is of the cluster that was asked for.
+    pub proven: bool,
+    /// It has joined under this name, and another was asked for.
+    pub named: Option<String>,
 }
 
 /// What follows from it, with a sentence for the person.
@@ -86,6 +134,8 @@ pub enum Decision {
     Attach { since: Timestamp, says: String },
     /// The kubelet is in the cluster, or on its way: watch it.
     Watch { bootstrapping: bool, says: String },
+    /// All a kubelet needs to be in the cluster is here: start it (again), and watch it.
+    Wake { says: String },
     /// The old Node must no longer be Ready first.
     Wait { says: String },
     /// The old Node goes first; it is recorded.
@@ -105,8 +155,22 @@ pub fn decide(found: &Found, replace: bool) -> Decision {
         return Decision::Attach { since, says: "kubeadm is still at work here: following it".into() };
     }
     match &found.local {
+        Local::Joined | Local::Stopped | Local::Bootstrapping if !found.proven => unproven(found),
+        Local::Joined | Local::Stopped if found.named.is_some() => {
+            let name = found.named.as_deref().unwrap_or_default();
+            let says = format!("this machine has joined as {name}; for another name take it out first: carrick reset");
+            Decision::Refuse { class: Class::Configuration, cause: Cause::of("api.node-name", says) }
+        }
+        Local::Joined if found.node == Err(Why::Absent) => {
+            let says = "this machine has joined, and its Node is gone: a kubelet that is started anew makes it again";
+            Decision::Wake { says: says.into() }
+        }
         Local::Joined => {
             Decision::Watch { bootstrapping: false, says: "this machine has joined already: verifying it".into() }
+        }
+        Local::Stopped if found.node.as_ref().is_ok_and(|node| node.identity != Some(true)) => by_node(found, replace),
+        Local::Stopped => {
+            Decision::Wake { says: "this machine has joined already, and its kubelet does not run: starting it".into() }
         }
         Local::Bootstrapping => Decision::Watch {
             bootstrapping: true,
@@ -114,6 +178,15 @@ pub fn decide(found: &Found, replace: bool) -> Decision {
         },
         _ => by_node(found, replace),
     }
+}
+
+/// A kubelet lives here, and whether in the cluster that was asked for nobody can tell: that is no success.
+fn unproven(found: &Found) -> Decision {
+    let cause = found.path.clone().unwrap_or_else(|| {
+        let says = "whether this machine has joined the cluster that was asked for cannot be told: it shows no CA";
+        Cause::of("api.http", says)
+    });
+    Decision::Refuse { class: cause.class(), cause }
 }
 
 /// Nothing lives here: the Node of this name decides.
@@ -223,6 +296,8 @@ pub mod sample {
             lease_age: age.map(SignedDuration::from_secs),
             admin,
             path: None,
+            proven: true,
+            named: None,
         })
     }
 }
@@ -240,7 +315,7 @@ mod tests {
     const T: Timestamp = crate::testing::NOW;
 
     fn found(local: Local, node: Result<Node, Why>) -> Found {
-        Found { local, kubeadm: None, node, lease_age: None, admin: false, path: None }
+        Found { local, kubeadm: None, node, lease_age: None, admin: false, path: None, proven: true, named: None }
     }
 
     fn kind(decision: &Decision) -> &'static str {
@@ -248,6 +323,7 @@ mod tests {
             Decision::Join { .. } => "join",
             Decision::Attach { .. } => "attach",
             Decision::Watch { .. } => "watch",
+            Decision::Wake { .. } => "wake",
             Decision::Wait { .. } => "wait",
             Decision::Remove { .. } => "remove",
             Decision::Refuse { class: Class::Transient, .. } => "retry",
@@ -271,7 +347,23 @@ mod tests {
             ("joined", found(Local::Joined, Ok(the(ours, true))), false, "watch"),
             ("joined, and nobody to ask", found(Local::Joined, Err(Why::TimedOut)), false, "watch"),
             ("rebooted in mid-join", found(Local::Bootstrapping, Err(Why::Absent)), false, "watch"),
-            ("kubelet stopped, its Node down", found(Local::Stopped, Ok(the(ours, false))), false, "join"),
+            ("joined, and its Node deleted", found(Local::Joined, Err(Why::Absent)), false, "wake"),
+            ("kubelet stopped, its Node down", found(Local::Stopped, Ok(the(ours, false))), false, "wake"),
+            ("kubelet stopped, its Node deleted", found(Local::Stopped, Err(Why::Absent)), false, "wake"),
+            ("kubelet stopped, and nobody to ask", found(Local::Stopped, Err(Why::TimedOut)), false, "wake"),
+            ("a copy of another machine", found(Local::Stopped, Ok(the(theirs, true))), false, "refuse"),
+            (
+                "joined, to nobody knows what",
+                Found { proven: false, ..found(Local::Joined, Err(Why::TimedOut)) },
+                false,
+                "retry",
+            ),
+            (
+                "joined under another name",
+                Found { named: Some("w9".into()), ..found(Local::Joined, Err(Why::Absent)) },
+                false,
+                "refuse",
+            ),
             ("reset, the old Node down", found(nothing(), Ok(the(ours, false))), false, "join"),
             ("reset, the old Node Ready", found(nothing(), Ok(the(ours, true))), false, "wait"),
             ("reset, Ready, admin, lease old", aged(30, found(nothing(), Ok(the(ours, true)))), false, "remove"),
@@ -327,6 +419,31 @@ mod tests {
                 .with_file(kubeconfig::BOOTSTRAP, &kubeconfig::sample::bootstrap(machine::SERVER, &ca.pem))
                 .with_query(&unit::SHOW, &machine::kubelet_state("active", "running"))
         };
+        let pinned = |authority: &Authority| {
+            let ca = pki::parse_certificates(&authority.pem).unwrap().remove(0);
+            Asked { ca: None, pins: vec![ca.pin.parse().unwrap()] }
+        };
+        for (name, facts, asked, expected) in [
+            ("joined, by the pin alone", joined(), pinned(&ca), Local::Joined),
+            (
+                "of another cluster, by the pin alone",
+                joined(),
+                pinned(&other),
+                Local::Elsewhere { server: machine::SERVER.into() },
+            ),
+            (
+                "of another cluster by the pin alone, stopped",
+                joined().with_query(&unit::SHOW, &stopped),
+                pinned(&other),
+                Local::Leftovers { why: "it trusts another cluster's CA".into() },
+            ),
+            ("in mid-join to another cluster", boots(), pinned(&other), Local::Nothing),
+            ("in mid-join, by the pin alone", boots(), pinned(&ca), Local::Bootstrapping),
+        ] {
+            assert_eq!(Local::of(&facts, &asked), Ok(expected), "{name}");
+            assert_eq!(is_proven(&facts, &asked), asked.pins == pinned(&ca).pins, "{name}");
+            assert!(!is_proven(&facts, &Asked::default()), "{name}");
+        }
         for (name, facts, expected) in [
             ("clean", machine::clean(), Local::Nothing),
             ("joined", joined(), Local::Joined),
@@ -354,9 +471,10 @@ mod tests {
                 Local::Leftovers { why: "it trusts another cluster's CA".into() },
             ),
         ] {
-            assert_eq!(Local::of(&facts), Ok(expected), "{name}");
+            let asked = Asked { ca: facts.cluster_ca().ok(), pins: Vec::new() };
+            assert_eq!(Local::of(&facts, &asked), Ok(expected), "{name}");
         }
-        assert!(Local::of(&crate::testing::facts()).is_err());
+        assert!(Local::of(&crate::testing::facts(), &Asked::default()).is_err());
     }
 
     proptest! {

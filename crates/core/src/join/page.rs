@@ -39,6 +39,8 @@ fn events() -> Vec<(&'static str, Event)> {
             lease_age: age.map(SignedDuration::from_secs),
             admin,
             path: None,
+            proven: true,
+            named: None,
         })
     };
     let node = |identity, ready| Node {
@@ -60,12 +62,16 @@ fn events() -> Vec<(&'static str, Event)> {
         lease_age: None,
         admin: false,
         path: None,
+        proven: true,
+        named: None,
     };
     vec![
         ("nothing here, name free", found(Local::Nothing, Err(Why::Absent), false, None)),
         ("kubeadm still at work", Event::Found(attached)),
         ("kubelet bootstrapping", found(Local::Bootstrapping, Err(Why::Absent), false, None)),
         ("a live join here", found(Local::Joined, Ok(node(true, true)), false, None)),
+        ("a join here, its kubelet stopped", found(Local::Stopped, Ok(node(true, false)), false, None)),
+        ("kubelet started", Event::Woken),
         ("own old Node still Ready", found(Local::Nothing, Ok(node(true, true)), false, None)),
         ("own old Node still Ready and an admin at hand", found(Local::Nothing, Ok(node(true, true)), true, Some(60))),
         ("another machine's Node", found(Local::Nothing, Ok(node(false, true)), false, None)),
@@ -108,6 +114,7 @@ fn name_of(effect: &Effect) -> Option<&'static str> {
     Some(match effect {
         Effect::Observe => "observe",
         Effect::RemoveNode { .. } => "remove Node",
+        Effect::WakeKubelet => "start the kubelet",
         Effect::Check => "check",
         Effect::Prepare => "prepare",
         Effect::StartKubeadm => "start kubeadm",

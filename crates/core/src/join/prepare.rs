@@ -26,16 +26,15 @@ const MADE: [&str; 5] =
 const FORWARDING: &str = "net.ipv4.ip_forward";
 const BRIDGED: [&str; 2] = ["net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
 
-/// What kubeadm needs. `wrong`: ids of checks that do not pass. `stale`: the files of a join that is over go, too.
-pub fn plan(facts: &Facts, wrong: &[&str], stale: bool) -> Known<Vec<Step>> {
+/// What kubeadm needs. `wrong`: ids of checks that do not pass. Files of a join that is over go, too: kubeadm does not start
+/// over them, and a clean-up must find nothing but its own.
+pub fn plan(facts: &Facts, wrong: &[&str]) -> Known<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
     let mut add = |why: &str, effects: Vec<Effect>| {
         steps.extend(effects.into_iter().map(|effect| Step { effect, why: vec![why.to_owned()] }));
     };
     let dir = |path: &str| Effect::MakeDir { path: path.to_owned(), mode: 0o755 };
-    if stale {
-        add("of a join that is over", leftovers(facts)?.into_iter().map(|path| Effect::Remove { path }).collect());
-    }
+    add("of a join that is over", leftovers(facts)?.into_iter().map(|path| Effect::Remove { path }).collect());
     add("the pod network writes there", ["/etc/cni", "/etc/cni/net.d", "/opt/cni", "/opt/cni/bin"].map(dir).into());
     let hold_back =
         Effect::Write { path: DROP_IN.to_owned(), text: CONDITION.to_owned(), mode: 0o644, in_place: false };
@@ -69,7 +68,8 @@ pub fn leftovers(facts: &Facts) -> Known<Vec<String>> {
         }
     }
     for entry in facts.dir(pki::DIR).or_absent()?.unwrap_or_default() {
-        if entry.name.starts_with("kubelet-client-") {
+        // With the key of a request that was denied, kubelet-client.key.tmp, a kubelet asks for the very same again.
+        if entry.name.starts_with("kubelet-client") {
             found.push(format!("{}/{}", pki::DIR, entry.name));
         }
     }
@@ -89,17 +89,22 @@ mod tests {
     }
 
     fn with_files(facts: Facts) -> Facts {
-        let links = [("lrwxrwxrwx", "kubelet-client-current.pem"), ("-rw-------", "kubelet.key")];
+        let links = [
+            ("lrwxrwxrwx", "kubelet-client-current.pem"),
+            ("-rw-------", "kubelet-client.key.tmp"),
+            ("-rw-------", "kubelet.key"),
+        ];
         facts.with_dir(pki::DIR, &links).with_file(kubelet_config::FILE, "").without_file(unit::KUBEADM_FLAGS)
     }
 
     #[test]
     fn only_what_is_wrong_is_set_right() {
-        let facts = with_files(clean());
-        let usual = told(plan(&facts, &[], false).unwrap());
+        let nothing = clean().with_dir(pki::DIR, &[]).without_file(kubelet_config::FILE);
+        let facts = nothing.without_file(unit::KUBEADM_FLAGS);
+        let usual = told(plan(&facts, &[]).unwrap());
         assert!(usual.contains(&format!("write {DROP_IN}")), "{usual:?}");
         assert!(!usual.iter().any(|step| step.starts_with("set ") || step.starts_with("remove")), "{usual:?}");
-        let more = told(plan(&facts, &["kernel.ip-forward", "kernel.modules"], false).unwrap());
+        let more = told(plan(&facts, &["kernel.ip-forward", "kernel.modules"]).unwrap());
         assert!(more.contains(&"set net.ipv4.ip_forward to 1".to_owned()), "{more:?}");
         assert!(more.contains(&"load the kernel module br_netfilter".to_owned()), "{more:?}");
     }
@@ -107,10 +112,16 @@ mod tests {
     #[test]
     fn what_a_join_made_goes_and_nothing_else_does() {
         let facts = with_files(joined(&Authority::make()));
-        let steps = plan(&facts, &[], true).unwrap();
+        let steps = plan(&facts, &[]).unwrap();
         assert_eq!(
             leftovers(&facts).unwrap(),
-            [kubeconfig::KUBELET, pki::CA, kubelet_config::FILE, "/var/lib/kubelet/pki/kubelet-client-current.pem",]
+            [
+                kubeconfig::KUBELET,
+                pki::CA,
+                kubelet_config::FILE,
+                "/var/lib/kubelet/pki/kubelet-client-current.pem",
+                "/var/lib/kubelet/pki/kubelet-client.key.tmp",
+            ]
         );
         assert_eq!(Protected::default().refusal(&Plan::of(steps).unwrap()), None);
     }

@@ -5,6 +5,7 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::existing::Asked;
 use super::failure::Cause;
 use super::verify::{Certificate, CertificateRequest, Cluster, Kubelet, Node, Pod, Renewal, Runtime, Signing};
 use crate::cni::Flavour;
@@ -41,16 +42,16 @@ pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
         standalone,
         restarts: state.restarts.unwrap_or_default(),
         exit: state.exec_main_status.filter(|_| !active),
-        started_at: started(facts, state.started_after_boot),
+        started_at: after_boot(facts, state.started_after_boot),
     })
 }
 
-/// When the kubelet's process started, by this machine's clock: systemd's own words for a time depend on the zone.
-fn started(facts: &Facts, after_boot: Option<u64>) -> Option<Timestamp> {
+/// So many microseconds after the boot, by this machine's clock: systemd's own words for a time depend on the zone.
+pub fn after_boot(facts: &Facts, micros: Option<u64>) -> Option<Timestamp> {
     let up: f64 = facts.file(unit::UPTIME).ok()?.text.split_whitespace().next()?.parse().ok()?;
     let up = SignedDuration::try_from_secs_f64(up).ok()?;
-    let after_boot = SignedDuration::from_micros(i64::try_from(after_boot?).ok()?);
-    facts.taken_at.checked_sub(up).ok()?.checked_add(after_boot).ok()
+    let since_boot = SignedDuration::from_micros(i64::try_from(micros?).ok()?);
+    facts.taken_at.checked_sub(up).ok()?.checked_add(since_boot).ok()
 }
 
 /// The kubelet's client certificate, held against a CA. `Absent`: it has none yet.
@@ -77,11 +78,14 @@ pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<Certi
 }
 
 /// The cluster in kubelet.conf, beside the one that was asked for.
-pub fn cluster(facts: &Facts, asked: Option<&pki::Certificate>) -> Result<Cluster, Why> {
-    let asked = asked.ok_or(Why::NotAsked)?;
+pub fn cluster(facts: &Facts, asked: &Asked) -> Result<Cluster, Why> {
+    if asked.ca.is_none() && asked.pins.is_empty() {
+        return Err(Why::NotAsked);
+    }
     let conf = facts.kubelet_kubeconfig().map_err(|missing| missing.why)?;
-    let own = conf.ca().ok_or_else(|| Why::Broken("kubelet.conf holds no CA".to_owned()))?;
-    Ok(Cluster { own: own.pin, asked: asked.pin.clone() })
+    let own = conf.ca().ok_or_else(|| Why::Broken("kubelet.conf holds no CA".to_owned()))?.pin;
+    let asked = asked.pin(&own).ok_or(Why::NotAsked)?;
+    Ok(Cluster { own, asked })
 }
 
 /// What the runtime says of itself.
@@ -146,14 +150,23 @@ pub fn renewal(lease: &Value) -> Renewal {
     }
 }
 
-/// The newest request of this node's kubelet. `Absent`: it has made none. `since`: what is older is of an earlier join.
-pub fn request(list: &Value, node: &str, since: Timestamp) -> Result<CertificateRequest, Why> {
-    let items = list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+/// The newest request of this node's kubelet. `Absent`: it has made none. `before`: names of those of earlier joins. By name,
+/// as the API server's clock may be another than this machine's.
+pub fn request(list: &Value, node: &str, before: &[String]) -> Result<CertificateRequest, Why> {
     let made = |item: &Value| item.pointer("/metadata/creationTimestamp")?.as_str()?.parse::<Timestamp>().ok();
-    let own = items.iter().filter(|item| is_of(item, node) && made(item).is_some_and(|made| made >= since));
-    let newest = own.max_by_key(|item| made(item)).ok_or(Why::Absent)?;
-    let name = newest.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
-    Ok(CertificateRequest { name, state: signing(newest) })
+    let own = items(list).iter().filter(|item| is_of(item, node));
+    let new = own.filter(|item| !before.iter().any(|name| name == name_of(item)));
+    let newest = new.max_by_key(|item| made(item)).ok_or(Why::Absent)?;
+    Ok(CertificateRequest { name: name_of(newest).to_owned(), state: signing(newest) })
+}
+
+/// The names of all requests of this node's kubelet.
+pub fn requests(list: &Value, node: &str) -> Vec<String> {
+    items(list).iter().filter(|item| is_of(item, node)).map(|item| name_of(item).to_owned()).collect()
+}
+
+fn name_of(item: &Value) -> &str {
+    item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// The request is signed for by the node's name, which stands in it as PEM.
@@ -364,9 +377,15 @@ mod tests {
         assert_eq!(certificate(&facts, Some(&pin(&ca))), Ok(Certificate::Trusted));
         assert!(matches!(certificate(&facts, Some(&pin(&other))), Ok(Certificate::Stale { .. })));
         assert_eq!(certificate(&facts.clone().without_file(pki::CLIENT), None), Err(Why::Absent));
-        assert_eq!(cluster(&facts, None), Err(Why::NotAsked));
-        let Cluster { own, asked } = cluster(&facts, Some(&pin(&other))).unwrap();
-        assert_ne!(own, asked);
+        assert_eq!(cluster(&facts, &Asked::default()), Err(Why::NotAsked));
+        for (authority, expected) in [(&ca, true), (&other, false)] {
+            let shown = Asked { ca: Some(pin(authority)), pins: Vec::new() };
+            let pinned = Asked { ca: None, pins: vec![pin(authority).pin.parse().unwrap()] };
+            for asked in [shown, pinned] {
+                let Cluster { own, asked } = cluster(&facts, &asked).unwrap();
+                assert_eq!(own == asked, expected);
+            }
+        }
     }
 
     #[test]
@@ -383,9 +402,16 @@ mod tests {
             item("first", "system:node:w1", 1, "Approved"),
             item("second", "system:node:w1", 2, "Denied"),
             item("theirs", "system:node:w2", 3, "Approved")]});
-        let newest = request(&list, "w1", NOW).unwrap();
+        let newest = request(&list, "w1", &[]).unwrap();
         assert_eq!((newest.name.as_str(), newest.state), ("second", Signing::Denied { why: "because".into() }));
-        assert_eq!(request(&list, "w3", NOW), Err(Why::Absent));
+        let before: Vec<String> = ["old", "second"].map(str::to_owned).into();
+        assert_eq!(
+            request(&list, "w1", &before).map(|request| request.name),
+            Ok("first".to_owned()),
+            "by name, not time"
+        );
+        assert_eq!(request(&list, "w1", &requests(&list, "w1")), Err(Why::Absent));
+        assert_eq!(request(&list, "w3", &[]), Err(Why::Absent));
         assert_eq!(signing(&json!({})), Signing::Pending);
     }
 
@@ -459,7 +485,7 @@ mod tests {
         #[test]
         fn any_json_is_read(text in ".*", number: u64) {
             for value in [json!(text), json!({"items": [text, number]}), json!({"status": {"conditions": [number, {"type": text}]}})] {
-                let _ = (node(&value, &own()), renewal(&value), request(&value, &text, NOW), agents(&value), pod_ranges(&value), network(&value), addressed(&value));
+                let _ = (node(&value, &own()), renewal(&value), request(&value, &text, &[]), agents(&value), pod_ranges(&value), network(&value), addressed(&value));
             }
         }
     }

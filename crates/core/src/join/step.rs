@@ -47,6 +47,8 @@ pub enum Event {
     Found(Found),
     /// After [`Effect::RemoveNode`].
     NodeRemoved,
+    /// After [`Effect::WakeKubelet`].
+    Woken,
     /// After [`Effect::Check`]: what forbids a join, and whether `--fix` changed something.
     Checked {
         blockers: Vec<Cause>,
@@ -94,6 +96,8 @@ pub enum Effect {
         name: String,
         says: String,
     },
+    /// Start the kubelet that is here, or start it anew.
+    WakeKubelet,
     /// Run the checks; with `--fix`: plan, consent, apply, check again.
     Check,
     /// Carry out the plan of preparation. What of it fails is [`Event::Failed`].
@@ -189,6 +193,12 @@ impl State {
                 vec![Effect::Observe]
             }
             (Stage::Blocked, Event::Tick) => self.look_again(now),
+            (Stage::Begun | Stage::Blocked, Event::Woken) => {
+                self.changed = true;
+                self.memory.bootstrap_since = Some(now);
+                self.enter(Stage::CertificateIssued, now);
+                Vec::new()
+            }
             (Stage::Unjoined, Event::Checked { blockers, fixed }) => self.checked(blockers, *fixed, now),
             (Stage::Probed, Event::Prepared) => {
                 self.enter(Stage::Prepared, now);
@@ -243,6 +253,11 @@ impl State {
                 self.enter(Stage::Joining, now);
                 vec![Effect::Tell(says), Effect::Attach]
             }
+            Decision::Watch { bootstrapping: true, .. } if self.has_waited_for_a_certificate() => {
+                let says = "the kubelet here gets no certificate with the token it has: it is joined anew";
+                self.enter(Stage::Unjoined, now);
+                vec![Effect::Tell(says.to_owned()), Effect::Check]
+            }
             Decision::Watch { bootstrapping: true, says } => {
                 // A join that was begun before ends now.
                 self.changed = true;
@@ -255,6 +270,7 @@ impl State {
                 self.enter(Stage::CertificateIssued, now);
                 vec![Effect::Tell(says)]
             }
+            Decision::Wake { says } => vec![Effect::Tell(says), Effect::WakeKubelet],
             Decision::Wait { says } => {
                 self.memory.look_again = Some(later(now, LOOK_AGAIN));
                 self.block(now).then_some(Effect::Tell(says)).into_iter().collect()
@@ -270,6 +286,14 @@ impl State {
             }
             Decision::Refuse { class, cause } => self.fail(class, cause.says.clone(), vec![cause], now),
         }
+    }
+
+    /// An attempt before this one ended with a kubelet that asked, and got nothing.
+    fn has_waited_for_a_certificate(&self) -> bool {
+        let waited = |failure: &Failure| {
+            matches!(failure.stage, Stage::KubeletUp | Stage::CertificateRequested) && failure.overdue
+        };
+        self.failures.iter().any(waited)
     }
 
     /// Blocked; whether it was not before. The deadline is that of the first time.

@@ -131,7 +131,8 @@ impl Journal {
         }
         let continues = match past.last() {
             Some(&last) => match load(host, last).await {
-                Ok(past) if matches!(past.end(), End::CutOff { .. }) => Some(last),
+                // Of another verb it was another wish: who takes this one back does not mean that one.
+                Ok(past) if matches!(past.end(), End::CutOff { .. }) && past.run.verb == actor.verb => Some(last),
                 _ => None,
             },
             None => None,

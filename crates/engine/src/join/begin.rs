@@ -5,7 +5,7 @@ use std::time::Duration;
 use carrick_cluster::client::Client;
 use carrick_core::check::{self, Evidence, Outcome as Judgement};
 use carrick_core::fact::{Facts, Known, Missing, Why};
-use carrick_core::join::existing::{Found, Local};
+use carrick_core::join::existing::{self, Asked, Decision, Found, Local};
 use carrick_core::join::failure::{Cause, by_the_clock};
 use carrick_core::join::state::State;
 use carrick_core::join::step::Event;
@@ -16,7 +16,7 @@ use carrick_core::redact::redact;
 use carrick_core::report::{self, Ignore, Report};
 use carrick_core::signature::Library;
 use carrick_host::host::{Entry, File, How, Trouble};
-use carrick_host::{Host, Progress, cri};
+use carrick_host::{Host, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::sleep;
@@ -25,18 +25,25 @@ use super::driver::{CONFIG, CONFIG_DIR, Driver, Told, Wish, attended};
 use super::look::Eyes;
 use super::record;
 use super::unit::{self, Kubeadm};
-use crate::act::{self, Stopped};
-use crate::observe::{FromMachine, observe};
+use crate::act::{self, Actor, Stopped};
+use crate::observe::FromMachine;
 
 /// How often a machine that is too busy to answer is asked what is there.
 const LOOKS: u32 = 3;
 /// A token that the control plane has not signed for may have been made a moment ago: it signs within a second or two.
 const SIGNING: Duration = Duration::from_secs(2);
+/// systemd starts a kubelet at once; one that runs, and hangs, it ends after 90 s.
+const WAKE: Duration = Duration::from_secs(100);
 /// The pause image is 300 kB. A runtime that reaches no registry says so after 30 s at the latest.
 const PULL: Duration = Duration::from_secs(45);
 
 impl Driver<'_, '_> {
     pub(super) async fn observe(&mut self) -> Event {
+        self.find().await.map_or_else(|missing| unseen(&missing), Event::Found)
+    }
+
+    /// What is here, and in the cluster under this node's name.
+    async fn find(&mut self) -> Known<Found> {
         let mut seen = self.observe_once().await;
         for _ in 1..LOOKS {
             let too_busy = match &seen {
@@ -53,13 +60,13 @@ impl Driver<'_, '_> {
             sleep(SIGNING).await;
             seen = self.observe_once().await;
         }
-        seen.map_or_else(|missing| unseen(&missing), Event::Found)
+        seen
     }
 
     async fn observe_once(&mut self) -> Known<Found> {
         let facts = self.see().await;
         let kubeadm = match unit::state(self.host).await {
-            Ok(Kubeadm::Running) => Some(self.began.0),
+            Ok(Kubeadm::Running { since }) => Some(sight::after_boot(&facts, since).unwrap_or(self.began.0)),
             _ => None,
         };
         let found = self.found(&facts, kubeadm).await;
@@ -69,12 +76,9 @@ impl Driver<'_, '_> {
 
     /// The facts as `core::join::existing` wants them, and the eyes for what follows.
     async fn found(&mut self, facts: &Facts, kubeadm: Option<Timestamp>) -> Known<Found> {
-        let local = Local::of(facts)?;
-        let node_name = match &self.wish.request.node_name {
-            Some(name) => name.clone(),
-            None => facts.node_name()?,
-        };
-        let ca = facts.cluster_ca().ok();
+        let asked = Asked { ca: facts.cluster_ca().ok(), pins: self.wish.request.pins.clone() };
+        let local = Local::of(facts, &asked)?;
+        let (node_name, named) = self.node_name(facts, &local)?;
         if let (Some(aim), Some(text), None) = (self.aim(), facts.api("cluster-ca").ok(), &self.asker)
             && let Some(token) = &aim.token
         {
@@ -82,17 +86,31 @@ impl Driver<'_, '_> {
         }
         // The driver outlives its eyes by nothing: both see through the same host.
         let mut eyes = Eyes::new(self.host, node_name, facts.identity()?, self.wish.admin);
-        eyes.ca = ca;
+        let proven = existing::is_proven(facts, &asked);
+        eyes.asked = asked;
         let node = self.ask_node(&eyes).await;
         let lease_age = match self.wish.admin {
             Some(_) => self.lease_age(&eyes).await,
             None => None,
         };
         let admin = self.wish.admin.is_some();
-        let found = Found { local, kubeadm, node: eyes.node(&node), lease_age, admin, path: broken_path(facts) };
+        let (of_node, path) = (eyes.node(&node), broken_path(facts));
+        let found = Found { local, kubeadm, node: of_node, lease_age, admin, path, proven, named };
         self.node = node;
         self.eyes = Some(eyes);
         Ok(found)
+    }
+
+    /// What the Node is to be called; and what this machine has joined as, where that is something else.
+    fn node_name(&self, facts: &Facts, local: &Local) -> Known<(String, Option<String>)> {
+        let asked = self.wish.request.node_name.clone();
+        if !matches!(local, Local::Joined | Local::Stopped) {
+            return Ok((asked.map_or_else(|| facts.node_name(), Ok)?, None));
+        }
+        let own = facts.own_common_name()?;
+        let own = own.strip_prefix("system:node:").unwrap_or(&own).to_owned();
+        let named = asked.filter(|asked| *asked != own).map(|_| own.clone());
+        Ok((own, named))
     }
 
     /// With the admin's rights, else with the token's.
@@ -109,15 +127,32 @@ impl Driver<'_, '_> {
         Some(self.host.now().duration_since(renewed))
     }
 
-    pub(super) async fn remove_node(&self, name: &str) -> Event {
+    pub(super) async fn remove_node(&mut self, name: &str) -> Event {
         let Some(admin) = self.wish.admin else {
             return Event::Failed(Cause::of("api.node-name", "a Node can be removed only with an admin's kubeconfig"));
         };
-        match admin.delete(&FromMachine(self.host), &format!("/api/v1/nodes/{name}")).await {
-            Ok(()) => Event::NodeRemoved,
+        let deleted = match &self.node {
+            Ok(seen) => admin.delete_as_seen(&FromMachine(self.host), &format!("/api/v1/nodes/{name}"), seen).await,
+            Err(why) => Err(why.clone()),
+        };
+        match deleted {
+            Ok(()) => {
+                self.left.node_removed = true;
+                Event::NodeRemoved
+            }
             Err(why) => {
                 Event::Failed(Cause::of("api.node-name", format!("the Node {name} could not be removed: {why}")))
             }
+        }
+    }
+
+    /// A kubelet registers its Node when it starts, and at no other time.
+    pub(super) async fn wake_kubelet(&self) -> Event {
+        let argv = ["systemctl", "restart", "kubelet.service"];
+        let woken = async { self.host.run(&argv, WAKE).await?.well(&argv) };
+        match woken.await {
+            Ok(_) => Event::Woken,
+            Err(trouble) => Event::Failed(Cause::of("kubelet.not-running", trouble.to_string())),
         }
     }
 
@@ -205,6 +240,8 @@ impl Driver<'_, '_> {
         let log = record::of_kubeadm(self.began.0, state.attempt);
         if let Some(eyes) = &self.eyes {
             self.restarts_before = sight::kubelet(&eyes.machine().await).map_or(0, |kubelet| kubelet.restarts);
+            let requests = self.requests(eyes).await;
+            self.requests_before = requests.map_or_else(|_| Vec::new(), |list| sight::requests(&list, &eyes.node));
         }
         // Before it starts: who comes after us must not follow the words of a join before this one.
         self.host.write(record::LAST, &File::new(log.clone(), 0o600), How::Replace).await?;
@@ -232,21 +269,42 @@ pub struct Planned {
     pub steps: Vec<act::Grounded>,
     /// What follows, as sentences.
     pub then: Vec<String>,
+    /// Why it would not be joined.
+    pub refused: Option<Cause>,
 }
 
 /// Looks, and says what a join would do; changes nothing.
-pub async fn plan(host: &dyn Host, wish: &Wish<'_>) -> Result<Planned, Trouble> {
-    let (facts, _) = observe(host, wish.request.aim().as_ref(), wish.admin, wish.time_box, &Progress::default()).await;
-    let plan = preparation(&facts)?;
-    let image = image_to_pull(&facts, wish).map(|image| format!("have the runtime pull {image}"));
-    let then = [
+pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Library) -> Result<Planned, Trouble> {
+    let replace = wish.policy.replace_node;
+    let mut driver = Driver::new(host, actor, wish, library, None);
+    let found = driver.find().await.map_err(|missing| Trouble::new("cannot tell what is here", missing))?;
+    let Some(facts) = driver.facts.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
+    let (mut then, mut refused) = (Vec::new(), None);
+    let joins = match existing::decide(&found, replace) {
+        Decision::Refuse { cause, .. } => {
+            refused = Some(cause);
+            false
+        }
+        Decision::Attach { says, .. } | Decision::Watch { says, .. } | Decision::Wake { says } => {
+            then.push(says);
+            false
+        }
+        Decision::Wait { says } | Decision::Remove { says, .. } | Decision::Join { says } => {
+            then.push(says);
+            true
+        }
+    };
+    if !joins {
+        return Ok(Planned { facts, steps: Vec::new(), then, refused });
+    }
+    let steps = act::ground(host, &preparation(&facts)?).await?;
+    then.extend(image_to_pull(&facts, &driver.wish).map(|image| format!("have the runtime pull {image}")));
+    then.extend([
         format!("write {CONFIG} for root alone, run kubeadm join with it in {}, remove it", unit::UNIT),
         "watch the kubelet until its Node is verified; run one sandbox, and remove it".to_owned(),
         format!("remove {}", prepare::DROP_IN),
-    ];
-    let then = image.into_iter().chain(then).collect();
-    let steps = act::ground(host, &plan).await?;
-    Ok(Planned { facts, steps, then })
+    ]);
+    Ok(Planned { facts, steps, then, refused })
 }
 
 /// What the runtime is to pull before kubeadm runs.
@@ -259,8 +317,7 @@ fn preparation(facts: &Facts) -> Result<Plan, Trouble> {
     let report = report::check(facts, &check::Policy::default(), &Ignore::default());
     let wrong: Vec<&str> =
         report.findings.iter().filter(|it| it.verdict > Judgement::Pass).map(|finding| finding.id).collect();
-    let stale = !matches!(Local::of(facts), Ok(Local::Joined | Local::Stopped | Local::Bootstrapping));
-    let steps = prepare::plan(facts, &wrong, stale).map_err(|missing| Trouble::new("prepare", missing))?;
+    let steps = prepare::plan(facts, &wrong).map_err(|missing| Trouble::new("prepare", missing))?;
     Plan::of(steps).map_err(|conflict| Trouble::new("prepare", conflict))
 }
 
@@ -271,7 +328,7 @@ fn is_short_of(facts: &Facts) -> bool {
 }
 
 fn preparation_needs(facts: &Facts) -> Known<()> {
-    prepare::plan(facts, &[], true)?;
+    prepare::plan(facts, &[])?;
     Protected::on(facts, Vec::new()).map(drop)
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use carrick_cluster::client::Client;
 use carrick_core::aim::Aim;
 use carrick_core::fact::{Facts, Why};
-use carrick_core::join::failure::Cause;
+use carrick_core::join::failure::{Cause, Failure};
 use carrick_core::join::input::Request;
 use carrick_core::join::state::{Policy, Stage, State};
 use carrick_core::join::step::{Effect, Event, Outcome, step};
@@ -93,6 +93,10 @@ pub struct Left {
     pub mended: bool,
     /// Something of an attempt could not be put back.
     pub stuck: bool,
+    /// What a join that was cut off had begun is still there: this one did not come so far as to end it.
+    pub unfinished: bool,
+    /// A Node was removed from the cluster, and this join did not come so far as to make it again.
+    pub node_removed: bool,
 }
 
 /// `--fix`: somebody who can mend what the checks found, and says whether something was changed.
@@ -136,11 +140,14 @@ pub(super) struct Driver<'a, 'm> {
     /// kubeadm's output, and how much of it was read.
     pub(super) log: Option<String>,
     pub(super) read: usize,
+    /// There is no kubeadm to follow.
     pub(super) kubeadm_over: bool,
     /// How often the kubelet had been restarted before kubeadm started it: systemd goes on counting.
     pub(super) restarts_before: u64,
-    /// When the requests of this attempt begin.
+    /// Since when the kubelet's journal is of this attempt.
     pub(super) attempt_began: Timestamp,
+    /// The names of certificate requests that were there before this attempt.
+    pub(super) requests_before: Vec<String>,
     pub(super) sandbox_at: Option<Timestamp>,
     /// Ids of troubles that were told.
     pub(super) troubled: Vec<String>,
@@ -152,7 +159,7 @@ pub(super) struct Driver<'a, 'm> {
 }
 
 impl<'a, 'm> Driver<'a, 'm> {
-    fn new(
+    pub(super) fn new(
         host: &'a dyn Host,
         actor: &'a Actor,
         mut wish: Wish<'a>,
@@ -174,9 +181,10 @@ impl<'a, 'm> Driver<'a, 'm> {
             runs: Vec::new(),
             log: None,
             read: 0,
-            kubeadm_over: false,
+            kubeadm_over: true,
             restarts_before: 0,
             attempt_began: now,
+            requests_before: Vec::new(),
             sandbox_at: None,
             troubled: Vec::new(),
             ours: false,
@@ -210,9 +218,10 @@ impl<'a, 'm> Driver<'a, 'm> {
             let over = self.turn(&mut state, &mut effects, &mut telling).await;
             if let Some(outcome) = &over {
                 record.end(host.now(), outcome);
+                self.left.unfinished = self.is_unfinished(outcome);
             }
             if state.changed
-                && let Err(trouble) = record.keep(host, &state, &self.runs).await
+                && let Err(trouble) = record.keep(host, &state, &self.runs, self.left.unfinished).await
                 && !std::mem::replace(&mut told_unwritten, true)
             {
                 tell(Told::Says(format!("what is done cannot be written down: {trouble}")));
@@ -223,6 +232,11 @@ impl<'a, 'm> Driver<'a, 'm> {
                 return Ended { outcome, state, diagnosis, log, record, last_words, left: self.left };
             }
         }
+    }
+
+    fn is_unfinished(&self, outcome: &Outcome) -> bool {
+        let early = |failure: &Failure| failure.stage < Stage::CertificateIssued;
+        matches!(outcome, Outcome::Failed(failure) if early(failure)) && (self.ours || !self.runs.is_empty())
     }
 
     /// Does what is to be done, looks where there is nothing, and takes what follows; how it ended, once it has.
@@ -296,6 +310,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                 tell(Told::Says(says));
                 vec![self.remove_node(&name).await]
             }
+            Effect::WakeKubelet => vec![self.wake_kubelet().await],
             Effect::Check => vec![self.check(tell).await],
             Effect::Prepare => {
                 vec![self.prepare(state, tell).await.unwrap_or_else(|trouble| not_done("machine.privileges", &trouble))]
@@ -317,15 +332,11 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             Effect::Finish => {
                 let changed = self.uncordon(state.policy.until, tell).await;
-                for problem in self.finish().await {
-                    tell(Told::Says(problem));
-                }
+                self.tidy_up(state, tell).await;
                 vec![Event::Finished { changed }]
             }
             Effect::Leave => {
-                for problem in self.finish().await {
-                    tell(Told::Says(problem));
-                }
+                self.tidy_up(state, tell).await;
                 Vec::new()
             }
             Effect::CleanUp => {
@@ -347,6 +358,12 @@ impl<'a, 'm> Driver<'a, 'm> {
                 Vec::new()
             }
             Effect::Report(_) => Vec::new(),
+        }
+    }
+
+    async fn tidy_up(&mut self, state: &State, tell: &mut (dyn FnMut(Told) + Send)) {
+        for problem in attended(self.finish(), "kubeadm is to come to its end", state, tell).await {
+            tell(Told::Says(problem));
         }
     }
 

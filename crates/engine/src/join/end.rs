@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use carrick_cluster::leaving;
 use carrick_core::diagnose::Case;
+use carrick_core::fact::kubeconfig;
 use carrick_core::join::prepare;
 use carrick_core::join::state::{Stage, State};
 use carrick_core::join::verify::Until;
@@ -20,6 +21,8 @@ use crate::observe::observe;
 
 /// systemd is asked, and answers at once or not at all.
 const ASK: Duration = Duration::from_secs(5);
+/// Once the kubelet has its certificate kubeadm looks for it every second, and ends a second or two later.
+const LAST_PHASES: Duration = Duration::from_secs(10);
 /// Of each: what stands last is mostly the complaint.
 const LINES: usize = 3;
 
@@ -27,10 +30,17 @@ impl Driver<'_, '_> {
     /// What is ours and no longer needed. What could not be taken away is told.
     pub(super) async fn finish(&mut self) -> Vec<String> {
         let mut problems = Vec::new();
-        for done in [self.host.remove(CONFIG).await, self.release().await, unit::clear(self.host).await] {
+        for done in [self.end_kubeadm().await, self.host.remove(CONFIG).await, self.release().await] {
             problems.extend(done.err().map(|trouble| trouble.to_string()));
         }
         problems
+    }
+
+    /// It has yet to remove the kubelet's token, and writes to the Node; who has to be ended leaves the token to us.
+    async fn end_kubeadm(&self) -> Result<(), Trouble> {
+        let by_itself = unit::ends_within(self.host, LAST_PHASES).await?;
+        unit::clear(self.host).await?;
+        if by_itself { Ok(()) } else { self.host.remove(kubeconfig::BOOTSTRAP).await }
     }
 
     /// A Node that our reset cordoned takes pods again once it is verified; one that somebody else cordoned stays so.
@@ -53,6 +63,9 @@ impl Driver<'_, '_> {
 
     /// The kubelet may start by itself again.
     async fn release(&self) -> Result<(), Trouble> {
+        if self.host.look(prepare::DROP_IN).await?.is_none() {
+            return Ok(());
+        }
         self.host.remove(prepare::DROP_IN).await?;
         let argv = ["systemctl", "daemon-reload"];
         self.host.run(&argv, Duration::from_secs(30)).await?.well(&argv).map(drop)
@@ -61,8 +74,10 @@ impl Driver<'_, '_> {
     /// Ends what runs, removes what the attempt made, and puts back what preparation changed.
     pub(super) async fn clean_up(&mut self) -> Result<(), String> {
         let text = |trouble: Trouble| trouble.to_string();
-        unit::clear(self.host).await.map_err(text)?;
+        // The token first, whatever comes of the rest.
         self.host.remove(CONFIG).await.map_err(text)?;
+        unit::clear(self.host).await.map_err(text)?;
+        self.kubeadm_over = true;
         if self.ours {
             let argv = ["systemctl", "stop", "kubelet.service"];
             self.host.run(&argv, Duration::from_mins(2)).await.map_err(text)?;

@@ -6,14 +6,14 @@ use carrick_cluster::client::{self, Client};
 use carrick_cluster::leaving;
 use carrick_core::cni::Addresses;
 use carrick_core::fact::identity::Identity;
-use carrick_core::fact::{Facts, Why, pki};
+use carrick_core::fact::{Facts, Why};
+use carrick_core::join::existing::Asked;
 use carrick_core::join::sight;
-use carrick_core::join::verify::{CertificateRequest, Node, Pod, Renewal, Sandbox};
+use carrick_core::join::verify::{Node, Pod, Renewal, Sandbox};
 use carrick_host::cri;
 use carrick_host::cri::sandbox::{self, Failed};
 use carrick_host::probe::{Progress, gather};
 use carrick_host::{Host, Probe};
-use jiff::Timestamp;
 use serde_json::Value;
 
 use crate::credentials;
@@ -28,8 +28,7 @@ pub struct Eyes<'a> {
     /// The Node's name.
     pub node: String,
     pub identity: Identity,
-    /// The CA of the cluster that was asked for.
-    pub ca: Option<pki::Certificate>,
+    pub asked: Asked,
     /// Who asks as long as the kubelet has no certificate: a bootstrap token, or an admin.
     pub asker: Option<&'a Client>,
     /// The asker is an admin, and is asked first: the kubelet's own credential is only tried.
@@ -39,7 +38,7 @@ pub struct Eyes<'a> {
 
 impl<'a> Eyes<'a> {
     pub fn new(host: &'a dyn Host, node: String, identity: Identity, asker: Option<&'a Client>) -> Self {
-        Eyes { host, node, identity, ca: None, asker, by_admin: false, own: None }
+        Eyes { host, node, identity, asked: Asked::default(), asker, by_admin: false, own: None }
     }
 
     /// The machine, as far as a join changes it.
@@ -85,7 +84,7 @@ impl<'a> Eyes<'a> {
         self.client().is_ok()
     }
 
-    async fn get(&self, path: &str) -> Result<Value, Why> {
+    pub async fn get(&self, path: &str) -> Result<Value, Why> {
         self.client()?.get(&FromMachine(self.host), path).await
     }
 
@@ -107,12 +106,6 @@ impl<'a> Eyes<'a> {
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{}", self.node);
         let renewal = sight::renewal(&self.get(&path).await?);
         Ok(Renewal { seen_at: Some(self.host.now()), ..renewal })
-    }
-
-    /// The kubelet's request for its certificate, no older than this.
-    pub async fn request(&self, since: Timestamp) -> Result<CertificateRequest, Why> {
-        let list = self.get("/apis/certificates.k8s.io/v1/certificatesigningrequests").await?;
-        sight::request(&list, &self.node, since)
     }
 
     /// Takes the mark of our reset off the Node, and what it stands for. Whether there was something to do.

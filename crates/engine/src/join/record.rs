@@ -29,16 +29,20 @@ pub(super) struct Saved {
     pub state: State,
     /// Of preparation, by their numbers in the journal.
     pub runs: Vec<u32>,
+    /// It came to its end, and what a join before it had begun is still there.
+    #[serde(default)]
+    unfinished: bool,
 }
 
 const SCHEMA: &str = "carrick.join/v1";
 
-/// The join before this one, where it never came to its end: it was killed, or its machine was.
+/// The join before this one, where it never came to its end: it was killed, or its machine was; or where it could not end
+/// one of those.
 pub(super) async fn cut_off(host: &dyn Host) -> Option<Saved> {
     let last = host.list(DIR).await.ok()?.iter().filter_map(|name| begun(name)).max()?;
     let Ok(Some(Entry::File(file))) = host.look(&state_of(last)).await else { return None };
     let mut saved: Saved = serde_json::from_slice(&file.bytes).ok()?;
-    if saved.schema != SCHEMA || saved.state.stage.is_over() {
+    if saved.schema != SCHEMA || (saved.state.stage.is_over() && !saved.unfinished) {
         return None;
     }
     let past = journal::history(host).await.ok()?;
@@ -139,7 +143,13 @@ impl Record {
     }
 
     /// On disk, where there is something new.
-    pub async fn keep(&mut self, host: &dyn Host, state: &State, runs: &[u32]) -> Result<(), Trouble> {
+    pub async fn keep(
+        &mut self,
+        host: &dyn Host,
+        state: &State,
+        runs: &[u32],
+        unfinished: bool,
+    ) -> Result<(), Trouble> {
         if self.text.len() == self.written {
             return Ok(());
         }
@@ -148,7 +158,7 @@ impl Record {
         }
         host.write(&self.path, &File::new(self.text.clone(), 0o600), How::Replace).await?;
         let (begun, runs) = (self.begun, runs.to_vec());
-        let saved = Saved { schema: SCHEMA.to_owned(), begun, state: state.clone(), runs };
+        let saved = Saved { schema: SCHEMA.to_owned(), begun, state: state.clone(), runs, unfinished };
         let saved = serde_json::to_vec(&saved).map_err(|error| Trouble::new("the state of the join", error))?;
         host.write(&state_of(self.begun.as_second()), &File::new(saved, 0o600), How::Replace).await?;
         self.written = self.text.len();
@@ -164,14 +174,14 @@ mod tests {
     use super::*;
 
     /// A join at a stage, with one thing told, and what it leaves on a machine.
-    async fn kept(machine: &Machine, second: i64, stage: Stage) {
+    async fn kept(machine: &Machine, second: i64, stage: Stage, unfinished: bool) {
         let begun = Timestamp::from_second(second).unwrap();
         let (mut join, _) = State::begin(Policy::default(), begun);
         join.stage = stage;
         let mut record = Record::begin(begun);
         assert_eq!(record.place(), None);
         record.note(begun, &Told::Says("--token abcdef.0123456789abcdef".into()));
-        record.keep(machine, &join, &[]).await.unwrap();
+        record.keep(machine, &join, &[], unfinished).await.unwrap();
         assert_eq!(record.place(), Some(format!("{DIR}/{second}.log")));
     }
 
@@ -179,10 +189,14 @@ mod tests {
     async fn the_next_join_knows_of_one_that_was_cut_off() {
         let machine = Machine::with(&[("/var/lib/x", "")]);
         assert!(cut_off(&machine).await.is_none());
-        for (second, stage, expected) in
-            [(100, Stage::Joining, Some(100)), (200, Stage::Joined, None), (300, Stage::Waiting, Some(300))]
-        {
-            kept(&machine, second, stage).await;
+        for (second, stage, unfinished, expected) in [
+            (100, Stage::Joining, false, Some(100)),
+            (200, Stage::Joined, false, None),
+            (300, Stage::Waiting, false, Some(300)),
+            (400, Stage::Failed, false, None),
+            (500, Stage::Failed, true, Some(500)),
+        ] {
+            kept(&machine, second, stage, unfinished).await;
             assert_eq!(cut_off(&machine).await.map(|saved| saved.begun.as_second()), expected, "{stage:?}");
         }
         let log = machine.look(&format!("{DIR}/100.log")).await.unwrap();

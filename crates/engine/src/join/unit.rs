@@ -5,19 +5,22 @@ use std::time::Duration;
 use carrick_core::fact::unit::{UnitState, parse_show};
 use carrick_host::Host;
 use carrick_host::host::{File, How, Trouble};
+use tokio::time::{Instant, sleep};
 
 pub const UNIT: &str = "carrick-kubeadm.service";
 
 const SHORT: Duration = Duration::from_secs(20);
 /// kubeadm ends at once when it is told to; systemd gives it 90 s.
 const STOP: Duration = Duration::from_secs(100);
+const AGAIN: Duration = Duration::from_millis(200);
 
 /// How kubeadm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kubeadm {
     /// No unit of this name.
     None,
-    Running,
+    /// Since then, in microseconds after the boot.
+    Running { since: Option<u64> },
     /// With a status, or killed without one.
     Ended(Option<i32>),
 }
@@ -49,8 +52,12 @@ pub async fn start(host: &dyn Host, kubeadm: &str, config: &str, log: &str) -> R
 
 /// How the unit is now.
 pub async fn state(host: &dyn Host) -> Result<Kubeadm, Trouble> {
-    let argv =
-        ["systemctl", "show", "--property=Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,ExecMainCode", UNIT];
+    let argv = [
+        "systemctl",
+        "show",
+        "--property=Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,ExecMainStartTimestampMonotonic",
+        UNIT,
+    ];
     let shown = host.run(&argv, SHORT).await?.well(&argv)?;
     Ok(parse_show(&shown).first().map_or(Kubeadm::None, judge))
 }
@@ -63,8 +70,20 @@ fn judge(unit: &UnitState) -> Kubeadm {
         (_, "active", "exited", _) | (_, "failed", _, "exit-code") => Kubeadm::Ended(status),
         (_, "failed", ..) => Kubeadm::Ended(None),
         (_, "inactive", ..) => Kubeadm::None,
-        _ => Kubeadm::Running,
+        _ => Kubeadm::Running { since: unit.started_after_boot },
     }
+}
+
+/// Waits until it has ended by itself; whether it has.
+pub async fn ends_within(host: &dyn Host, limit: Duration) -> Result<bool, Trouble> {
+    let begun = Instant::now();
+    while matches!(state(host).await?, Kubeadm::Running { .. }) {
+        if begun.elapsed() >= limit {
+            return Ok(false);
+        }
+        sleep(AGAIN).await;
+    }
+    Ok(true)
 }
 
 /// Ends it, and gives its name free: a unit that failed keeps it until `reset-failed`, one that ended well until `stop`.
@@ -90,8 +109,8 @@ mod tests {
                 Kubeadm::None,
             ),
             (
-                "LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nExecMainStatus=0",
-                Kubeadm::Running,
+                "LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nExecMainStatus=0\nExecMainStartTimestampMonotonic=990000000",
+                Kubeadm::Running { since: Some(990_000_000) },
             ),
             (
                 "LoadState=loaded\nActiveState=active\nSubState=exited\nResult=success\nExecMainStatus=0",

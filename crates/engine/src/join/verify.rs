@@ -62,8 +62,8 @@ pub async fn look(
 pub fn of_machine(eyes: &Eyes<'_>, facts: &Facts) -> Seen {
     Seen {
         kubelet: sight::kubelet(facts),
-        certificate: sight::certificate(facts, eyes.ca.as_ref()),
-        cluster: sight::cluster(facts, eyes.ca.as_ref()),
+        certificate: sight::certificate(facts, eyes.asked.ca.as_ref()),
+        cluster: sight::cluster(facts, &eyes.asked),
         runtime: sight::runtime(facts),
         ..Seen::default()
     }

@@ -7,11 +7,12 @@ use carrick_core::fact::Why;
 use carrick_core::join::failure::Cause;
 use carrick_core::join::state::{Stage, State};
 use carrick_core::join::step::Event;
-use carrick_core::join::verify::{Certificate, CertificateRequest};
+use carrick_core::join::verify::Certificate;
 use carrick_core::join::{output, sight};
 use carrick_core::redact::redact;
 use carrick_core::signature::{Phase, Severity};
 use carrick_host::host::Entry;
+use serde_json::Value;
 
 use super::driver::Driver;
 use super::look::Eyes;
@@ -54,7 +55,8 @@ impl Driver<'_, '_> {
                 events.extend(held_up.into_iter().filter_map(|cause| self.newly(cause)));
             }
         } else if state.stage >= Stage::KubeletUp {
-            let request = self.request(&eyes).await;
+            let request = self.requests(&eyes).await;
+            let request = request.and_then(|list| sight::request(&list, &eyes.node, &self.requests_before));
             if let Err(why @ (Why::TimedOut | Why::Broken(_))) = &request {
                 let cause = Cause::of("api.tcp", format!("the API server does not answer any more: {why}"));
                 events.extend(self.newly(cause));
@@ -74,15 +76,14 @@ impl Driver<'_, '_> {
         events
     }
 
-    async fn request(&self, eyes: &Eyes<'_>) -> Result<CertificateRequest, Why> {
-        match (&self.asker, self.wish.admin) {
-            (Some(asker), None) => {
-                let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-                let list = asker.get(&FromMachine(self.host), path).await?;
-                sight::request(&list, &eyes.node, self.attempt_began)
-            }
-            _ => eyes.request(self.attempt_began).await,
-        }
+    /// All requests for certificates, with the token's rights or the admin's.
+    pub(super) async fn requests(&self, eyes: &Eyes<'_>) -> Result<Value, Why> {
+        let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+        let list = match (&self.asker, self.wish.admin) {
+            (Some(asker), None) => asker.get(&FromMachine(self.host), path).await?,
+            _ => eyes.get(path).await?,
+        };
+        Ok(list)
     }
 
     /// New lines of kubeadm's output, and its end.
@@ -98,10 +99,16 @@ impl Driver<'_, '_> {
         let lines = new.get(..whole).unwrap_or_default();
         let mut events: Vec<Event> = lines.lines().filter_map(output::milestone).map(Event::Kubeadm).collect();
         let retried = output::causes(lines, self.library).into_iter();
-        let retried: Vec<Cause> = retried.filter(|_| matches!(kubeadm, Ok(Kubeadm::Running))).collect();
+        let retried: Vec<Cause> = retried.filter(|_| matches!(kubeadm, Ok(Kubeadm::Running { .. }))).collect();
         events.extend(retried.into_iter().filter_map(|cause| self.newly(cause)));
         self.read += whole;
-        if let Ok(Kubeadm::Ended(status)) = kubeadm {
+        let ended = match kubeadm {
+            Ok(Kubeadm::Ended(status)) => Some(status),
+            // Somebody stopped it, and systemd has forgotten it.
+            Ok(Kubeadm::None) => Some(None),
+            Ok(Kubeadm::Running { .. }) | Err(_) => None,
+        };
+        if let Some(status) = ended {
             self.kubeadm_over = true;
             events.push(Event::KubeadmEnded { status, causes: output::causes(&output, self.library) });
         }

@@ -59,7 +59,8 @@ impl Story {
 }
 
 fn nothing() -> Found {
-    Found { local: Local::Nothing, kubeadm: None, node: Err(Why::Absent), lease_age: None, admin: false, path: None }
+    let (local, node) = (Local::Nothing, Err(Why::Absent));
+    Found { local, kubeadm: None, node, lease_age: None, admin: false, path: None, proven: true, named: None }
 }
 
 fn kubelet() -> Event {
@@ -172,6 +173,30 @@ fn a_join_that_holds_changes_nothing() {
         story = story.then(2, event);
     }
     assert_eq!(story.effects, [Effect::Report(Outcome::Joined { until: Until::Verified, already: true })]);
+}
+
+#[test]
+fn a_kubelet_that_was_stopped_is_started_and_watched() {
+    let found = Found { local: Local::Stopped, node: Ok(sample::node()), ..nothing() };
+    let story = Story::new(Policy::default()).then(1, Event::Found(found));
+    assert_eq!((story.state.stage, story.effects.last()), (Stage::Begun, Some(&Effect::WakeKubelet)));
+    let failed = Story { state: story.state.clone(), effects: vec![] }
+        .then(2, Event::Failed(Cause::of("kubelet.masked", "it is masked")));
+    assert_eq!((failed.state.stage, failed.failure().causes[0].id.as_str()), (Stage::Failed, "kubelet.masked"));
+    let woken = story.then(2, Event::Woken);
+    assert_eq!((woken.state.stage, woken.state.changed), (Stage::CertificateIssued, true));
+}
+
+#[test]
+fn a_kubelet_that_got_no_certificate_is_joined_anew() {
+    let bootstrapping = || Event::Found(Found { local: Local::Bootstrapping, ..nothing() });
+    let watched = Story::new(Policy::default()).then(1, bootstrapping());
+    assert_eq!(watched.state.stage, Stage::KubeletUp);
+    let deadline = watched.state.deadline.duration_since(NOW).as_secs();
+    let waiting = watched.then(deadline, Event::Tick);
+    assert_eq!(waiting.state.stage, Stage::Waiting);
+    let again = waiting.then(deadline + 60, Event::Tick).then(deadline + 61, bootstrapping());
+    assert_eq!((again.state.stage, again.effects.last()), (Stage::Unjoined, Some(&Effect::Check)));
 }
 
 #[test]
@@ -428,6 +453,7 @@ fn any_event() -> impl Strategy<Value = Event> {
         any_found().prop_map(Event::Found),
         Just(Event::Found(nothing())),
         Just(Event::NodeRemoved),
+        Just(Event::Woken),
         (causes.clone(), any::<bool>()).prop_map(|(blockers, fixed)| Event::Checked { blockers, fixed }),
         Just(Event::Checked { blockers: vec![], fixed: false }),
         Just(Event::Prepared),
