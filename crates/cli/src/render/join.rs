@@ -12,7 +12,7 @@ use carrick_core::report::{self, Cause, Confidence, Overall, Report};
 use carrick_engine::join::driver::{Ended, Told};
 use serde_json::json;
 
-use super::wrap::wrap;
+use super::wrap::{hang, wrap};
 use crate::terminal::{self, BOLD, DIM, FAIL, LiveLine, OK, WARN, styled};
 
 /// Without a terminal, a word at least this often.
@@ -52,7 +52,9 @@ impl Show {
                     self.say(&text);
                 }
             }
-            Told::Says(says) => self.say(&format!("      {says}")),
+            Told::Says(says) => {
+                self.say(&format!("      {}", hang(says, 6, terminal::width())));
+            }
             Told::Again { says, after, attempt } => {
                 let text = format!("attempt {attempt}: {says}; again in {} s", after.as_secs());
                 self.say(&format!("  {}  {text}", styled(WARN, "!!")));
@@ -97,9 +99,9 @@ impl Show {
 fn failed(report: &Report, ended: &Ended) -> String {
     let width = terminal::width();
     let mut out = String::new();
-    if let Outcome::Failed(failure) = &ended.outcome {
-        let _ = writeln!(out, "  {}  {:<13} {}", styled(FAIL, "!!"), label(failure.stage), failure.says);
-    }
+    let Outcome::Failed(failure) = &ended.outcome else { return out };
+    let says = hang(&failure.says, 20, width);
+    let _ = writeln!(out, "  {}  {:<13} {says}", styled(FAIL, "!!"), label(failure.stage));
     for cause in &report.causes {
         let _ = writeln!(
             out,
@@ -107,7 +109,9 @@ fn failed(report: &Report, ended: &Ended) -> String {
             styled(BOLD, &cause.id),
             styled(DIM, &format!("{:?}", cause.confidence).to_lowercase())
         );
-        for line in wrap(&cause.why, width.saturating_sub(8)) {
+        // What stands above is not said twice.
+        let why = if cause.why == failure.says { Vec::new() } else { wrap(&cause.why, width.saturating_sub(8)) };
+        for line in why {
             let _ = writeln!(out, "        {line}");
         }
         for seen in cause.evidence.iter().take(EVIDENCE) {
@@ -117,7 +121,7 @@ fn failed(report: &Report, ended: &Ended) -> String {
             let _ = writeln!(out, "        fix    {remedy}");
         }
     }
-    if matches!(&ended.outcome, Outcome::Failed(failure) if failure.overdue) {
+    if failure.overdue {
         for line in &ended.last_words {
             let _ = writeln!(out, "      {}", styled(DIM, line));
         }
@@ -139,9 +143,8 @@ fn failed(report: &Report, ended: &Ended) -> String {
         "Nothing was changed on this machine."
     };
     let _ = writeln!(out, "Not joined. {changed}");
-    if ended.left.node_removed {
-        let _ =
-            writeln!(out, "The old Node was removed from the cluster, and stays so: the next carrick join makes it.");
+    if let Some(node) = &ended.left.node_removed {
+        let _ = writeln!(out, "The old Node {node} was removed from the cluster; the next join makes it again.");
     }
     out
 }

@@ -134,7 +134,7 @@ fn cordoned(steps: &[Grounded], passed: usize) -> String {
     });
     let told = |node| {
         format!(
-            "\nIts Node {node} is still there, cordoned: carrick join uncordons it (after a plain kubeadm join: kubectl uncordon {node})"
+            "\nIts Node {node}, where the cluster still has it, is cordoned: carrick join uncordons it (after a plain kubeadm join: kubectl uncordon {node})"
         )
     };
     node.map(told).unwrap_or_default()

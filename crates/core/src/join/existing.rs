@@ -134,7 +134,7 @@ pub enum Decision {
     Attach { since: Timestamp, says: String },
     /// The kubelet is in the cluster, or on its way: watch it.
     Watch { bootstrapping: bool, says: String },
-    /// All a kubelet needs to be in the cluster is here: start it (again), and watch it.
+    /// All a kubelet needs to be in the cluster is here: start it, and watch it.
     Wake { says: String },
     /// The old Node must no longer be Ready first.
     Wait { says: String },
@@ -146,6 +146,12 @@ pub enum Decision {
 
 /// The decision table. `replace` is `--replace-node`: the person says that the other machine is gone for good.
 pub fn decide(found: &Found, replace: bool) -> Decision {
+    if let (Local::Elsewhere { .. }, Some(cause)) =
+        (&found.local, found.path.as_ref().filter(|it| it.id == "api.ca-pin"))
+    {
+        // Two clusters, or one and a wrong pin: who asked has to say which was meant.
+        return Decision::Refuse { class: Class::Fatal, cause: cause.clone() };
+    }
     if let Local::Elsewhere { server } = &found.local {
         let says =
             format!("this machine is a live node of another cluster ({server}); take it out first: carrick reset");
@@ -161,10 +167,8 @@ pub fn decide(found: &Found, replace: bool) -> Decision {
             let says = format!("this machine has joined as {name}; for another name take it out first: carrick reset");
             Decision::Refuse { class: Class::Configuration, cause: Cause::of("api.node-name", says) }
         }
-        Local::Joined if found.node == Err(Why::Absent) => {
-            let says = "this machine has joined, and its Node is gone: a kubelet that is started anew makes it again";
-            Decision::Wake { says: says.into() }
-        }
+        Local::Joined | Local::Stopped if found.node == Err(Why::Absent) => deleted(),
+        Local::Joined | Local::Stopped if found.node.is_err() => by_node(found, replace),
         Local::Joined => {
             Decision::Watch { bootstrapping: false, says: "this machine has joined already: verifying it".into() }
         }
@@ -180,6 +184,14 @@ pub fn decide(found: &Found, replace: bool) -> Decision {
     }
 }
 
+/// A kubelet that is started anew would register again, and be Ready; a pod network that goes by the Node's range (flannel)
+/// would go on with the old one, and pods would come to a node on which nothing reaches them.
+fn deleted() -> Decision {
+    let says = "this machine has joined, and its Node was deleted since; to have it back as a new one: carrick reset, then \
+                carrick join";
+    Decision::Refuse { class: Class::Configuration, cause: Cause::of("node.deleted", says) }
+}
+
 /// A kubelet lives here, and whether in the cluster that was asked for nobody can tell: that is no success.
 fn unproven(found: &Found) -> Decision {
     let cause = found.path.clone().unwrap_or_else(|| {
@@ -189,7 +201,7 @@ fn unproven(found: &Found) -> Decision {
     Decision::Refuse { class: cause.class(), cause }
 }
 
-/// Nothing lives here: the Node of this name decides.
+/// Nothing lives here, or it could not be asked: the Node of this name decides.
 fn by_node(found: &Found, replace: bool) -> Decision {
     let node = match &found.node {
         Ok(node) => node,
@@ -343,14 +355,23 @@ mod tests {
             ("leftovers, no Node", found(left(), Err(Why::Absent)), false, "join"),
             ("the API server does not answer", found(nothing(), Err(Why::TimedOut)), false, "retry"),
             ("in another cluster", found(Local::Elsewhere { server: "s".into() }, Err(Why::Absent)), true, "refuse"),
+            (
+                "in another cluster than the one pinned",
+                Found {
+                    path: Some(Cause::of("api.ca-pin", "x")),
+                    ..found(Local::Elsewhere { server: "s".into() }, Err(Why::Absent))
+                },
+                true,
+                "refuse",
+            ),
             ("kubeadm at work", Found { kubeadm: Some(T), ..found(left(), Ok(the(ours, true))) }, false, "attach"),
             ("joined", found(Local::Joined, Ok(the(ours, true))), false, "watch"),
-            ("joined, and nobody to ask", found(Local::Joined, Err(Why::TimedOut)), false, "watch"),
+            ("joined, and nobody to ask", found(Local::Joined, Err(Why::TimedOut)), false, "retry"),
             ("rebooted in mid-join", found(Local::Bootstrapping, Err(Why::Absent)), false, "watch"),
-            ("joined, and its Node deleted", found(Local::Joined, Err(Why::Absent)), false, "wake"),
+            ("joined, and its Node deleted", found(Local::Joined, Err(Why::Absent)), false, "refuse"),
             ("kubelet stopped, its Node down", found(Local::Stopped, Ok(the(ours, false))), false, "wake"),
-            ("kubelet stopped, its Node deleted", found(Local::Stopped, Err(Why::Absent)), false, "wake"),
-            ("kubelet stopped, and nobody to ask", found(Local::Stopped, Err(Why::TimedOut)), false, "wake"),
+            ("kubelet stopped, its Node deleted", found(Local::Stopped, Err(Why::Absent)), false, "refuse"),
+            ("kubelet stopped, and nobody to ask", found(Local::Stopped, Err(Why::TimedOut)), false, "retry"),
             ("a copy of another machine", found(Local::Stopped, Ok(the(theirs, true))), false, "refuse"),
             (
                 "joined, to nobody knows what",

@@ -96,7 +96,7 @@ pub enum Effect {
         name: String,
         says: String,
     },
-    /// Start the kubelet that is here, or start it anew.
+    /// Start the kubelet that is here.
     WakeKubelet,
     /// Run the checks; with `--fix`: plan, consent, apply, check again.
     Check,
@@ -418,7 +418,8 @@ impl State {
             return effects;
         }
         let mut effects = self.mind_request(now);
-        if self.stage == Stage::NetworkReady && matches!(event, Event::Sandbox(Err(_))) {
+        let is_again = |answer: &Result<Sandbox, Why>| !answer.as_ref().is_ok_and(|it| it.is_in_range() != Some(false));
+        if self.stage == Stage::NetworkReady && matches!(event, Event::Sandbox(answer) if is_again(answer)) {
             effects.push(Effect::Sandbox { not_before: later(now, SANDBOX_AGAIN) });
         }
         effects.extend(self.advance(now));
@@ -428,9 +429,16 @@ impl State {
     /// A runtime that refuses sandbox after sandbox: for what it says, as far as that is known.
     fn mind_sandbox(&mut self, event: &Event, now: Timestamp) -> Option<Vec<Effect>> {
         let Event::Sandbox(answer) = event else { return None };
-        let Err(Why::Broken(why)) = answer else {
-            self.memory.refused_since = None;
-            return None;
+        let why = match answer {
+            Err(Why::Broken(why)) => format!("no pod can start here: {why}"),
+            // A network agent has yet to learn of the range that its node has now, or never will.
+            Ok(sandbox) if sandbox.is_in_range() == Some(false) => {
+                format!("a pod gets {}, which is not of this node's range", sandbox.address)
+            }
+            _ => {
+                self.memory.refused_since = None;
+                return None;
+            }
         };
         let since = *self.memory.refused_since.get_or_insert(now);
         // The last trouble is what this refusal was recognised as.
@@ -440,9 +448,8 @@ impl State {
         }
         let mut causes = std::mem::take(&mut self.troubles);
         causes.reverse();
-        let says = format!("no pod can start here: {why}");
-        causes.push(Cause::of("node.not-ready", says.clone()));
-        Some(self.fail(Class::Configuration, says, causes, now))
+        causes.push(Cause::of("node.not-ready", why.clone()));
+        Some(self.fail(Class::Configuration, why, causes, now))
     }
 
     fn mind_runtime(&mut self, now: Timestamp) {

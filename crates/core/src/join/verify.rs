@@ -234,6 +234,12 @@ impl Sandbox {
     pub fn new(address: IpAddr, expected: Vec<String>) -> Self {
         Sandbox { address, expected, pod: None, left: None }
     }
+
+    /// Whether its address is of this node's range; `None`: its network allots them by itself.
+    pub fn is_in_range(&self) -> Option<bool> {
+        let ranges: Vec<Cidr> = self.expected.iter().filter_map(|range| range.parse().ok()).collect();
+        (!ranges.is_empty()).then(|| ranges.iter().any(|range| range.contains(self.address)))
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -712,12 +718,10 @@ fn address(seen: &Seen) -> Verdict {
         Err(Why::Broken(_)) => return skip("there is none: see verify.sandbox"),
         Err(why) => return not_seen("sandbox", why),
     };
-    let ranges: Vec<Cidr> = sandbox.expected.iter().filter_map(|range| range.parse().ok()).collect();
-    if ranges.is_empty() {
-        return skip("this pod network allots addresses by itself");
-    }
-    if ranges.iter().any(|range| range.contains(sandbox.address)) {
-        return pass(format!("{} is of this node's range", sandbox.address));
+    match sandbox.is_in_range() {
+        None => return skip("this pod network allots addresses by itself"),
+        Some(true) => return pass(format!("{} is of this node's range", sandbox.address)),
+        Some(false) => {}
     }
     let expected = sandbox.expected.join(", ");
     fail(format!("{} is not of this node's range", sandbox.address))

@@ -32,8 +32,8 @@ use crate::observe::FromMachine;
 const LOOKS: u32 = 3;
 /// A token that the control plane has not signed for may have been made a moment ago: it signs within a second or two.
 const SIGNING: Duration = Duration::from_secs(2);
-/// systemd starts a kubelet at once; one that runs, and hangs, it ends after 90 s.
-const WAKE: Duration = Duration::from_secs(100);
+/// systemd starts a kubelet at once; where the unit waits for others, that takes longer.
+const WAKE: Duration = Duration::from_secs(30);
 /// The pause image is 300 kB. A runtime that reaches no registry says so after 30 s at the latest.
 const PULL: Duration = Duration::from_secs(45);
 
@@ -88,7 +88,7 @@ impl Driver<'_, '_> {
         let mut eyes = Eyes::new(self.host, node_name, facts.identity()?, self.wish.admin);
         let proven = existing::is_proven(facts, &asked);
         eyes.asked = asked;
-        let node = self.ask_node(&eyes).await;
+        let node = self.ask_node(&mut eyes, &local).await;
         let lease_age = match self.wish.admin {
             Some(_) => self.lease_age(&eyes).await,
             None => None,
@@ -113,8 +113,14 @@ impl Driver<'_, '_> {
         Ok((own, named))
     }
 
-    /// With the admin's rights, else with the token's.
-    async fn ask_node(&self, eyes: &Eyes<'_>) -> Result<Value, Why> {
+    /// With the kubelet's own rights where it has joined: a token may be long gone. Else with the admin's, or the token's.
+    async fn ask_node(&self, eyes: &mut Eyes<'_>, local: &Local) -> Result<Value, Why> {
+        if matches!(local, Local::Joined | Local::Stopped)
+            && eyes.take_own().await.is_ok()
+            && let known @ (Ok(_) | Err(Why::Absent)) = eyes.node_object().await
+        {
+            return known;
+        }
         match (self.wish.admin, &self.asker) {
             (Some(_), _) => eyes.node_object().await,
             (None, Some(asker)) => asker.get(&FromMachine(self.host), &format!("/api/v1/nodes/{}", eyes.node)).await,
@@ -137,7 +143,7 @@ impl Driver<'_, '_> {
         };
         match deleted {
             Ok(()) => {
-                self.left.node_removed = true;
+                self.left.node_removed = Some(name.to_owned());
                 Event::NodeRemoved
             }
             Err(why) => {
@@ -146,9 +152,8 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// A kubelet registers its Node when it starts, and at no other time.
     pub(super) async fn wake_kubelet(&self) -> Event {
-        let argv = ["systemctl", "restart", "kubelet.service"];
+        let argv = ["systemctl", "start", "kubelet.service"];
         let woken = async { self.host.run(&argv, WAKE).await?.well(&argv) };
         match woken.await {
             Ok(_) => Event::Woken,
@@ -207,7 +212,7 @@ impl Driver<'_, '_> {
         if let Some(image) = image_to_pull(facts, &self.wish) {
             let pulling = cri::image::pull(self.host, cri::ENDPOINTS, &image, PULL);
             let says = format!("the runtime pulls the pause image {image}");
-            if let Err(why) = attended(pulling, &says, state, tell).await {
+            if let Err(why) = attended(Box::pin(pulling), &says, state, tell).await {
                 return Ok(unpulled(&image, &why, self.library));
             }
         }

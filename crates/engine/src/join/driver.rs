@@ -87,7 +87,7 @@ pub struct Ended {
 }
 
 /// What stays of a join that failed.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Left {
     /// `--fix` changed something, or was stopped while it did.
     pub mended: bool,
@@ -96,7 +96,7 @@ pub struct Left {
     /// What a join that was cut off had begun is still there: this one did not come so far as to end it.
     pub unfinished: bool,
     /// A Node was removed from the cluster, and this join did not come so far as to make it again.
-    pub node_removed: bool,
+    pub node_removed: Option<String>,
 }
 
 /// `--fix`: somebody who can mend what the checks found, and says whether something was changed.
@@ -229,7 +229,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             if let Some(outcome) = over {
                 let (diagnosis, last_words) = (self.diagnosis.take(), std::mem::take(&mut self.last_words));
                 let (log, record) = (self.log.clone(), record.place());
-                return Ended { outcome, state, diagnosis, log, record, last_words, left: self.left };
+                return Ended { outcome, state, diagnosis, log, record, last_words, left: self.left.clone() };
             }
         }
     }
@@ -304,7 +304,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         match effect {
             Effect::Observe => {
                 let says = "the machine and the cluster are looked at";
-                vec![attended(self.observe(), says, state, tell).await]
+                vec![attended(Box::pin(self.observe()), says, state, tell).await]
             }
             Effect::RemoveNode { name, says } => {
                 tell(Told::Says(says));
@@ -341,7 +341,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             Effect::CleanUp => {
                 let says = "what was changed is put back";
-                if let Err(problem) = attended(self.clean_up(), says, state, tell).await {
+                if let Err(problem) = attended(Box::pin(self.clean_up()), says, state, tell).await {
                     self.left.stuck = true;
                     tell(Told::Says(format!("not all of it could be cleaned up: {problem}")));
                 }
@@ -353,7 +353,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                     let words = if overdue { self.last_words().await } else { Vec::new() };
                     (self.diagnose(state).await, words)
                 };
-                let (diagnosis, words) = attended(looking, "the cause is looked for", state, tell).await;
+                let (diagnosis, words) = attended(Box::pin(looking), "the cause is looked for", state, tell).await;
                 (self.diagnosis, self.last_words) = (Some(diagnosis), words);
                 Vec::new()
             }
@@ -362,7 +362,7 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     async fn tidy_up(&mut self, state: &State, tell: &mut (dyn FnMut(Told) + Send)) {
-        for problem in attended(self.finish(), "kubeadm is to come to its end", state, tell).await {
+        for problem in attended(Box::pin(self.finish()), "kubeadm is to come to its end", state, tell).await {
             tell(Told::Says(problem));
         }
     }
@@ -390,8 +390,13 @@ pub(super) async fn attended<T>(
         if let Ok(done) = timeout(WORD, &mut work).await {
             return done;
         }
-        let (stage, elapsed, attempt) = (state.stage, began.elapsed(), state.attempt);
-        tell(Told::Waits { stage, elapsed, limit: state.limit(), says: says.to_owned(), attempt });
+        tell(Told::Waits {
+            stage: state.stage,
+            elapsed: began.elapsed(),
+            limit: state.limit(),
+            says: says.to_owned(),
+            attempt: state.attempt,
+        });
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use carrick_cluster::leaving;
 use carrick_core::diagnose::Case;
 use carrick_core::fact::kubeconfig;
+use carrick_core::fact::unit::{UnitState, parse_show};
 use carrick_core::join::prepare;
 use carrick_core::join::state::{Stage, State};
 use carrick_core::join::verify::Until;
@@ -127,10 +128,13 @@ impl Driver<'_, '_> {
     }
 
     async fn unit_says(&self, unit: &str, name: &str) -> Vec<String> {
-        let argv = ["systemctl", "show", "--property=ActiveState,SubState,Result,ExecMainStatus", unit];
+        let argv = ["systemctl", "show", "--property=Id,ActiveState,SubState,Result,ExecMainStatus", unit];
         let Ok(ended) = self.host.run(&argv, ASK).await else { return Vec::new() };
-        let states: Vec<&str> = ended.out.lines().filter_map(|line| Some(line.split_once('=')?.1)).collect();
-        vec![format!("{name}: {}", states.join(", "))]
+        let told = |it: UnitState| {
+            let status = it.exec_main_status.map(|status| format!(", exit status {status}")).unwrap_or_default();
+            format!("{name}: {} ({}), result {}{status}", it.active_state, it.sub_state, it.result)
+        };
+        parse_show(&ended.out).into_iter().map(told).collect()
     }
 }
 

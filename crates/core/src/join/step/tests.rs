@@ -92,6 +92,22 @@ fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
 }
 
 #[test]
+fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
+    let got = |address: [u8; 4]| {
+        Event::Sandbox(Ok(Sandbox::new(std::net::IpAddr::from(address), vec!["10.244.2.0/24".to_owned()])))
+    };
+    let network = Event::Runtime(sample::joined().runtime);
+    let story = Story::registered(Policy::default()).then(11, network).then(12, got([10, 244, 1, 4]));
+    let again = Effect::Sandbox { not_before: later(at(12), SANDBOX_AGAIN) };
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [again].as_slice()));
+    let right = Story { state: story.state.clone(), effects: vec![] }.then(13, got([10, 244, 2, 4]));
+    assert_eq!(right.then(14, Event::Node(Ok(sample::node()))).state.stage, Stage::Verified);
+    let ended = story.then(32, got([10, 244, 1, 4]));
+    assert_eq!(ended.state.stage, Stage::Failed);
+    assert_eq!(ended.failure().says, "a pod gets 10.244.1.4, which is not of this node's range");
+}
+
+#[test]
 fn what_no_network_agent_sets_right_is_believed_the_second_time() {
     for (id, expected) in [("cni.plugins", Stage::Failed), ("cni.no-subnet-env", Stage::NetworkReady)] {
         let refused = || Event::Sandbox(Err(Why::Broken("no".into())));
