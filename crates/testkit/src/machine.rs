@@ -362,7 +362,7 @@ fn listed(name: &str, entry: &Entry) -> String {
 fn is_a_look(argv: &[&str]) -> bool {
     let saves = |program: &str| program.ends_with("tables-nft-save") || program.ends_with("tables-save");
     match argv {
-        ["cat" | "readlink", ..] | ["systemctl", "is-enabled" | "is-active", _] => true,
+        ["cat" | "readlink", ..] | ["systemctl", "is-enabled" | "is-active" | "show", ..] => true,
         [program] => saves(program),
         _ => false,
     }

@@ -206,7 +206,12 @@ impl<'a, 'm> Driver<'a, 'm> {
         let mut told_unwritten = false;
         if let Some(Saved { begun, state: before, runs, .. }) = record::cut_off(host).await {
             let at = begun.strftime("%Y-%m-%d %H:%M:%SZ");
-            tell(Told::Says(format!("the join of {at} was cut off ({}); this one goes on", before.stage.name())));
+            let how = if before.stage.is_over() {
+                "could not end what one before it had begun".to_owned()
+            } else {
+                format!("was cut off ({})", before.stage.name())
+            };
+            tell(Told::Says(format!("the join of {at} {how}; this one goes on")));
             // What it had begun is ours to end, and to tell of.
             (self.runs, self.ours, state.changed) = (runs, true, true);
         }
