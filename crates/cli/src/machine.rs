@@ -153,9 +153,14 @@ impl Where {
 
     /// The machine, to look at and to change.
     pub async fn host(&self) -> Result<Box<dyn Host>, Failure> {
+        self.host_with(None).await
+    }
+
+    /// The same, with the socket on which alone its container runtime is asked.
+    pub async fn host_with(&self, runtime: Option<String>) -> Result<Box<dyn Host>, Failure> {
         Ok(match &self.host {
-            None => Box::new(Local::new(self.time_box)),
-            Some(destination) => Box::new(self.connect(destination).await?),
+            None => Box::new(Local::new(self.time_box).with_runtime(runtime)),
+            Some(destination) => Box::new(self.connect(destination, runtime).await?),
         })
     }
 
@@ -175,11 +180,17 @@ impl Where {
         }
     }
 
-    async fn connect(&self, destination: &str) -> Result<Ssh, Failure> {
+    async fn connect(&self, destination: &str, runtime: Option<String>) -> Result<Ssh, Failure> {
         let batch = !std::io::stderr().is_terminal();
         let config = self.ssh_config.clone();
-        let options =
-            ssh::Options { batch, sudo: self.sudo, time_box: self.time_box, config, ..ssh::Options::default() };
+        let options = ssh::Options {
+            batch,
+            sudo: self.sudo,
+            time_box: self.time_box,
+            config,
+            runtime,
+            ..ssh::Options::default()
+        };
         Ssh::connect(destination, options).await.map_err(|unreachable| Failure::unreachable(unreachable.to_string()))
     }
 }

@@ -56,7 +56,7 @@ pub struct Args {
     /// The Node's name; else the machine's own
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// The runtime's socket, as kubeadm takes it
+    /// The runtime to use: unix:///PATH or a path, as kubeadm takes it. No other is looked at then
     #[arg(long, value_name = "SOCKET")]
     cri_socket: Option<String>,
     /// A label of the Node; may be given more than once
@@ -108,7 +108,8 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         fix: args.fix,
         jitter: jitter(),
     };
-    let host = args.place.host().await?;
+    let socket = request.cri_socket.as_ref().map(|socket| socket.path().to_owned());
+    let host = args.place.host_with(socket).await?;
     let asker = discovery::read(host.as_ref(), &mut request).await.map_err(bad)?;
     let wish = Wish {
         request,

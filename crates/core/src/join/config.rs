@@ -114,7 +114,8 @@ fn put_discovery(discovery: &mut Map<String, Value>, request: &Request) {
 }
 
 fn put_registration(node: &mut Map<String, Value>, request: &Request, written: Beta, beta: Beta) {
-    for (key, value) in [("name", &request.node_name), ("criSocket", &request.cri_socket)] {
+    let socket = request.cri_socket.as_ref().map(ToString::to_string);
+    for (key, value) in [("name", &request.node_name), ("criSocket", &socket)] {
         if let Some(value) = value {
             node.insert(key.into(), json!(value));
         }

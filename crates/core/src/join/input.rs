@@ -60,7 +60,8 @@ pub struct Request {
     pub discovery_file: Option<String>,
     /// In lower case, as kubeadm makes it; `None` is the machine's own name.
     pub node_name: Option<String>,
-    pub cri_socket: Option<String>,
+    /// The runtime to use: the only one that is looked at, too.
+    pub cri_socket: Option<Socket>,
     pub labels: Vec<Label>,
     pub taints: Vec<Taint>,
     /// kubeadm's names of checks that do not count.
@@ -97,7 +98,9 @@ impl Request {
         if let Some(name) = &flags.node_name {
             self.node_name = Some(node_name("--node-name", name)?);
         }
-        self.cri_socket = flags.cri_socket.clone().or(self.cri_socket);
+        if let Some(socket) = &flags.cri_socket {
+            self.cri_socket = Some(parsed("--cri-socket", socket)?);
+        }
         self.labels.extend(all::<Label>("--label", &flags.labels)?);
         self.taints.extend(all::<Taint>("--taint", &flags.taints)?);
         if self.api.is_none() && self.discovery_file.is_none() {
@@ -197,6 +200,41 @@ fn master(text: &str) -> Result<Endpoint, BadInput> {
 fn number(field: &str, text: &str, unit: &str, most: u32) -> Result<u32, BadInput> {
     let read = text.trim().parse().ok().filter(|number| (1..=most).contains(number));
     read.ok_or_else(|| BadInput::of(field, format!("{text:?} is not a number of {unit} from 1 to {most}")))
+}
+
+/// The path a runtime listens on. Shown as kubeadm writes it, `unix:///run/…`; a bare path is taken, too, as by kubeadm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Socket(String);
+
+/// The kernel's limit (`sun_path`), its closing zero apart.
+const LONGEST_SOCKET: usize = 107;
+
+impl Socket {
+    pub fn path(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unix://{}", self.0)
+    }
+}
+
+impl std::str::FromStr for Socket {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let path = text.strip_prefix("unix://").unwrap_or(text);
+        let plain = |c: char| !c.is_whitespace() && !c.is_control();
+        if path.len() < 2 || !path.starts_with('/') || path.ends_with('/') || !path.chars().all(plain) {
+            return Err(format!("{text:?} is not unix:///PATH, nor the absolute path of a socket"));
+        }
+        if path.len() > LONGEST_SOCKET {
+            return Err(format!("{text:?} is longer than a socket's path can be ({LONGEST_SOCKET} bytes)"));
+        }
+        Ok(Socket(path.to_owned()))
+    }
 }
 
 /// `key=value` on the Node from its first moment on.
@@ -319,6 +357,10 @@ mod tests {
             (flags(|f| f.api = Some("cp".into())), "--api: \"cp\" has no port"),
             (flags(|f| f.ca_hashes = vec!["8c1f".into()]), "--ca-hash: \"8c1f\" is not sha256:<64 hex digits>"),
             (flags(|f| f.node_name = Some("Bad_Host".into())), "--node-name: \"Bad_Host\" is not a node name"),
+            (
+                flags(|f| f.cri_socket = Some("tcp://127.0.0.1:2375".into())),
+                "--cri-socket: \"tcp://127.0.0.1:2375\" is not unix:///PATH, nor the absolute path of a socket",
+            ),
             (flags(|f| f.labels = vec!["disk".into()]), "--label: \"disk\" is not KEY=VALUE"),
             (flags(|f| f.labels = vec!["a b=c".into()]), "--label: \"a b=c\" is not a label"),
             (
@@ -367,6 +409,22 @@ mod tests {
         ] {
             let error = read(name, value).unwrap_err().to_string();
             assert!(error.starts_with(expected), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_socket_is_a_path_with_or_without_its_scheme() {
+        for (text, shown) in [
+            ("unix:///run/crio/crio.sock", "unix:///run/crio/crio.sock"),
+            ("/run/cri-dockerd.sock", "unix:///run/cri-dockerd.sock"),
+        ] {
+            assert_eq!(text.parse::<Socket>().unwrap().to_string(), shown);
+        }
+        let long = format!("/{}", "x".repeat(LONGEST_SOCKET));
+        for text in
+            ["", "/", "unix://", "unix:///", "unix://run/x", "run/x.sock", "npipe:////./pipe/x", "/a b", "/run/", &long]
+        {
+            assert!(text.parse::<Socket>().is_err(), "{text:?}");
         }
     }
 

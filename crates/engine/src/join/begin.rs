@@ -210,7 +210,8 @@ impl Driver<'_, '_> {
         let steps = act::ground(self.host, &plan).await?;
         // Before anything else is changed: where it fails there is nothing to put back.
         if let Some(image) = image_to_pull(facts, &self.wish) {
-            let pulling = cri::image::pull(self.host, cri::ENDPOINTS, &image, PULL);
+            let endpoints = cri::endpoints(self.host);
+            let pulling = cri::image::pull(self.host, &endpoints, &image, PULL);
             let says = format!("the runtime pulls the pause image {image}");
             if let Err(why) = attended(Box::pin(pulling), &says, state, tell).await {
                 return Ok(unpulled(&image, &why, self.library));
