@@ -112,6 +112,11 @@ fn read_registration(root: &Value, beta: Beta, request: &mut Request) -> Result<
     request.node_name = text(root, name)?.map(|text| node_name(name, text)).transpose()?;
     let socket = "nodeRegistration.criSocket";
     request.cri_socket = text(root, socket)?.map(|text| parsed(socket, text)).transpose()?;
+    let ignored = "nodeRegistration.ignorePreflightErrors";
+    request.ignore_also(texts(root, ignored)?);
+    if request.ignores_all() {
+        return Err(BadInput::of(ignored, "kubeadm takes no \"all\" from a file; say --ignore all"));
+    }
     let args = at(root, "nodeRegistration.kubeletExtraArgs");
     let (fits, shape) = match beta {
         Beta::V3 => (args.is_none_or(Value::is_object), "a map of flags in v1beta3"),
@@ -188,6 +193,12 @@ nodeRegistration:
     }
 
     #[test]
+    fn what_the_file_ignores_is_ignored() {
+        let text = V4.to_owned() + "  ignorePreflightErrors: [Swap, Mem, swap]\n";
+        assert_eq!(from_text(&text).unwrap().ignore, ["Swap", "Mem"]);
+    }
+
+    #[test]
     fn discovery_may_be_by_file() {
         let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  file: {kubeConfigPath: /x}\n  \
                     tlsBootstrapToken: abcdef.0123456789abcdef\n";
@@ -222,6 +233,14 @@ nodeRegistration:
                 "discovery.bootstrapToken.caCertHashes: it is not a list of texts",
             ),
             (with("name: W1", "name: Bad_Host"), "nodeRegistration.name: \"Bad_Host\" is not a node name"),
+            (
+                V4.to_owned() + "  ignorePreflightErrors: [Swap, All]\n",
+                "nodeRegistration.ignorePreflightErrors: kubeadm takes no \"all\" from a file; say --ignore all",
+            ),
+            (
+                V4.to_owned() + "  ignorePreflightErrors: Swap\n",
+                "nodeRegistration.ignorePreflightErrors: it is not a list",
+            ),
             (with("criSocket: unix://", "criSocket: tcp://"), "nodeRegistration.criSocket: \"tcp:///run/containerd"),
             (with("v1beta4", "v1beta3"), "nodeRegistration.kubeletExtraArgs: it is a map of flags in v1beta3"),
             (

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
+use super::state::Policy;
 use crate::aim::{Aim, Endpoint, Pin, Token, is_dns_name};
 use crate::redact::redact;
 
@@ -86,8 +87,14 @@ pub struct Flags {
 }
 
 impl Request {
-    /// Puts the flags over what a line or a file said; `MASTER_IP` is taken where nothing else says where to join.
-    pub fn with(mut self, flags: &Flags, environment: &Environment) -> Result<Self, BadInput> {
+    /// Puts the flags over what a line or a file said. Where those do not say where to join, an admin's kubeconfig does;
+    /// `MASTER_IP` comes last, for it may be left over in the environment from another day.
+    pub fn with(
+        mut self,
+        flags: &Flags,
+        admin: Option<&Endpoint>,
+        environment: &Environment,
+    ) -> Result<Self, BadInput> {
         if let Some(api) = &flags.api {
             self.api = Some(parsed("--api", api)?);
         }
@@ -104,9 +111,22 @@ impl Request {
         self.labels.extend(all::<Label>("--label", &flags.labels)?);
         self.taints.extend(all::<Taint>("--taint", &flags.taints)?);
         if self.api.is_none() && self.discovery_file.is_none() {
-            self.api.clone_from(&environment.master);
+            self.api = admin.or(environment.master.as_ref()).cloned();
         }
         Ok(self)
+    }
+
+    /// More checks of kubeadm's that do not count; it knows their names in any case of letters.
+    pub fn ignore_also(&mut self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            if !self.ignore.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
+                self.ignore.push(name);
+            }
+        }
+    }
+
+    pub fn ignores_all(&self) -> bool {
+        self.ignore.iter().any(|name| name.eq_ignore_ascii_case("all"))
     }
 
     /// Whether it can be carried out; an admin's kubeconfig gives what is missing of place, token and CA.
@@ -118,7 +138,8 @@ impl Request {
         if self.api.is_none() {
             return missing(
                 "--api",
-                "give HOST:PORT of the API server, or the line of kubeadm token create --print-join-command",
+                "give HOST:PORT of the API server, or --config, or --kubeconfig, or the line of kubeadm token create \
+                 --print-join-command (- reads it from stdin)",
             );
         }
         if self.token.is_none() {
@@ -128,6 +149,11 @@ impl Request {
             return missing("--ca-hash", "how to print it: carrick explain api.ca-pin");
         }
         Ok(())
+    }
+
+    /// Nobody gave a token, and no file stands in for one.
+    pub fn needs_token(&self) -> bool {
+        self.token.is_none() && self.discovery_file.is_none()
     }
 
     /// The cluster, as `check` walks to it.
@@ -182,6 +208,16 @@ impl Environment {
                 .map(|text| number("MAX_RETRIES", &text, "attempts", MOST_ATTEMPTS))
                 .transpose()?,
         })
+    }
+
+    /// What it says over what is usual; there are no flags for these.
+    pub fn policy(&self) -> Policy {
+        let usual = Policy::default();
+        Policy {
+            attempts: self.attempts.unwrap_or(usual.attempts),
+            join_timeout: self.join_timeout.unwrap_or(usual.join_timeout),
+            ..usual
+        }
     }
 }
 
@@ -275,6 +311,13 @@ pub struct Taint {
     pub effect: String,
 }
 
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.value.is_empty() { "" } else { "=" };
+        write!(f, "{}{sign}{}:{}", self.key, self.value, self.effect)
+    }
+}
+
 impl std::str::FromStr for Taint {
     type Err = String;
 
@@ -335,15 +378,46 @@ mod tests {
     pub const HASH: &str = "sha256:8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f";
 
     #[test]
-    fn flags_go_before_a_line_and_the_environment_comes_last() {
-        let environment = Environment::read(|name| (name == "MASTER_IP").then(|| "192.168.4.63".to_owned())).unwrap();
-        let none = Request::default().with(&Flags::default(), &environment).unwrap();
-        assert_eq!(none.api.unwrap().to_string(), "192.168.4.63:6443");
-        let line = Request { api: Some("cp:6443".parse().unwrap()), ..Request::default() };
-        assert_eq!(line.clone().with(&Flags::default(), &environment).unwrap().api, line.api);
-        let flags = Flags { api: Some("10.0.0.11:6443".into()), node_name: Some(" W1 ".into()), ..Flags::default() };
-        let both = line.with(&flags, &environment).unwrap();
-        assert_eq!((both.api.unwrap().to_string().as_str(), both.node_name.as_deref()), ("10.0.0.11:6443", Some("w1")));
+    fn flags_go_before_a_line_that_before_a_kubeconfig_and_the_environment_comes_last() {
+        let api = |text: Option<&str>| text.map(|text| text.parse::<Endpoint>().unwrap());
+        for (flag, line, kubeconfig, master, expected) in [
+            (Some("flag:1"), Some("line:1"), Some("admin:1"), Some("old"), Some("flag:1")),
+            (None, Some("line:1"), Some("admin:1"), Some("old"), Some("line:1")),
+            (None, None, Some("admin:1"), Some("old"), Some("admin:1")),
+            (None, None, None, Some("old"), Some("old:6443")),
+            (None, None, Some("admin:1"), None, Some("admin:1")),
+            (None, None, None, None, None),
+        ] {
+            let environment = Environment::read(|name| master.filter(|_| name == "MASTER_IP").map(str::to_owned));
+            let flags = Flags { api: flag.map(str::to_owned), ..Flags::default() };
+            let said = Request { api: api(line), ..Request::default() };
+            let request = said.with(&flags, api(kubeconfig).as_ref(), &environment.unwrap()).unwrap();
+            assert_eq!(request.api, api(expected), "{flag:?} {line:?} {kubeconfig:?} {master:?}");
+        }
+        let file = Request { discovery_file: Some("/x".into()), ..Request::default() };
+        let environment = Environment { master: api(Some("old:6443")), ..Environment::default() };
+        let by_file = file.with(&Flags::default(), api(Some("admin:1")).as_ref(), &environment).unwrap();
+        assert_eq!(by_file.api, None, "the file says where");
+        let line = Request { node_name: Some("w9".into()), ..Request::default() };
+        let flags = Flags { node_name: Some(" W1 ".into()), ..Flags::default() };
+        assert_eq!(line.with(&flags, None, &environment).unwrap().node_name.as_deref(), Some("w1"));
+    }
+
+    #[test]
+    fn the_environment_goes_before_what_is_usual() {
+        let usual = Policy::default();
+        for (timeout, retries, expected) in [
+            (None, None, (usual.join_timeout, usual.attempts)),
+            (Some("30"), None, (30, usual.attempts)),
+            (None, Some("1"), (usual.join_timeout, 1)),
+            (Some("30"), Some("7"), (30, 7)),
+            (Some(" "), Some(""), (usual.join_timeout, usual.attempts)),
+        ] {
+            let value =
+                |name: &str| if name == "JOIN_TIMEOUT" { timeout } else { retries.filter(|_| name == "MAX_RETRIES") };
+            let policy = Environment::read(|name| value(name).map(str::to_owned)).unwrap().policy();
+            assert_eq!((policy.join_timeout, policy.attempts), expected, "{timeout:?} {retries:?}");
+        }
     }
 
     #[test]
@@ -351,7 +425,7 @@ mod tests {
         let flags = |set: fn(&mut Flags)| {
             let mut flags = Flags::default();
             set(&mut flags);
-            Request::default().with(&flags, &Environment::default()).unwrap_err().to_string()
+            Request::default().with(&flags, None, &Environment::default()).unwrap_err().to_string()
         };
         for (error, expected) in [
             (flags(|f| f.api = Some("cp".into())), "--api: \"cp\" has no port"),
@@ -441,6 +515,9 @@ mod tests {
             assert!(text.parse::<Label>().is_err(), "{text}");
         }
         let taint: Taint = "node.example/gate=cni:NoSchedule".parse().unwrap();
+        for text in ["node.example/gate=cni:NoSchedule", "gpu:NoExecute"] {
+            assert_eq!(text.parse::<Taint>().unwrap().to_string(), text);
+        }
         assert_eq!(
             (taint.key.as_str(), taint.value.as_str(), taint.effect.as_str()),
             ("node.example/gate", "cni", "NoSchedule")

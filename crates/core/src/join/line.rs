@@ -163,7 +163,7 @@ impl Said {
             "discovery-file" => request.discovery_file = Some(value.to_owned()),
             "node-name" => request.node_name = Some(node_name(flag, value)?),
             "cri-socket" => request.cri_socket = Some(parsed(flag, value)?),
-            "ignore-preflight-errors" => request.ignore.extend(list()),
+            "ignore-preflight-errors" => request.ignore_also(list()),
             "patches" => request.patches = Some(value.to_owned()),
             "skip-phases" => request.skip_phases.extend(list()),
             "config" => {
