@@ -57,9 +57,6 @@ pub struct Args {
     /// The Node's name; else the machine's own
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// The runtime to use: unix:///PATH or a path, as kubeadm takes it. No other is looked at then
-    #[arg(long, value_name = "SOCKET")]
-    cri_socket: Option<String>,
     /// A label of the Node; may be given more than once
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<String>,
@@ -120,8 +117,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         jitter: jitter(),
         ..environment.policy()
     };
-    let socket = request.cri_socket.as_ref().map(|socket| socket.path().to_owned());
-    let host = args.place.host_with(socket).await?;
+    let host = args.place.host_with(request.cri_socket.as_ref()).await?;
     let asker = discovery::read(host.as_ref(), &mut request).await.map_err(bad)?;
     let wish = Wish {
         request,
@@ -326,7 +322,7 @@ fn flags(args: &Args) -> Result<Flags, Failure> {
         token: args.token_file.as_deref().map(machine::read_token).transpose()?,
         ca_hashes: args.ca_hash.clone(),
         node_name: args.node_name.clone(),
-        cri_socket: args.cri_socket.clone(),
+        cri_socket: args.place.cri_socket().map(str::to_owned),
         labels: args.label.clone(),
         taints: args.taint.clone(),
     })
