@@ -125,7 +125,7 @@ fn put_registration(node: &mut Map<String, Value>, request: &Request, written: B
         let taints: Vec<Value> = own.into_iter().chain(request.taints.iter().map(|taint| json!(taint))).collect();
         node.insert("taints".into(), json!(taints));
     }
-    // From a file kubeadm takes no "all", and beside it no other name: it is told on its command line.
+    // Beside "all" kubeadm takes no other name, and not every version takes it from a file: its command line says it.
     if request.ignores_all() {
         node.shift_remove("ignorePreflightErrors");
     } else if !request.ignore.is_empty() {

@@ -112,11 +112,7 @@ fn read_registration(root: &Value, beta: Beta, request: &mut Request) -> Result<
     request.node_name = text(root, name)?.map(|text| node_name(name, text)).transpose()?;
     let socket = "nodeRegistration.criSocket";
     request.cri_socket = text(root, socket)?.map(|text| parsed(socket, text)).transpose()?;
-    let ignored = "nodeRegistration.ignorePreflightErrors";
-    request.ignore_also(texts(root, ignored)?);
-    if request.ignores_all() {
-        return Err(BadInput::of(ignored, "kubeadm takes no \"all\" from a file; say --ignore all"));
-    }
+    request.ignore_also(texts(root, "nodeRegistration.ignorePreflightErrors")?);
     let args = at(root, "nodeRegistration.kubeletExtraArgs");
     let (fits, shape) = match beta {
         Beta::V3 => (args.is_none_or(Value::is_object), "a map of flags in v1beta3"),
@@ -233,10 +229,6 @@ nodeRegistration:
                 "discovery.bootstrapToken.caCertHashes: it is not a list of texts",
             ),
             (with("name: W1", "name: Bad_Host"), "nodeRegistration.name: \"Bad_Host\" is not a node name"),
-            (
-                V4.to_owned() + "  ignorePreflightErrors: [Swap, All]\n",
-                "nodeRegistration.ignorePreflightErrors: kubeadm takes no \"all\" from a file; say --ignore all",
-            ),
             (
                 V4.to_owned() + "  ignorePreflightErrors: Swap\n",
                 "nodeRegistration.ignorePreflightErrors: it is not a list",
