@@ -32,8 +32,8 @@ use crate::terminal;
 /// Join this machine to a cluster as a worker, and prove that it has joined
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The line of `kubeadm token create --print-join-command` as one text; - reads it from stdin, and so does nothing at
-    /// all where stdin is no terminal
+    /// The line of `kubeadm token create --print-join-command` as one text; - reads it from stdin, as does a bare `carrick
+    /// join` whose stdin is no terminal
     #[arg(value_name = "JOIN LINE", conflicts_with = "config")]
     text: Option<String>,
     /// The same line as words, after --
@@ -150,7 +150,7 @@ async fn carry_out(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit,
     if let Some(note) = wish.policy.note() {
         terminal::say(&note);
     }
-    let (admin, marks) = (wish.admin, Marks::of(&wish.request, host.name()));
+    let (admin, marks) = (wish.admin, Marks::of(&wish.request));
     let mut show = screen::Show::new(args.events);
     let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent };
     let mender: Option<&mut dyn driver::Mender> = if args.fix { Some(&mut mender) } else { None };
@@ -163,7 +163,9 @@ async fn carry_out(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit,
         terminal::say(&format!("carrick: the token {} could not be revoked ({why}); it ends by itself", token.id));
     }
     let exit = finish(args, host.name(), &ended, begun.elapsed(), show)?;
-    if let (Outcome::Joined { already: true, .. }, Some(says)) = (&ended.outcome, marks.come_too_late()) {
+    if let (Outcome::Joined { already: true, .. }, Ok(node)) = (&ended.outcome, &ended.state.seen.node)
+        && let Some(says) = marks.come_too_late(&node.name)
+    {
         terminal::say(&says);
     }
     Ok(exit)
@@ -171,24 +173,22 @@ async fn carry_out(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit,
 
 /// What a kubelet gives its Node when it makes it, and never after.
 struct Marks {
-    node: String,
     labels: Vec<String>,
     taints: Vec<String>,
 }
 
 impl Marks {
-    fn of(request: &Request, host: &str) -> Self {
+    fn of(request: &Request) -> Self {
         Marks {
-            node: request.node_name.clone().unwrap_or_else(|| host.to_owned()),
             labels: request.labels.iter().map(ToString::to_string).collect(),
             taints: request.taints.iter().map(ToString::to_string).collect(),
         }
     }
 
     /// What to do about them on a machine that had joined before.
-    fn come_too_late(&self) -> Option<String> {
+    fn come_too_late(&self, node: &str) -> Option<String> {
         let set = |flag, verb, marks: &[String]| {
-            (!marks.is_empty()).then(|| (flag, format!("kubectl {verb} node {} {}", self.node, marks.join(" "))))
+            (!marks.is_empty()).then(|| (flag, format!("kubectl {verb} node {node} {}", marks.join(" "))))
         };
         let both = [set("--label", "label", &self.labels), set("--taint", "taint", &self.taints)];
         let (flags, commands): (Vec<&str>, Vec<String>) = both.into_iter().flatten().unzip();
@@ -203,12 +203,16 @@ fn finish(args: &Args, host: &str, ended: &Ended, took: Duration, show: screen::
         return Err(declined);
     }
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
-    Ok(match &ended.outcome {
+    Ok(exit_of(ended))
+}
+
+fn exit_of(ended: &Ended) -> Exit {
+    match &ended.outcome {
         Outcome::Joined { .. } => Exit::Ok,
         Outcome::Failed(_) if ended.declined => Exit::Consent,
         Outcome::Failed(failure) if failure.overdue => Exit::TimedOut,
         Outcome::Failed(_) => Exit::Failed,
-    })
+    }
 }
 
 /// Nobody said yes, and nothing was done: as `check --fix` ends then. No cause is to be told.
@@ -370,6 +374,11 @@ fn jitter() -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use carrick_core::join::failure::{self, Class};
+    use carrick_core::join::state::{Stage, State};
+    use carrick_engine::join::driver::Left;
+    use jiff::Timestamp;
+
     use super::*;
 
     #[test]
@@ -391,8 +400,34 @@ mod tests {
                 ),
             ),
         ] {
-            let marks = Marks { node: "w1".into(), labels: texts(labels), taints: texts(taints) };
-            assert_eq!(marks.come_too_late().as_deref(), expected);
+            let marks = Marks { labels: texts(labels), taints: texts(taints) };
+            assert_eq!(marks.come_too_late("w1").as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn ends_as_it_went() {
+        let failed = |overdue| {
+            let (stage, class, says) = (Stage::Unjoined, Class::Configuration, "nothing was changed".to_owned());
+            Outcome::Failed(failure::Failure { stage, class, says, causes: Vec::new(), overdue })
+        };
+        let joined = Outcome::Joined { until: Until::Verified, already: false };
+        for (outcome, nobody_agreed, changed, expected, only_this) in [
+            (joined, false, true, Exit::Ok, None),
+            (failed(false), false, false, Exit::Failed, None),
+            (failed(true), false, true, Exit::TimedOut, None),
+            (failed(false), true, false, Exit::Consent, Some("not joined: nothing was changed")),
+            // An earlier attempt had mended something: that is told, too.
+            (failed(false), true, true, Exit::Consent, None),
+        ] {
+            let (mut state, _) = State::begin(Policy::default(), Timestamp::UNIX_EPOCH);
+            state.changed = changed;
+            let (left, last_words) = (Left::default(), Vec::new());
+            let (diagnosis, log, record, minted) = (None, None, None, None);
+            let ended =
+                Ended { outcome, state, diagnosis, log, record, last_words, left, minted, declined: nobody_agreed };
+            assert_eq!(exit_of(&ended), expected, "{ended:?}");
+            assert_eq!(declined(&ended).map(|failure| failure.to_string()).as_deref(), only_this, "{ended:?}");
         }
     }
 }

@@ -151,11 +151,6 @@ impl Request {
         Ok(())
     }
 
-    /// Nobody gave a token, and no file stands in for one.
-    pub fn needs_token(&self) -> bool {
-        self.token.is_none() && self.discovery_file.is_none()
-    }
-
     /// The cluster, as `check` walks to it.
     pub fn aim(&self) -> Option<Aim> {
         let endpoint = self.api.clone()?;

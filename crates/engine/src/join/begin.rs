@@ -190,7 +190,7 @@ impl Driver<'_, '_> {
 
     /// An admin's kubeconfig stands for a token: it is made only once there is something to join.
     pub(super) async fn provide_token(&mut self) -> Result<(), Event> {
-        let Some(admin) = self.wish.admin.filter(|_| self.wish.request.needs_token()) else { return Ok(()) };
+        let Some(admin) = self.wish.admin.filter(|_| self.wish.request.token.is_none()) else { return Ok(()) };
         let token = token::mint(admin, &FromMachine(self.host), self.host.now()).await.map_err(|why| {
             let cause = Cause::of("api.token", format!("no token could be made: {why}"));
             Event::Failed(cause.may_pass(why == Why::TimedOut))
@@ -320,7 +320,7 @@ pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Libr
         return Ok(Planned { facts, steps: Vec::new(), then, refused });
     }
     let steps = act::ground(host, &preparation(&facts)?).await?;
-    let token = driver.wish.admin.filter(|_| driver.wish.request.needs_token());
+    let token = driver.wish.admin.filter(|_| driver.wish.request.token.is_none());
     then.extend(token.map(|_| "make a token for this join in the cluster, and revoke it after".to_owned()));
     then.extend(image_to_pull(&facts, &driver.wish).map(|image| format!("have the runtime pull {image}")));
     then.extend([
