@@ -177,12 +177,23 @@ pub async fn carry_out_in(
     steps: &[Grounded],
     protected: &Protected,
 ) -> Result<(u32, usize), Failure> {
-    let mut shown = Steps::new();
-    let applied = act::apply_in(host, admin, actor, steps, protected, &mut |told| shown.tell(&told)).await;
-    applied.map(|run| (run, shown.passed)).map_err(|stopped| stopped_as_failure(&stopped))
+    shown(host, admin, actor, steps, protected).await.map_err(|stopped| stopped_as_failure(&stopped))
 }
 
-fn stopped_as_failure(stopped: &Stopped) -> Failure {
+/// The same, for who has to know how far it came.
+pub async fn shown(
+    host: &dyn Host,
+    admin: Option<&Client>,
+    actor: &Actor,
+    steps: &[Grounded],
+    protected: &Protected,
+) -> Result<(u32, usize), Stopped> {
+    let mut shown = Steps::new();
+    let applied = act::apply_in(host, admin, actor, steps, protected, &mut |told| shown.tell(&told)).await;
+    applied.map(|run| (run, shown.passed))
+}
+
+pub fn stopped_as_failure(stopped: &Stopped) -> Failure {
     match stopped {
         Stopped::Refused(refusal) => Failure::failed(format!("refused, nothing was changed: {refusal}")),
         _ => Failure::failed(stopped.to_string()),

@@ -7,6 +7,7 @@ use std::time::Duration;
 use carrick_cluster::client::Client;
 use carrick_core::aim::{Aim, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
+use carrick_core::join::input::Socket;
 use carrick_engine::observe::observe;
 use carrick_host::probe::Redactions;
 use carrick_host::{Host, Local, Probe, Progress, Ssh, bundle, ssh};
@@ -27,6 +28,9 @@ pub struct Where {
     /// With -H: read this instead of ~/.ssh/config, as `ssh -F` does
     #[arg(long, value_name = "FILE", requires = "host")]
     ssh_config: Option<PathBuf>,
+    /// The only container runtime to look at: unix:///PATH or a path, as kubeadm takes it
+    #[arg(long, value_name = "SOCKET")]
+    cri_socket: Option<String>,
     /// How long one source may take to answer, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = seconds)]
     time_box: Duration,
@@ -145,6 +149,11 @@ impl Where {
         self.time_box
     }
 
+    /// `--cri-socket`, as typed.
+    pub fn cri_socket(&self) -> Option<&str> {
+        self.cri_socket.as_deref()
+    }
+
     /// Looks at the machine, saying what it waits for when that takes more than a second.
     pub async fn observe(&self, cluster: Cluster) -> Result<Seen, Failure> {
         let host = self.host().await?;
@@ -153,9 +162,16 @@ impl Where {
 
     /// The machine, to look at and to change.
     pub async fn host(&self) -> Result<Box<dyn Host>, Failure> {
+        let socket = self.cri_socket.as_ref().map(|text| text.parse::<Socket>()).transpose();
+        self.host_with(socket.map_err(|why| Failure::usage(format!("--cri-socket: {why}")))?.as_ref()).await
+    }
+
+    /// The same, with the socket that something else than the flag may have named.
+    pub async fn host_with(&self, socket: Option<&Socket>) -> Result<Box<dyn Host>, Failure> {
+        let runtime = socket.map(|socket| socket.path().to_owned());
         Ok(match &self.host {
-            None => Box::new(Local::new(self.time_box)),
-            Some(destination) => Box::new(self.connect(destination).await?),
+            None => Box::new(Local::new(self.time_box).with_runtime(runtime)),
+            Some(destination) => Box::new(self.connect(destination, runtime).await?),
         })
     }
 
@@ -175,11 +191,17 @@ impl Where {
         }
     }
 
-    async fn connect(&self, destination: &str) -> Result<Ssh, Failure> {
+    async fn connect(&self, destination: &str, runtime: Option<String>) -> Result<Ssh, Failure> {
         let batch = !std::io::stderr().is_terminal();
         let config = self.ssh_config.clone();
-        let options =
-            ssh::Options { batch, sudo: self.sudo, time_box: self.time_box, config, ..ssh::Options::default() };
+        let options = ssh::Options {
+            batch,
+            sudo: self.sudo,
+            time_box: self.time_box,
+            config,
+            runtime,
+            ..ssh::Options::default()
+        };
         Ssh::connect(destination, options).await.map_err(|unreachable| Failure::unreachable(unreachable.to_string()))
     }
 }

@@ -62,7 +62,8 @@ impl Network<'_> {
         let progress = Progress::default();
         let looked = timeout(LOOK, async {
             let sources = wait::sources();
-            let status = cri::observe_status(self.host, cri::ENDPOINTS, self.time_box);
+            let endpoints = cri::endpoints(self.host);
+            let status = cri::observe_status(self.host, &endpoints, self.time_box);
             let (mut seen, status) = tokio::join!(self.host.observe(&sources, &progress), status);
             seen.push(status);
             let (mut facts, _) = gather(self.host.name(), self.host.now(), seen);

@@ -24,10 +24,13 @@ pub async fn observe(
 ) -> (Facts, Redactions) {
     let on_machine: Vec<Source> =
         sources().filter(|source| !matches!(source, Source::Cri(_) | Source::Api(_))).collect();
-    let (seen, runtime) =
-        tokio::join!(probe.observe(&on_machine, progress), cri::observe(probe, cri::ENDPOINTS, time_box));
+    let endpoints = cri::endpoints(probe);
+    let (seen, runtime) = tokio::join!(probe.observe(&on_machine, progress), cri::observe(probe, &endpoints, time_box));
     let observations: Vec<Observation> = seen.into_iter().chain(runtime).collect();
     let (mut facts, redactions) = gather(probe.name(), probe.now(), observations);
+    if let Some(named) = probe.runtime() {
+        facts.name_socket(named);
+    }
     let (way, node) = (FromMachine(probe), facts.node_name().ok());
     let path = async {
         let Some(aim) = aim else { return Vec::new() };

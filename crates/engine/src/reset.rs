@@ -14,8 +14,9 @@ use crate::observe::FromMachine;
 /// Adds to the facts of a machine what a reset has to know.
 pub async fn look(probe: &dyn Probe, mut facts: Facts, time_box: Duration) -> Facts {
     let (sources, progress): (Vec<Source>, _) = (reset::sources().collect(), Progress::default());
+    let endpoints = cri::endpoints(probe);
     let (mut seen, pods) =
-        tokio::join!(probe.observe(&sources, &progress), cri::pods::observe(probe, cri::ENDPOINTS, time_box));
+        tokio::join!(probe.observe(&sources, &progress), cri::pods::observe(probe, &endpoints, time_box));
     seen.push(pods);
     let (more, _) = gather(probe.name(), probe.now(), seen);
     for (key, capture) in more.iter() {

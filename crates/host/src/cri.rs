@@ -33,6 +33,11 @@ use crate::probe::{Kept, Observation, Probe, Stream, Target};
 /// Where runtimes listen, the usual one first. The first whose socket is there is asked.
 pub const ENDPOINTS: &[&str] = &["/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"];
 
+/// Where to ask on a machine.
+pub fn endpoints(probe: &dyn Probe) -> Vec<&str> {
+    probe.runtime().map_or_else(|| ENDPOINTS.to_vec(), |named| vec![named])
+}
+
 /// The kubelet takes no longer answers either.
 const LONGEST_ANSWER: usize = 16 << 20;
 /// JSON that is cut is no JSON; a node with a thousand images lists them in 300 kB.
@@ -251,6 +256,13 @@ mod tests {
         let expected = json!({"id": "a", "podSandboxId": "b", "metadata": metadata, "state": "CONTAINER_RUNNING"});
         assert_eq!(container(read), expected);
         assert_eq!(container(Container::default())["state"], "CONTAINER_CREATED");
+    }
+
+    #[test]
+    fn a_runtime_that_was_named_is_asked_alone() {
+        let local = || crate::Local::new(Duration::from_secs(1));
+        assert_eq!(endpoints(&local()), ENDPOINTS);
+        assert_eq!(endpoints(&local().with_runtime(Some("/run/my.sock".into()))), ["/run/my.sock"]);
     }
 
     #[test]

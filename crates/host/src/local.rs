@@ -59,16 +59,26 @@ const PASSED_ON: [&str; 9] = [
 pub struct Local {
     name: String,
     time_box: Duration,
+    runtime: Option<String>,
 }
 
 impl Local {
     pub fn new(time_box: Duration) -> Self {
         let name = fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned());
-        Local { name: name.unwrap_or_else(|_| "localhost".to_owned()), time_box }
+        Local { name: name.unwrap_or_else(|_| "localhost".to_owned()), time_box, runtime: None }
+    }
+
+    /// The same machine, whose container runtime is asked on this socket alone.
+    pub fn with_runtime(self, socket: Option<String>) -> Self {
+        Local { runtime: socket, ..self }
     }
 }
 
 impl Probe for Local {
+    fn runtime(&self) -> Option<&str> {
+        self.runtime.as_deref()
+    }
+
     fn now(&self) -> Timestamp {
         Timestamp::now()
     }

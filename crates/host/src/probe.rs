@@ -50,6 +50,11 @@ pub trait Probe: Send + Sync {
 
     /// A connection as the machine itself would make it. The caller bounds the wait.
     fn connect<'a>(&'a self, target: &'a Target) -> Answer<'a, io::Result<Box<dyn Stream>>>;
+
+    /// The socket of the container runtime, where somebody named one: no other is asked then.
+    fn runtime(&self) -> Option<&str> {
+        None
+    }
 }
 
 /// What a connection is made to, seen from the machine.

@@ -62,6 +62,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// As after `ssh -o`.
     pub settings: Vec<String>,
+    /// The socket on which alone the container runtime there is asked.
+    pub runtime: Option<String>,
 }
 
 impl Default for Options {
@@ -73,6 +75,7 @@ impl Default for Options {
             connect_timeout: Duration::from_secs(10),
             config: None,
             settings: Vec::new(),
+            runtime: None,
         }
     }
 }
@@ -350,6 +353,10 @@ impl Drop for Ssh {
 }
 
 impl Probe for Ssh {
+    fn runtime(&self) -> Option<&str> {
+        self.options.runtime.as_deref()
+    }
+
     fn name(&self) -> &str {
         &self.destination
     }

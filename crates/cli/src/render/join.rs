@@ -23,22 +23,24 @@ const EVIDENCE: usize = 3;
 pub struct Show {
     line: LiveLine,
     last_word: Instant,
-    events: bool,
+    events: Option<Events>,
 }
 
 impl Show {
     pub fn new(events: bool) -> Self {
-        Show { line: LiveLine::new(), last_word: Instant::now(), events }
+        Show { line: LiveLine::new(), last_word: Instant::now(), events: events.then(Events::default) }
     }
 
     pub fn tell(&mut self, told: &Told) {
-        if self.events {
-            // A reader that has gone away is not told any more.
-            let _ = terminal::print(&event(told));
+        if let Some(events) = &mut self.events {
+            if let Some(event) = events.of(told) {
+                // A reader that has gone away is not told any more.
+                let _ = terminal::print(&format!("{event}\n"));
+            }
             return;
         }
         match told {
-            Told::Reached { stage, says, after } => {
+            Told::Reached { stage, says, after, .. } => {
                 self.say(&format!("  {}  {}", styled(OK, "ok"), row(*stage, says, &seconds(*after))));
             }
             Told::Waits { stage, elapsed, limit, says, .. } => {
@@ -193,21 +195,62 @@ fn report(host: &str, ended: &Ended) -> Report {
     report
 }
 
-fn event(told: &Told) -> String {
-    let value = match told {
-        Told::Reached { stage, says, after } => {
-            json!({"event": "reached", "state": stage.name(), "evidence": says, "elapsed": after.as_secs_f64()})
+/// The name of the shape every event has; `elapsed` and `deadline` are in seconds.
+const EVENT: &str = "carrick.event/v1";
+
+/// What is told, as JSON. An event that does not itself say where the join is stands where the last one did.
+#[derive(Default)]
+struct Events {
+    stage: Option<Stage>,
+    elapsed: Duration,
+    limit: Duration,
+    attempt: u32,
+    /// Of the last wait that was told: the same one is not told twice a second.
+    waited: Option<(Stage, u32, u64)>,
+}
+
+impl Events {
+    /// `None` for a wait of which was told within this second.
+    fn of(&mut self, told: &Told) -> Option<serde_json::Value> {
+        let (event, says) = match told {
+            Told::Reached { stage, says, after, limit, attempt } => {
+                self.at(*stage, *after, *limit, *attempt);
+                ("reached", says)
+            }
+            Told::Waits { stage, elapsed, limit, says, attempt } => {
+                self.at(*stage, *elapsed, *limit, *attempt);
+                let this = Some((*stage, *attempt, elapsed.as_secs()));
+                if std::mem::replace(&mut self.waited, this) == this {
+                    return None;
+                }
+                ("waits", says)
+            }
+            Told::Says(says) => ("says", says),
+            Told::Again { says, after, attempt } => {
+                self.at(Stage::Waiting, Duration::ZERO, *after, *attempt);
+                ("again", says)
+            }
+        };
+        let event = json!({
+            "schema": EVENT,
+            "event": event,
+            "state": self.stage.unwrap_or(Stage::Begun).name(),
+            "elapsed": self.elapsed.as_secs_f64(),
+            // What comes after the end has no limit of its own.
+            "deadline": (!self.limit.is_zero()).then_some(self.limit.as_secs_f64()),
+            "evidence": says,
+            "attempt": self.attempt.max(1),
+        });
+        if let Told::Reached { .. } = told {
+            // It said how long the state before took; this one has only begun.
+            self.elapsed = Duration::ZERO;
         }
-        Told::Waits { stage, elapsed, limit, says, attempt } => json!({
-            "event": "waits", "state": stage.name(), "elapsed": elapsed.as_secs_f64(), "deadline": limit.as_secs_f64(),
-            "evidence": says, "attempt": attempt,
-        }),
-        Told::Says(says) => json!({"event": "says", "evidence": says}),
-        Told::Again { says, after, attempt } => {
-            json!({"event": "again", "evidence": says, "after": after.as_secs_f64(), "attempt": attempt})
-        }
-    };
-    format!("{value}\n")
+        Some(event)
+    }
+
+    fn at(&mut self, stage: Stage, elapsed: Duration, limit: Duration, attempt: u32) {
+        (self.stage, self.elapsed, self.limit, self.attempt) = (Some(stage), elapsed, limit, attempt);
+    }
 }
 
 fn seconds(duration: Duration) -> String {
@@ -242,5 +285,59 @@ fn label(stage: Stage) -> &'static str {
         Stage::Waiting => "waiting",
         Stage::Joined => "joined",
         Stage::Failed => "failed",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_event_is_of_one_shape() {
+        let (second, minute) = (Duration::from_secs, Duration::from_mins(1));
+        let waits = |millis| Told::Waits {
+            stage: Stage::Joining,
+            elapsed: Duration::from_millis(millis),
+            limit: minute,
+            says: "kubeadm to end".into(),
+            attempt: 1,
+        };
+        let reached = Told::Reached {
+            stage: Stage::Joining,
+            says: "at work".into(),
+            after: second(2),
+            limit: minute,
+            attempt: 1,
+        };
+        let mut events = Events::default();
+        let mut rows = Vec::new();
+        for told in [
+            Told::Says("a word before the first".into()),
+            reached,
+            Told::Says("a word".into()),
+            waits(400),
+            waits(800),
+            waits(1200),
+            Told::Again { says: "refused".into(), after: second(7), attempt: 1 },
+        ] {
+            let Some(event) = events.of(&told) else { continue };
+            let keys: Vec<&str> = event.as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(keys, ["schema", "event", "state", "elapsed", "deadline", "evidence", "attempt"]);
+            assert_eq!(event["schema"], "carrick.event/v1");
+            let row =
+                ["event", "state", "elapsed", "deadline", "evidence", "attempt"].map(|key| event[key].to_string());
+            rows.push(row.join(" ").replace('"', ""));
+        }
+        assert_eq!(
+            rows,
+            [
+                "says begun 0.0 null a word before the first 1",
+                "reached joining 2.0 60.0 at work 1",
+                "says joining 0.0 60.0 a word 1",
+                "waits joining 0.4 60.0 kubeadm to end 1",
+                "waits joining 1.2 60.0 kubeadm to end 1",
+                "again waiting 0.0 7.0 refused 1",
+            ]
+        );
     }
 }

@@ -1,14 +1,14 @@
 //! `carrick join`: check, prepare, kubeadm under systemd, the TLS bootstrap watched, the node verified.
 
 use std::fs::File;
-use std::io::{Read as _, Write as _};
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::io::{IsTerminal as _, Read, Write as _};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use carrick_cluster::client::Client;
-use carrick_core::aim::Token;
 use carrick_core::check;
 use carrick_core::fact::pki;
 use carrick_core::join::input::{BadInput, Environment, Flags, Request};
@@ -32,7 +32,8 @@ use crate::terminal;
 /// Join this machine to a cluster as a worker, and prove that it has joined
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// The line of `kubeadm token create --print-join-command` as one text; - reads it from stdin
+    /// The line of `kubeadm token create --print-join-command` as one text; - reads it from stdin, as does a bare `carrick
+    /// join` whose stdin is no terminal
     #[arg(value_name = "JOIN LINE", conflicts_with = "config")]
     text: Option<String>,
     /// The same line as words, after --
@@ -56,9 +57,6 @@ pub struct Args {
     /// The Node's name; else the machine's own
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// The runtime's socket, as kubeadm takes it
-    #[arg(long, value_name = "SOCKET")]
-    cri_socket: Option<String>,
     /// A label of the Node; may be given more than once
     #[arg(long, value_name = "KEY=VALUE")]
     label: Vec<String>,
@@ -89,6 +87,15 @@ pub struct Args {
     line_fd: Option<u32>,
 }
 
+impl Args {
+    /// Not a word of which cluster it is.
+    fn says_nothing(&self) -> bool {
+        let by_flags = self.api.is_some() || self.token_file.is_some() || !self.ca_hash.is_empty();
+        let by_line = self.text.is_some() || self.line_fd.is_some();
+        !(by_flags || by_line || self.config.is_some() || self.kubeconfig.is_some())
+    }
+}
+
 pub async fn run(args: Args) -> Result<Exit, Failure> {
     if args.text.as_deref().is_some_and(|text| text != "-") || !args.words.is_empty() {
         return Err(without_secrets(&args));
@@ -96,19 +103,21 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let bad = |bad: BadInput| Failure::usage(bad.to_string());
     let environment = Environment::read(|name| std::env::var(name).ok()).map_err(bad)?;
     let admin = args.kubeconfig.as_deref().map(machine::read_kubeconfig).transpose()?;
-    let mut request = request(&args)?.with(&flags(&args)?, &environment).map_err(bad)?;
+    let place = admin.as_ref().map(Client::endpoint);
+    let mut request = request(&args, &environment)?.with(&flags(&args)?, place, &environment).map_err(bad)?;
     request.complete(admin.is_some()).map_err(bad)?;
+    if let Some(admin) = &admin {
+        trust(admin, &mut request);
+    }
     let ignore = ignore(&args.ignore, &mut request)?;
-    let usual = Policy::default();
     let policy = Policy {
         until: args.until,
-        attempts: environment.attempts.unwrap_or(usual.attempts),
-        join_timeout: environment.join_timeout.unwrap_or(usual.join_timeout),
         replace_node: args.replace_node,
         fix: args.fix,
         jitter: jitter(),
+        ..environment.policy()
     };
-    let host = args.place.host().await?;
+    let host = args.place.host_with(request.cri_socket.as_ref()).await?;
     let asker = discovery::read(host.as_ref(), &mut request).await.map_err(bad)?;
     let wish = Wish {
         request,
@@ -127,47 +136,93 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
 
 /// What shall not count, for the checks and for kubeadm's own.
 fn ignore(typed: &[String], request: &mut Request) -> Result<Ignore, Failure> {
-    // A line may name what only kubeadm checks: that is its own business.
+    // A line or a file may name what only kubeadm checks: that is its own business.
     let known = request.ignore.iter().filter(|name| Ignore::of([name.as_str()]).is_ok());
     let names: Vec<&str> = typed.iter().chain(known).map(String::as_str).collect();
     let ignore = Ignore::of(names).map_err(|error| Failure::usage(format!("--ignore: {error}")))?;
-    request.ignore.extend(typed.iter().flat_map(|name| check::kubeadm_names(name)));
+    request.ignore_also(typed.iter().flat_map(|name| check::kubeadm_names(name)));
     Ok(ignore)
 }
 
-async fn carry_out(args: &Args, host: &dyn Host, mut wish: Wish<'_>) -> Result<Exit, Failure> {
+async fn carry_out(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit, Failure> {
     let (actor, library) = (act::actor("join"), library()?);
     let _lock = act::lock(host, &actor).await?;
     if let Some(note) = wish.policy.note() {
         terminal::say(&note);
     }
-    let minted = match wish.admin {
-        Some(admin) if wish.request.token.is_none() => Some(mint(host, admin, &mut wish.request).await?),
-        _ => None,
-    };
-    let admin = wish.admin;
+    let (admin, marks) = (wish.admin, Marks::of(&wish.request));
     let mut show = screen::Show::new(args.events);
     let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent };
     let mender: Option<&mut dyn driver::Mender> = if args.fix { Some(&mut mender) } else { None };
     let begun = Instant::now();
     let mut tell = |told: Told| show.tell(&told);
     let ended = Box::pin(driver::join(host, &actor, wish, &library, mender, &mut tell)).await;
-    if let (Some(token), Some(admin)) = (minted, admin)
-        && let Err(why) = token::revoke(admin, &FromMachine(host), &token).await
+    if let (Some(token), Some(admin)) = (&ended.minted, admin)
+        && let Err(why) = token::revoke(admin, &FromMachine(host), token).await
     {
         terminal::say(&format!("carrick: the token {} could not be revoked ({why}); it ends by itself", token.id));
     }
-    finish(args, host.name(), &ended, begun.elapsed(), show)
+    let exit = finish(args, host.name(), &ended, begun.elapsed(), show)?;
+    if let (Outcome::Joined { already: true, .. }, Ok(node)) = (&ended.outcome, &ended.state.seen.node)
+        && let Some(says) = marks.come_too_late(&node.name)
+    {
+        terminal::say(&says);
+    }
+    Ok(exit)
+}
+
+/// What a kubelet gives its Node when it makes it, and never after.
+struct Marks {
+    labels: Vec<String>,
+    taints: Vec<String>,
+}
+
+impl Marks {
+    fn of(request: &Request) -> Self {
+        Marks {
+            labels: request.labels.iter().map(ToString::to_string).collect(),
+            taints: request.taints.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// What to do about them on a machine that had joined before.
+    fn come_too_late(&self, node: &str) -> Option<String> {
+        let set = |flag, verb, marks: &[String]| {
+            (!marks.is_empty()).then(|| (flag, format!("kubectl {verb} node {node} {}", marks.join(" "))))
+        };
+        let both = [set("--label", "label", &self.labels), set("--taint", "taint", &self.taints)];
+        let (flags, commands): (Vec<&str>, Vec<String>) = both.into_iter().flatten().unzip();
+        (!flags.is_empty())
+            .then(|| format!("carrick: {}: only a join sets these; now: {}", flags.join(", "), commands.join("; ")))
+    }
 }
 
 fn finish(args: &Args, host: &str, ended: &Ended, took: Duration, show: screen::Show) -> Result<Exit, Failure> {
     let text = show.end(host, ended, took, args.events).map_err(|error| Failure::internal(error.to_string()))?;
+    if let Some(declined) = declined(ended).filter(|_| !args.events) {
+        return Err(declined);
+    }
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
-    Ok(match &ended.outcome {
+    Ok(exit_of(ended))
+}
+
+fn exit_of(ended: &Ended) -> Exit {
+    match &ended.outcome {
         Outcome::Joined { .. } => Exit::Ok,
+        Outcome::Failed(_) if ended.declined => Exit::Consent,
         Outcome::Failed(failure) if failure.overdue => Exit::TimedOut,
         Outcome::Failed(_) => Exit::Failed,
-    })
+    }
+}
+
+/// Nobody said yes, and nothing was done: as `check --fix` ends then. No cause is to be told.
+fn declined(ended: &Ended) -> Option<Failure> {
+    match &ended.outcome {
+        Outcome::Failed(failure) if ended.declined && !ended.state.changed => {
+            Some(Failure::consent(format!("not joined: {}", failure.says)))
+        }
+        _ => None,
+    }
 }
 
 /// What would be done, as far as it can be known before kubeadm has run.
@@ -194,38 +249,32 @@ fn library() -> Result<Library, Failure> {
     Library::built_in().map_err(|complaint| Failure::internal(complaint.to_string()))
 }
 
-/// With an admin's kubeconfig: a token of our own, and what else the join line would say.
-async fn mint(host: &dyn Host, admin: &Client, request: &mut Request) -> Result<Token, Failure> {
-    let way = FromMachine(host);
-    let token = token::mint(admin, &way, host.now()).await;
-    let token = token.map_err(|why| Failure::failed(format!("no token could be made: {why}; nothing was changed")))?;
-    request.token = Some(token.clone());
-    if request.api.is_none() {
-        request.api = Some(admin.endpoint().clone());
-    }
-    if request.pins.is_empty() {
+/// An admin's kubeconfig also says which CA to believe.
+fn trust(admin: &Client, request: &mut Request) {
+    if request.pins.is_empty() && !request.skip_ca_check && request.discovery_file.is_none() {
         let pins = pki::parse_certificates(admin.ca()).unwrap_or_default();
         request.pins = pins.iter().filter_map(|ca| ca.pin.parse().ok()).collect();
     }
-    Ok(token)
 }
 
 /// What a join line or a file says; nothing where only flags are given.
-fn request(args: &Args) -> Result<Request, Failure> {
+fn request(args: &Args, environment: &Environment) -> Result<Request, Failure> {
     let bad = |bad: BadInput| Failure::usage(bad.to_string());
     if let Some(path) = &args.config {
         let text = machine::read_short(path)
             .map_err(|error| Failure::usage(format!("--config {}: {error}", path.display())))?;
         return document::from_text(&text).map_err(bad);
     }
-    let mut text = String::new();
-    let read = match (args.line_fd, args.text.as_deref()) {
-        (Some(number), _) => File::open(format!("/proc/self/fd/{number}"))
-            .and_then(|file| file.take(LONGEST_LINE).read_to_string(&mut text)),
-        (None, Some("-")) => std::io::stdin().take(LONGEST_LINE).read_to_string(&mut text),
+    let unsaid = args.says_nothing() && environment.master.is_none();
+    let text = match (args.line_fd, args.text.as_deref()) {
+        (Some(number), _) => handed_over(&format!("/proc/self/fd/{number}"))?,
+        (None, Some("-")) => typed()?,
+        (None, None) if unsaid && !std::io::stdin().is_terminal() => typed()?,
         _ => return Ok(Request::default()),
     };
-    read.map_err(|error| Failure::usage(format!("join line: {error}")))?;
+    if unsaid && text.trim().is_empty() {
+        return Ok(Request::default());
+    }
     if text.contains('\0') {
         let words: Vec<String> = text.split_terminator('\0').map(str::to_owned).collect();
         return line::from_args(&words).map_err(bad);
@@ -236,29 +285,71 @@ fn request(args: &Args) -> Result<Request, Failure> {
 /// A join line has 200 characters.
 const LONGEST_LINE: u64 = 64 << 10;
 
+fn read_line<R: Read>(open: impl FnOnce() -> std::io::Result<R>) -> Result<String, Failure> {
+    let mut text = String::new();
+    let read = open().and_then(|input| input.take(LONGEST_LINE + 1).read_to_string(&mut text));
+    read.map_err(|error| Failure::usage(format!("the join line: {error}")))?;
+    not_too_long(&text).map(|()| text)
+}
+
+/// Reads it from stdin. Who has not meant that sees what is waited for.
+fn typed() -> Result<String, Failure> {
+    let (sender, line) = mpsc::channel();
+    std::thread::spawn(move || sender.send(read_line(|| Ok(std::io::stdin()))));
+    let waited = line.recv_timeout(machine::QUIET).or_else(|_| {
+        terminal::say("carrick: the join line is read from stdin, and nothing has come yet");
+        line.recv()
+    });
+    waited.unwrap_or_else(|_| Err(Failure::internal("stdin could not be read")))
+}
+
+/// Reads the line from where [`without_secrets`] put it, and empties that: what we start has it open, too.
+fn handed_over(path: &str) -> Result<String, Failure> {
+    let line = read_line(|| File::open(path))?;
+    if std::fs::read_link(path).is_ok_and(|target| target.to_string_lossy().contains(MEMORY)) {
+        let emptied = File::options().write(true).truncate(true).open(path);
+        emptied.map_err(|error| Failure::internal(format!("the token could not be taken out of memory: {error}")))?;
+    }
+    Ok(line)
+}
+
+fn not_too_long(line: &str) -> Result<(), Failure> {
+    if line.len() as u64 <= LONGEST_LINE {
+        return Ok(());
+    }
+    Err(Failure::usage(format!("the join line: it is longer than {LONGEST_LINE} bytes")))
+}
+
 fn flags(args: &Args) -> Result<Flags, Failure> {
     Ok(Flags {
         api: args.api.clone(),
         token: args.token_file.as_deref().map(machine::read_token).transpose()?,
         ca_hashes: args.ca_hash.clone(),
         node_name: args.node_name.clone(),
-        cri_socket: args.cri_socket.clone(),
+        cri_socket: args.place.cri_socket().map(str::to_owned),
         labels: args.label.clone(),
         taints: args.taint.clone(),
     })
 }
 
+/// What the memory is called that holds a join line between us and ourselves.
+const MEMORY: &str = "carrick-join-line";
+
 /// Everybody on a machine can read a command line. What holds a token goes over a descriptor, to ourselves, run anew.
 fn without_secrets(args: &Args) -> Failure {
     // Words are kept apart by what no word can hold.
     let line = args.text.clone().unwrap_or_else(|| args.words.iter().map(|word| format!("{word}\0")).collect());
+    if let Err(too_long) = not_too_long(&line) {
+        return too_long;
+    }
     let moved = || -> std::io::Result<std::convert::Infallible> {
-        let (reader, writer): (OwnedFd, OwnedFd) = rustix::pipe::pipe()?;
-        File::from(writer).write_all(line.as_bytes())?;
-        rustix::io::fcntl_setfd(&reader, rustix::io::FdFlags::empty())?;
+        // Not a pipe: who writes more into one than it holds waits for a reader, and that is to be us.
+        let memory = rustix::fs::memfd_create(MEMORY, rustix::fs::MemfdFlags::empty())?;
+        let mut file = File::from(memory);
+        file.write_all(line.as_bytes())?;
         let mut again = std::process::Command::new("/proc/self/exe");
         again.arg0("carrick").args(arguments(&line, &args.words));
-        again.arg(format!("--line-fd={}", reader.as_raw_fd()));
+        again.arg(format!("--line-fd={}", file.as_raw_fd()));
         Err(again.exec())
     };
     match moved() {
@@ -279,4 +370,64 @@ fn jitter() -> u8 {
     use std::hash::{BuildHasher as _, Hasher as _};
     let drawn = std::hash::RandomState::new().build_hasher().finish() % 101;
     u8::try_from(drawn).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_core::join::failure::{self, Class};
+    use carrick_core::join::state::{Stage, State};
+    use carrick_engine::join::driver::Left;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn labels_and_taints_that_come_too_late_are_told_with_the_command() {
+        let texts = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
+        for (labels, taints, expected) in [
+            (&[][..], &[][..], None),
+            (
+                &["disk=ssd", "rack=7"][..],
+                &[][..],
+                Some("carrick: --label: only a join sets these; now: kubectl label node w1 disk=ssd rack=7"),
+            ),
+            (
+                &["disk=ssd"],
+                &["gpu:NoSchedule"],
+                Some(
+                    "carrick: --label, --taint: only a join sets these; now: kubectl label node w1 disk=ssd; \
+                     kubectl taint node w1 gpu:NoSchedule",
+                ),
+            ),
+        ] {
+            let marks = Marks { labels: texts(labels), taints: texts(taints) };
+            assert_eq!(marks.come_too_late("w1").as_deref(), expected);
+        }
+    }
+
+    #[test]
+    fn ends_as_it_went() {
+        let failed = |overdue| {
+            let (stage, class, says) = (Stage::Unjoined, Class::Configuration, "nothing was changed".to_owned());
+            Outcome::Failed(failure::Failure { stage, class, says, causes: Vec::new(), overdue })
+        };
+        let joined = Outcome::Joined { until: Until::Verified, already: false };
+        for (outcome, nobody_agreed, changed, expected, only_this) in [
+            (joined, false, true, Exit::Ok, None),
+            (failed(false), false, false, Exit::Failed, None),
+            (failed(true), false, true, Exit::TimedOut, None),
+            (failed(false), true, false, Exit::Consent, Some("not joined: nothing was changed")),
+            // An earlier attempt had mended something: that is told, too.
+            (failed(false), true, true, Exit::Consent, None),
+        ] {
+            let (mut state, _) = State::begin(Policy::default(), Timestamp::UNIX_EPOCH);
+            state.changed = changed;
+            let (left, last_words) = (Left::default(), Vec::new());
+            let (diagnosis, log, record, minted) = (None, None, None, None);
+            let ended =
+                Ended { outcome, state, diagnosis, log, record, last_words, left, minted, declined: nobody_agreed };
+            assert_eq!(exit_of(&ended), expected, "{ended:?}");
+            assert_eq!(declined(&ended).map(|failure| failure.to_string()).as_deref(), only_this, "{ended:?}");
+        }
+    }
 }

@@ -25,6 +25,8 @@ pub const SOURCES: &[Source] = &[
 pub struct RuntimeStatus {
     /// The endpoint that answered.
     pub endpoint: Option<String>,
+    /// What the runtime calls itself: `containerd`, `cri-o`, `docker`. `crictl info` does not say.
+    pub name: Option<String>,
     pub conditions: Vec<Condition>,
     /// `OK`, or why the CNI configuration could not be loaded; absent outside containerd.
     pub last_cni_load: Option<String>,
@@ -74,6 +76,7 @@ pub fn parse_status(text: &str) -> Result<RuntimeStatus, String> {
     }
     Ok(RuntimeStatus {
         endpoint: text(root.get("endpoint")),
+        name: text(root.pointer("/version/runtimeName")),
         conditions: conditions.iter().map(condition).collect(),
         last_cni_load: text(root.get("lastCNILoadStatus")),
         cni_conf_dir: text(loaded.and_then(|loaded| loaded.get("PluginConfDir")))
@@ -136,7 +139,8 @@ impl Facts {
     pub fn runtime_status(&self) -> Known<RuntimeStatus> {
         let asked = self.cri("status");
         let shut = matches!(asked, Err(Missing { why: Why::Denied | Why::NotCollected, .. }));
-        let status = match self.crictl_info().filter(|_| shut) {
+        // crictl asks the runtime of its own configuration, which need not be the one that was named.
+        let status = match self.crictl_info().filter(|_| shut && self.named_socket().is_none()) {
             Some(printed) => printed,
             None => asked?,
         };
@@ -191,6 +195,9 @@ mod tests {
         assert!(denied().runtime_status().is_err());
         assert!(denied().with_query(&CRICTL, CONTAINERD).runtime_status().is_ok());
         assert!(denied().with_exit(&CRICTL, 1, CONTAINERD, "").runtime_status().is_err());
+        let mut named = denied().with_query(&CRICTL, CONTAINERD);
+        named.name_socket("/run/cri-dockerd.sock");
+        assert!(named.runtime_status().is_err());
         let dead = facts().without(Source::Cri("status"), Why::Broken("connection refused".into()));
         assert!(dead.with_query(&CRICTL, CONTAINERD).runtime_status().is_err());
     }

@@ -1,8 +1,11 @@
 //! The sockets container runtimes answer on.
 
-use super::{Facts, Known, Source};
+use super::{Capture, Facts, Known, Source};
 
 pub const SOURCES: &[Source] = &[Source::Dir("/run/containerd"), Source::Dir("/run/crio"), Source::Dir("/run")];
+
+/// The key of the socket that a person named: nothing of the machine, but what its runtime is to be judged by.
+const NAMED: &str = "cri named";
 
 /// A runtime kubeadm knows by its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,22 @@ impl Runtime {
         }
     }
 
+    /// By the path it listens on: runtimes keep the name of their socket wherever it is put.
+    fn by_socket(path: &str) -> Option<Self> {
+        let file = path.rsplit('/').next()?;
+        SOCKETS.iter().find(|(_, _, name)| *name == file).map(|it| it.0)
+    }
+
+    /// By what it calls itself over CRI.
+    fn by_name(name: &str) -> Option<Self> {
+        match name {
+            "containerd" => Some(Runtime::Containerd),
+            "cri-o" => Some(Runtime::Crio),
+            "docker" => Some(Runtime::CriDockerd),
+            _ => None,
+        }
+    }
+
     pub fn socket(self) -> &'static str {
         match self {
             Runtime::Containerd => "/run/containerd/containerd.sock",
@@ -58,12 +77,23 @@ impl Facts {
         Ok(found)
     }
 
-    /// The runtime this machine is meant to use: the one that answered, else the one whose socket is there, else the
-    /// one that is installed; containerd where nothing tells another.
+    /// The only socket that counts is the one that a person named (`--cri-socket`), whatever others there are.
+    pub fn name_socket(&mut self, path: &str) {
+        self.insert(NAMED.to_owned(), Ok(Capture::text(path)));
+    }
+
+    /// The path of the socket that a person named.
+    pub fn named_socket(&self) -> Option<&str> {
+        self.get(NAMED).ok().map(|named| named.text.as_str())
+    }
+
+    /// The runtime this machine is meant to use: the one that was named, else the one that answered, else the one whose
+    /// socket is there, else the one that is installed; containerd where nothing tells another.
     pub fn runtime(&self) -> Runtime {
-        let endpoint = self.runtime_status().ok().and_then(|status| status.endpoint).unwrap_or_default();
-        let answered = SOCKETS.iter().find(|(_, _, name)| endpoint.ends_with(&format!("/{name}"))).map(|it| it.0);
-        let socket = || self.runtime_sockets().ok()?.first().copied();
+        let (named, status) = (self.named_socket(), self.runtime_status().unwrap_or_default());
+        let answered = named.or(status.endpoint.as_deref()).and_then(Runtime::by_socket);
+        let answered = answered.or_else(|| Runtime::by_name(status.name.as_deref()?));
+        let socket = || self.runtime_sockets().ok()?.first().copied().filter(|_| named.is_none());
         let installed = || {
             SOCKETS.map(|it| it.0).into_iter().find(|it| self.unit_state(it.unit()).is_ok_and(|state| state.is_there()))
         };
@@ -104,6 +134,26 @@ mod tests {
         let status = r#"{"endpoint":"unix:///run/containerd/containerd.sock","status":{"conditions":[]}}"#;
         assert_eq!(socket.with_cri("status", status).runtime(), Runtime::Containerd);
         assert_eq!(facts().runtime(), Runtime::Containerd);
+    }
+
+    #[test]
+    fn the_runtime_that_was_named_is_the_one_whatever_else_there_is() {
+        let status = |name: &str| format!(r#"{{"version":{{"runtimeName":"{name}"}},"status":{{"conditions":[]}}}}"#);
+        for (path, calls_itself, expected) in [
+            ("/run/cri-dockerd.sock", None, Runtime::CriDockerd),
+            ("/run/elsewhere/containerd.sock", None, Runtime::Containerd),
+            ("/run/my.sock", Some("cri-o"), Runtime::Crio),
+            ("/run/my.sock", Some("docker"), Runtime::CriDockerd),
+            ("/run/my.sock", Some("new"), Runtime::Containerd),
+            ("/run/my.sock", None, Runtime::Containerd),
+        ] {
+            let mut known = facts().with_dir("/run/crio", &[(SOCKET, "crio.sock")]);
+            if let Some(name) = calls_itself {
+                known = known.with_cri("status", &status(name));
+            }
+            known.name_socket(path);
+            assert_eq!((known.runtime(), known.named_socket()), (expected, Some(path)), "{path} {calls_itself:?}");
+        }
     }
 
     #[test]

@@ -114,7 +114,8 @@ fn put_discovery(discovery: &mut Map<String, Value>, request: &Request) {
 }
 
 fn put_registration(node: &mut Map<String, Value>, request: &Request, written: Beta, beta: Beta) {
-    for (key, value) in [("name", &request.node_name), ("criSocket", &request.cri_socket)] {
+    let socket = request.cri_socket.as_ref().map(ToString::to_string);
+    for (key, value) in [("name", &request.node_name), ("criSocket", &socket)] {
         if let Some(value) = value {
             node.insert(key.into(), json!(value));
         }
@@ -124,7 +125,10 @@ fn put_registration(node: &mut Map<String, Value>, request: &Request, written: B
         let taints: Vec<Value> = own.into_iter().chain(request.taints.iter().map(|taint| json!(taint))).collect();
         node.insert("taints".into(), json!(taints));
     }
-    if !request.ignore.is_empty() {
+    // Beside "all" kubeadm takes no other name, and not every version takes it from a file: its command line says it.
+    if request.ignores_all() {
+        node.shift_remove("ignorePreflightErrors");
+    } else if !request.ignore.is_empty() {
         node.insert("ignorePreflightErrors".into(), json!(request.ignore));
     }
     let mut args = extra_args(node.shift_remove("kubeletExtraArgs"), written);
@@ -322,6 +326,22 @@ patches: {directory: /p}
         assert_eq!(new.pointer("/discovery/tlsBootstrapToken"), None, "it belonged to the token before");
         assert_eq!(new.pointer("/discovery/timeout"), Some(&json!("20m0s")));
         assert_eq!(new.pointer("/nodeRegistration/kubeletExtraArgs/max-pods"), Some(&json!("50")));
+    }
+
+    #[test]
+    fn all_that_is_ignored_is_passed_on() {
+        let own = OWN.replace("  imagePullPolicy", "  ignorePreflightErrors: [Swap, Mem]\n  imagePullPolicy");
+        for (typed, expected) in [
+            (&[][..], json!(["Swap", "Mem"])),
+            (&["mem", "NumCPU"], json!(["Swap", "Mem", "NumCPU"])),
+            (&["NumCPU", "all"], Value::Null),
+        ] {
+            let mut request = document::from_text(&own).unwrap();
+            request.ignore_also(typed.iter().map(|&name| name.to_owned()));
+            let file = rendered(&request, 34);
+            let passed = file.pointer("/nodeRegistration/ignorePreflightErrors").cloned().unwrap_or_default();
+            assert_eq!((passed, request.ignores_all()), (expected, typed.contains(&"all")), "{typed:?}");
+        }
     }
 
     #[test]

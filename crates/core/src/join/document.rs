@@ -110,7 +110,9 @@ fn read_discovery(root: &Value, request: &mut Request) -> Result<(), BadInput> {
 fn read_registration(root: &Value, beta: Beta, request: &mut Request) -> Result<(), BadInput> {
     let name = "nodeRegistration.name";
     request.node_name = text(root, name)?.map(|text| node_name(name, text)).transpose()?;
-    request.cri_socket = text(root, "nodeRegistration.criSocket")?.map(str::to_owned);
+    let socket = "nodeRegistration.criSocket";
+    request.cri_socket = text(root, socket)?.map(|text| parsed(socket, text)).transpose()?;
+    request.ignore_also(texts(root, "nodeRegistration.ignorePreflightErrors")?);
     let args = at(root, "nodeRegistration.kubeletExtraArgs");
     let (fits, shape) = match beta {
         Beta::V3 => (args.is_none_or(Value::is_object), "a map of flags in v1beta3"),
@@ -187,6 +189,12 @@ nodeRegistration:
     }
 
     #[test]
+    fn what_the_file_ignores_is_ignored() {
+        let text = V4.to_owned() + "  ignorePreflightErrors: [Swap, Mem, swap]\n";
+        assert_eq!(from_text(&text).unwrap().ignore, ["Swap", "Mem"]);
+    }
+
+    #[test]
     fn discovery_may_be_by_file() {
         let text = "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery:\n  file: {kubeConfigPath: /x}\n  \
                     tlsBootstrapToken: abcdef.0123456789abcdef\n";
@@ -221,6 +229,11 @@ nodeRegistration:
                 "discovery.bootstrapToken.caCertHashes: it is not a list of texts",
             ),
             (with("name: W1", "name: Bad_Host"), "nodeRegistration.name: \"Bad_Host\" is not a node name"),
+            (
+                V4.to_owned() + "  ignorePreflightErrors: Swap\n",
+                "nodeRegistration.ignorePreflightErrors: it is not a list",
+            ),
+            (with("criSocket: unix://", "criSocket: tcp://"), "nodeRegistration.criSocket: \"tcp:///run/containerd"),
             (with("v1beta4", "v1beta3"), "nodeRegistration.kubeletExtraArgs: it is a map of flags in v1beta3"),
             (
                 with("nodeReg", "  file: {kubeConfigPath: /x}\nnodeReg"),

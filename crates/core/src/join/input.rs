@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::document::Document;
+use super::state::Policy;
 use crate::aim::{Aim, Endpoint, Pin, Token, is_dns_name};
 use crate::redact::redact;
 
@@ -60,7 +61,8 @@ pub struct Request {
     pub discovery_file: Option<String>,
     /// In lower case, as kubeadm makes it; `None` is the machine's own name.
     pub node_name: Option<String>,
-    pub cri_socket: Option<String>,
+    /// The runtime to use: the only one that is looked at, too.
+    pub cri_socket: Option<Socket>,
     pub labels: Vec<Label>,
     pub taints: Vec<Taint>,
     /// kubeadm's names of checks that do not count.
@@ -85,8 +87,14 @@ pub struct Flags {
 }
 
 impl Request {
-    /// Puts the flags over what a line or a file said; `MASTER_IP` is taken where nothing else says where to join.
-    pub fn with(mut self, flags: &Flags, environment: &Environment) -> Result<Self, BadInput> {
+    /// Puts the flags over what a line or a file said. Where those do not say where to join, an admin's kubeconfig does;
+    /// `MASTER_IP` comes last, for it may be left over in the environment from another day.
+    pub fn with(
+        mut self,
+        flags: &Flags,
+        admin: Option<&Endpoint>,
+        environment: &Environment,
+    ) -> Result<Self, BadInput> {
         if let Some(api) = &flags.api {
             self.api = Some(parsed("--api", api)?);
         }
@@ -97,13 +105,28 @@ impl Request {
         if let Some(name) = &flags.node_name {
             self.node_name = Some(node_name("--node-name", name)?);
         }
-        self.cri_socket = flags.cri_socket.clone().or(self.cri_socket);
+        if let Some(socket) = &flags.cri_socket {
+            self.cri_socket = Some(parsed("--cri-socket", socket)?);
+        }
         self.labels.extend(all::<Label>("--label", &flags.labels)?);
         self.taints.extend(all::<Taint>("--taint", &flags.taints)?);
         if self.api.is_none() && self.discovery_file.is_none() {
-            self.api.clone_from(&environment.master);
+            self.api = admin.or(environment.master.as_ref()).cloned();
         }
         Ok(self)
+    }
+
+    /// More checks of kubeadm's that do not count; it knows their names in any case of letters.
+    pub fn ignore_also(&mut self, names: impl IntoIterator<Item = String>) {
+        for name in names {
+            if !self.ignore.iter().any(|known| known.eq_ignore_ascii_case(&name)) {
+                self.ignore.push(name);
+            }
+        }
+    }
+
+    pub fn ignores_all(&self) -> bool {
+        self.ignore.iter().any(|name| name.eq_ignore_ascii_case("all"))
     }
 
     /// Whether it can be carried out; an admin's kubeconfig gives what is missing of place, token and CA.
@@ -115,7 +138,8 @@ impl Request {
         if self.api.is_none() {
             return missing(
                 "--api",
-                "give HOST:PORT of the API server, or the line of kubeadm token create --print-join-command",
+                "give HOST:PORT of the API server, or --config, or --kubeconfig, or the line of kubeadm token create \
+                 --print-join-command (- reads it from stdin)",
             );
         }
         if self.token.is_none() {
@@ -180,6 +204,16 @@ impl Environment {
                 .transpose()?,
         })
     }
+
+    /// What it says over what is usual; there are no flags for these.
+    pub fn policy(&self) -> Policy {
+        let usual = Policy::default();
+        Policy {
+            attempts: self.attempts.unwrap_or(usual.attempts),
+            join_timeout: self.join_timeout.unwrap_or(usual.join_timeout),
+            ..usual
+        }
+    }
 }
 
 fn master(text: &str) -> Result<Endpoint, BadInput> {
@@ -197,6 +231,41 @@ fn master(text: &str) -> Result<Endpoint, BadInput> {
 fn number(field: &str, text: &str, unit: &str, most: u32) -> Result<u32, BadInput> {
     let read = text.trim().parse().ok().filter(|number| (1..=most).contains(number));
     read.ok_or_else(|| BadInput::of(field, format!("{text:?} is not a number of {unit} from 1 to {most}")))
+}
+
+/// The path a runtime listens on. Shown as kubeadm writes it, `unix:///run/…`; a bare path is taken, too, as by kubeadm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Socket(String);
+
+/// The kernel's limit (`sun_path`), its closing zero apart.
+const LONGEST_SOCKET: usize = 107;
+
+impl Socket {
+    pub fn path(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Socket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "unix://{}", self.0)
+    }
+}
+
+impl std::str::FromStr for Socket {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let path = text.strip_prefix("unix://").unwrap_or(text);
+        let plain = |c: char| !c.is_whitespace() && !c.is_control();
+        if path.len() < 2 || !path.starts_with('/') || path.ends_with('/') || !path.chars().all(plain) {
+            return Err(format!("{text:?} is not unix:///PATH, nor the absolute path of a socket"));
+        }
+        if path.len() > LONGEST_SOCKET {
+            return Err(format!("{text:?} is longer than a socket's path can be ({LONGEST_SOCKET} bytes)"));
+        }
+        Ok(Socket(path.to_owned()))
+    }
 }
 
 /// `key=value` on the Node from its first moment on.
@@ -235,6 +304,13 @@ pub struct Taint {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub value: String,
     pub effect: String,
+}
+
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.value.is_empty() { "" } else { "=" };
+        write!(f, "{}{sign}{}:{}", self.key, self.value, self.effect)
+    }
 }
 
 impl std::str::FromStr for Taint {
@@ -297,15 +373,46 @@ mod tests {
     pub const HASH: &str = "sha256:8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f";
 
     #[test]
-    fn flags_go_before_a_line_and_the_environment_comes_last() {
-        let environment = Environment::read(|name| (name == "MASTER_IP").then(|| "192.168.4.63".to_owned())).unwrap();
-        let none = Request::default().with(&Flags::default(), &environment).unwrap();
-        assert_eq!(none.api.unwrap().to_string(), "192.168.4.63:6443");
-        let line = Request { api: Some("cp:6443".parse().unwrap()), ..Request::default() };
-        assert_eq!(line.clone().with(&Flags::default(), &environment).unwrap().api, line.api);
-        let flags = Flags { api: Some("10.0.0.11:6443".into()), node_name: Some(" W1 ".into()), ..Flags::default() };
-        let both = line.with(&flags, &environment).unwrap();
-        assert_eq!((both.api.unwrap().to_string().as_str(), both.node_name.as_deref()), ("10.0.0.11:6443", Some("w1")));
+    fn flags_go_before_a_line_that_before_a_kubeconfig_and_the_environment_comes_last() {
+        let api = |text: Option<&str>| text.map(|text| text.parse::<Endpoint>().unwrap());
+        for (flag, line, kubeconfig, master, expected) in [
+            (Some("flag:1"), Some("line:1"), Some("admin:1"), Some("old"), Some("flag:1")),
+            (None, Some("line:1"), Some("admin:1"), Some("old"), Some("line:1")),
+            (None, None, Some("admin:1"), Some("old"), Some("admin:1")),
+            (None, None, None, Some("old"), Some("old:6443")),
+            (None, None, Some("admin:1"), None, Some("admin:1")),
+            (None, None, None, None, None),
+        ] {
+            let environment = Environment::read(|name| master.filter(|_| name == "MASTER_IP").map(str::to_owned));
+            let flags = Flags { api: flag.map(str::to_owned), ..Flags::default() };
+            let said = Request { api: api(line), ..Request::default() };
+            let request = said.with(&flags, api(kubeconfig).as_ref(), &environment.unwrap()).unwrap();
+            assert_eq!(request.api, api(expected), "{flag:?} {line:?} {kubeconfig:?} {master:?}");
+        }
+        let file = Request { discovery_file: Some("/x".into()), ..Request::default() };
+        let environment = Environment { master: api(Some("old:6443")), ..Environment::default() };
+        let by_file = file.with(&Flags::default(), api(Some("admin:1")).as_ref(), &environment).unwrap();
+        assert_eq!(by_file.api, None, "the file says where");
+        let line = Request { node_name: Some("w9".into()), ..Request::default() };
+        let flags = Flags { node_name: Some(" W1 ".into()), ..Flags::default() };
+        assert_eq!(line.with(&flags, None, &environment).unwrap().node_name.as_deref(), Some("w1"));
+    }
+
+    #[test]
+    fn the_environment_goes_before_what_is_usual() {
+        let usual = Policy::default();
+        for (timeout, retries, expected) in [
+            (None, None, (usual.join_timeout, usual.attempts)),
+            (Some("30"), None, (30, usual.attempts)),
+            (None, Some("1"), (usual.join_timeout, 1)),
+            (Some("30"), Some("7"), (30, 7)),
+            (Some(" "), Some(""), (usual.join_timeout, usual.attempts)),
+        ] {
+            let value =
+                |name: &str| if name == "JOIN_TIMEOUT" { timeout } else { retries.filter(|_| name == "MAX_RETRIES") };
+            let policy = Environment::read(|name| value(name).map(str::to_owned)).unwrap().policy();
+            assert_eq!((policy.join_timeout, policy.attempts), expected, "{timeout:?} {retries:?}");
+        }
     }
 
     #[test]
@@ -313,12 +420,16 @@ mod tests {
         let flags = |set: fn(&mut Flags)| {
             let mut flags = Flags::default();
             set(&mut flags);
-            Request::default().with(&flags, &Environment::default()).unwrap_err().to_string()
+            Request::default().with(&flags, None, &Environment::default()).unwrap_err().to_string()
         };
         for (error, expected) in [
             (flags(|f| f.api = Some("cp".into())), "--api: \"cp\" has no port"),
             (flags(|f| f.ca_hashes = vec!["8c1f".into()]), "--ca-hash: \"8c1f\" is not sha256:<64 hex digits>"),
             (flags(|f| f.node_name = Some("Bad_Host".into())), "--node-name: \"Bad_Host\" is not a node name"),
+            (
+                flags(|f| f.cri_socket = Some("tcp://127.0.0.1:2375".into())),
+                "--cri-socket: \"tcp://127.0.0.1:2375\" is not unix:///PATH, nor the absolute path of a socket",
+            ),
             (flags(|f| f.labels = vec!["disk".into()]), "--label: \"disk\" is not KEY=VALUE"),
             (flags(|f| f.labels = vec!["a b=c".into()]), "--label: \"a b=c\" is not a label"),
             (
@@ -371,6 +482,22 @@ mod tests {
     }
 
     #[test]
+    fn a_socket_is_a_path_with_or_without_its_scheme() {
+        for (text, shown) in [
+            ("unix:///run/crio/crio.sock", "unix:///run/crio/crio.sock"),
+            ("/run/cri-dockerd.sock", "unix:///run/cri-dockerd.sock"),
+        ] {
+            assert_eq!(text.parse::<Socket>().unwrap().to_string(), shown);
+        }
+        let long = format!("/{}", "x".repeat(LONGEST_SOCKET));
+        for text in
+            ["", "/", "unix://", "unix:///", "unix://run/x", "run/x.sock", "npipe:////./pipe/x", "/a b", "/run/", &long]
+        {
+            assert!(text.parse::<Socket>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
     fn labels_are_those_a_kubelet_may_set() {
         for text in
             ["disk=ssd", "example.org/rack=7", "node.kubernetes.io/pool=a", "topology.kubernetes.io/zone=z", "a="]
@@ -383,6 +510,9 @@ mod tests {
             assert!(text.parse::<Label>().is_err(), "{text}");
         }
         let taint: Taint = "node.example/gate=cni:NoSchedule".parse().unwrap();
+        for text in ["node.example/gate=cni:NoSchedule", "gpu:NoExecute"] {
+            assert_eq!(text.parse::<Taint>().unwrap().to_string(), text);
+        }
         assert_eq!(
             (taint.key.as_str(), taint.value.as_str(), taint.effect.as_str()),
             ("node.example/gate", "cni", "NoSchedule")

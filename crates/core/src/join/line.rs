@@ -162,8 +162,8 @@ impl Said {
             "discovery-token-ca-cert-hash" => request.pins.extend(all(flag, &list().collect::<Vec<_>>())?),
             "discovery-file" => request.discovery_file = Some(value.to_owned()),
             "node-name" => request.node_name = Some(node_name(flag, value)?),
-            "cri-socket" => request.cri_socket = Some(value.to_owned()),
-            "ignore-preflight-errors" => request.ignore.extend(list()),
+            "cri-socket" => request.cri_socket = Some(parsed(flag, value)?),
+            "ignore-preflight-errors" => request.ignore_also(list()),
             "patches" => request.patches = Some(value.to_owned()),
             "skip-phases" => request.skip_phases.extend(list()),
             "config" => {
@@ -267,7 +267,7 @@ mod tests {
                     --patches /p --skip-phases preflight --discovery-token-unsafe-skip-ca-verification";
         let request = from_text(&(plain() + more)).unwrap();
         assert_eq!(request.node_name.as_deref(), Some("w9"));
-        assert_eq!(request.cri_socket.as_deref(), Some("unix:///run/crio/crio.sock"));
+        assert_eq!(request.cri_socket.unwrap().to_string(), "unix:///run/crio/crio.sock");
         assert_eq!(request.ignore, ["Swap", "Mem"]);
         assert_eq!((request.patches.as_deref(), request.skip_phases), (Some("/p"), vec!["preflight".to_owned()]));
         assert!(request.skip_ca_check);
@@ -298,6 +298,7 @@ mod tests {
             (plain() + " --node-name", "--node-name: its value is missing".into()),
             (plain() + " && echo done", "the join line: \"&&\" is one word too many".into()),
             (plain() + " --dry-run", "--dry-run: carrick join --plan".into()),
+            (plain() + " --cri-socket run/x.sock", "--cri-socket: \"run/x.sock\" is not unix:///PATH".into()),
             (plain() + " --config=/tmp/x", "--config: give the file to carrick: carrick join --config /tmp/x".into()),
             (plain() + " --tls-bootstrap-token zzzzzz.0123456789abcdef", "--tls-bootstrap-token: another token".into()),
             (plain().replace(TOKEN, "abcdef.0123456789ABCDEF"), "--token: not a bootstrap token".into()),

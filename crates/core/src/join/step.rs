@@ -208,6 +208,10 @@ impl State {
                 self.enter(Stage::Joining, now);
                 Vec::new()
             }
+            // Whatever it was about: nobody said yes to `--fix`, or it was stopped. It is not asked again.
+            (Stage::Unjoined, Event::Failed(cause)) if !cause.may_pass => {
+                self.fail(Class::Configuration, cause.says.clone(), vec![cause.clone()], now)
+            }
             (stage, Event::Failed(cause)) if stage < Stage::Joining => {
                 self.fail(cause.class(), cause.says.clone(), vec![cause.clone()], now)
             }

@@ -162,7 +162,7 @@ async fn left(host: &dyn Host) -> Result<Vec<String>, Trouble> {
         left.extend(host.list(dir).await?.into_iter().map(|name| format!("{dir}/{name}")));
     }
     // Of a runtime that does not answer nothing is known; the plan was not made where containers run on one.
-    let listed = cri::pods::observe(host, cri::ENDPOINTS, SHORT).await.capture;
+    let listed = cri::pods::observe(host, &cri::endpoints(host), SHORT).await.capture;
     let sandboxes = listed.ok().and_then(|listed| pods::parse_sandboxes(&listed.text).ok()).unwrap_or_default();
     left.extend(sandboxes.into_iter().map(|sandbox| format!("pod {}", sandbox.pod)));
     Ok(left)

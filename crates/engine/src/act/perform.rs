@@ -68,13 +68,13 @@ pub(super) async fn run(host: &dyn Host, argv: &[&str], limit: Duration) -> Resu
 async fn answers(host: &dyn Host, unit: &str, tell: &mut (dyn FnMut(Told<'_>) + Send)) -> Result<(), Trouble> {
     let begun = Instant::now();
     for at in TRIES.map(Duration::from_secs) {
-        match cri::answers(host, cri::ENDPOINTS, TRY).await {
+        match cri::answers(host, &cri::endpoints(host), TRY).await {
             Ok(()) => return Ok(()),
             Err(why) => tell(Told::Waits(begun.elapsed(), &why.to_string())),
         }
         tokio::time::sleep_until(begun + at).await;
     }
-    match cri::answers(host, cri::ENDPOINTS, TRY).await {
+    match cri::answers(host, &cri::endpoints(host), TRY).await {
         Ok(()) => Ok(()),
         Err(why) => Err(silent(host, unit, &why.to_string()).await),
     }

@@ -23,8 +23,8 @@ use tokio::time::sleep;
 
 use super::driver::{CONFIG, CONFIG_DIR, Driver, Told, Wish, attended};
 use super::look::Eyes;
-use super::record;
 use super::unit::{self, Kubeadm};
+use super::{record, token};
 use crate::act::{self, Actor, Stopped};
 use crate::observe::FromMachine;
 
@@ -169,9 +169,10 @@ impl Driver<'_, '_> {
         if let (true, Some(facts), Some(mender)) = (self.wish.policy.fix, &self.facts, self.mender.as_mut()) {
             match mender.mend(facts, &report).await {
                 Ok(changed) => fixed = changed,
-                Err(says) => {
-                    self.left.mended = true;
-                    return Event::Failed(Cause::of("machine.privileges", says));
+                Err(unmended) => {
+                    self.left.mended |= unmended.changed;
+                    self.declined = unmended.declined;
+                    return unmended.event(&report);
                 }
             }
         }
@@ -185,6 +186,20 @@ impl Driver<'_, '_> {
             tell(Told::Says(format!("warning: {}  {}", warning.id, warning.title)));
         }
         Event::Checked { blockers, fixed }
+    }
+
+    /// An admin's kubeconfig stands for a token: it is made only once there is something to join.
+    pub(super) async fn provide_token(&mut self) -> Result<(), Event> {
+        let Some(admin) = self.wish.admin.filter(|_| self.wish.request.token.is_none()) else { return Ok(()) };
+        let token = token::mint(admin, &FromMachine(self.host), self.host.now()).await.map_err(|why| {
+            let cause = Cause::of("api.token", format!("no token could be made: {why}"));
+            Event::Failed(cause.may_pass(why == Why::TimedOut))
+        })?;
+        self.wish.request.token = Some(token.clone());
+        self.minted = Some(token);
+        // The cluster shows more to who has one: its version and configuration, which the checks want.
+        self.facts = Some(self.see().await);
+        Ok(())
     }
 
     fn judge(&self, facts: &Facts) -> Report {
@@ -210,7 +225,8 @@ impl Driver<'_, '_> {
         let steps = act::ground(self.host, &plan).await?;
         // Before anything else is changed: where it fails there is nothing to put back.
         if let Some(image) = image_to_pull(facts, &self.wish) {
-            let pulling = cri::image::pull(self.host, cri::ENDPOINTS, &image, PULL);
+            let endpoints = cri::endpoints(self.host);
+            let pulling = cri::image::pull(self.host, &endpoints, &image, PULL);
             let says = format!("the runtime pulls the pause image {image}");
             if let Err(why) = attended(Box::pin(pulling), &says, state, tell).await {
                 return Ok(unpulled(&image, &why, self.library));
@@ -251,7 +267,8 @@ impl Driver<'_, '_> {
         // Before it starts: who comes after us must not follow the words of a join before this one.
         self.host.write(record::LAST, &File::new(log.clone(), 0o600), How::Replace).await?;
         self.ours = true;
-        unit::start(self.host, &kubeadm, CONFIG, &log).await?;
+        let all = self.wish.request.ignores_all().then_some("--ignore-preflight-errors=all");
+        unit::start(self.host, &kubeadm, CONFIG, &log, all.as_slice()).await?;
         (self.log, self.read, self.kubeadm_over) = (Some(log), 0, false);
         Ok(Event::Started)
     }
@@ -303,6 +320,8 @@ pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Libr
         return Ok(Planned { facts, steps: Vec::new(), then, refused });
     }
     let steps = act::ground(host, &preparation(&facts)?).await?;
+    let token = driver.wish.admin.filter(|_| driver.wish.request.token.is_none());
+    then.extend(token.map(|_| "make a token for this join in the cluster, and revoke it after".to_owned()));
     then.extend(image_to_pull(&facts, &driver.wish).map(|image| format!("have the runtime pull {image}")));
     then.extend([
         format!("write {CONFIG} for root alone, run kubeadm join with it in {}, remove it", unit::UNIT),

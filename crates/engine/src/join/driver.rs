@@ -1,10 +1,10 @@
 //! Carries a join out: looks, acts and keeps the time. What follows from what is seen is decided in `core::join::step`.
 
-use std::pin::pin;
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use carrick_cluster::client::Client;
-use carrick_core::aim::Aim;
+use carrick_core::aim::{Aim, Token};
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::failure::{Cause, Failure};
 use carrick_core::join::input::Request;
@@ -52,6 +52,9 @@ pub enum Told {
         stage: Stage,
         says: String,
         after: Duration,
+        /// How long this stage may take.
+        limit: Duration,
+        attempt: u32,
     },
     /// For how long, of how much, and what is still missing.
     Waits {
@@ -84,6 +87,10 @@ pub struct Ended {
     /// What the units say of themselves, and their last lines, where it failed.
     pub last_words: Vec<String>,
     pub left: Left,
+    /// A token that was made for this join: to be revoked.
+    pub minted: Option<Token>,
+    /// Nobody said yes to what `--fix` would change.
+    pub declined: bool,
 }
 
 /// What stays of a join that failed.
@@ -99,13 +106,31 @@ pub struct Left {
     pub node_removed: Option<String>,
 }
 
+/// Why nothing was mended, or not all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmended {
+    pub says: String,
+    /// It was stopped on its way: something was changed, and stays.
+    pub changed: bool,
+    /// Nobody said yes.
+    pub declined: bool,
+}
+
+impl Unmended {
+    /// The end of a join, because of the worst of what was to be mended.
+    pub(super) fn event(self, report: &Report) -> Event {
+        let worst = report.findings.iter().filter(|finding| !finding.ignored).min_by_key(|it| Reverse(it.verdict));
+        Event::Failed(Cause::of(worst.map_or("machine.privileges", |finding| finding.id), self.says))
+    }
+}
+
 /// `--fix`: somebody who can mend what the checks found, and says whether something was changed.
 pub trait Mender: Send {
     fn mend<'a>(
         &'a mut self,
         facts: &'a Facts,
         report: &'a Report,
-    ) -> carrick_host::probe::Answer<'a, Result<bool, String>>;
+    ) -> carrick_host::probe::Answer<'a, Result<bool, Unmended>>;
 }
 
 /// Joins a machine. The caller holds its lock.
@@ -154,6 +179,8 @@ pub(super) struct Driver<'a, 'm> {
     /// kubeadm was started here by this driver, or by one of ours before it: what it left is ours to remove.
     pub(super) ours: bool,
     pub(super) left: Left,
+    pub(super) minted: Option<Token>,
+    pub(super) declined: bool,
     diagnosis: Option<Report>,
     last_words: Vec<String>,
 }
@@ -189,6 +216,8 @@ impl<'a, 'm> Driver<'a, 'm> {
             troubled: Vec::new(),
             ours: false,
             left: Left::default(),
+            minted: None,
+            declined: false,
             diagnosis: None,
             last_words: Vec::new(),
         }
@@ -233,8 +262,9 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             if let Some(outcome) = over {
                 let (diagnosis, last_words) = (self.diagnosis.take(), std::mem::take(&mut self.last_words));
-                let (log, record) = (self.log.clone(), record.place());
-                return Ended { outcome, state, diagnosis, log, record, last_words, left: self.left.clone() };
+                let (log, record, minted) = (self.log.clone(), record.place(), self.minted.take());
+                let (left, declined) = (self.left.clone(), self.declined);
+                return Ended { outcome, state, diagnosis, log, record, last_words, left, minted, declined };
             }
         }
     }
@@ -297,7 +327,8 @@ impl<'a, 'm> Driver<'a, 'm> {
             let pause = Duration::try_from(after.deadline.duration_since(self.now())).unwrap_or_default();
             tell(Told::Again { says, after: pause, attempt: after.attempt });
         } else if after.stage > before.stage && !after.stage.is_over() {
-            tell(Told::Reached { stage: after.stage, says: reached(after), after: after_begun });
+            let (stage, says, limit, attempt) = (after.stage, reached(after), after.limit(), after.attempt);
+            tell(Told::Reached { stage, says, after: after_begun, limit, attempt });
         }
         if after.attempt > before.attempt {
             self.attempt_began = self.host.now();
@@ -316,7 +347,13 @@ impl<'a, 'm> Driver<'a, 'm> {
                 vec![self.remove_node(&name).await]
             }
             Effect::WakeKubelet => vec![self.wake_kubelet().await],
-            Effect::Check => vec![self.check(tell).await],
+            Effect::Check => {
+                let says = "a token is made for this join";
+                vec![match attended(self.provide_token(), says, state, tell).await {
+                    Ok(()) => self.check(tell).await,
+                    Err(event) => event,
+                }]
+            }
             Effect::Prepare => {
                 vec![self.prepare(state, tell).await.unwrap_or_else(|trouble| not_done("machine.privileges", &trouble))]
             }
@@ -390,7 +427,7 @@ pub(super) async fn attended<T>(
     state: &State,
     tell: &mut (dyn FnMut(Told) + Send),
 ) -> T {
-    let (began, mut work) = (Instant::now(), pin!(work));
+    let (began, mut work) = (Instant::now(), Box::pin(work));
     loop {
         if let Ok(done) = timeout(WORD, &mut work).await {
             return done;

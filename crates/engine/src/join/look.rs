@@ -45,8 +45,9 @@ impl<'a> Eyes<'a> {
     pub async fn machine(&self) -> Facts {
         let probe: &dyn Probe = self.host;
         let progress = Progress::default();
+        let endpoints = cri::endpoints(probe);
         let (seen, runtime) =
-            tokio::join!(probe.observe(sight::WATCHED, &progress), cri::observe_status(probe, cri::ENDPOINTS, RUNTIME));
+            tokio::join!(probe.observe(sight::WATCHED, &progress), cri::observe_status(probe, &endpoints, RUNTIME));
         gather(probe.name(), probe.now(), seen.into_iter().chain([runtime]).collect()).0
     }
 
@@ -136,7 +137,8 @@ impl<'a> Eyes<'a> {
         let by_node = network.is_some_and(|flavour| flavour.addresses == Addresses::PodCidr);
         let expected = node.as_ref().ok().filter(|_| by_node).map(sight::pod_ranges).unwrap_or_default();
         let image = facts.runtime_status().ok().and_then(|status| status.sandbox_image);
-        let how = sandbox::How { endpoints: cri::ENDPOINTS, image: image.as_deref(), time: sandbox::PLUGIN };
+        let endpoints = cri::endpoints(self.host);
+        let how = sandbox::How { endpoints: &endpoints, image: image.as_deref(), time: sandbox::PLUGIN };
         let tried = sandbox::try_one(self.host, &how).await.map_err(why_none)?;
         let address = *tried.addresses.first().ok_or_else(|| Why::Broken("the sandbox has no address".to_owned()))?;
         Ok(Sandbox { left: tried.left, ..Sandbox::new(address, expected) })

@@ -113,7 +113,7 @@ impl Record {
 
     pub fn note(&mut self, at: Timestamp, told: &Told) {
         let says = match told {
-            Told::Reached { stage, says, after } => {
+            Told::Reached { stage, says, after, .. } => {
                 format!("{} after {:.1} s: {says}", stage.name(), after.as_secs_f64())
             }
             Told::Says(says) => says.clone(),

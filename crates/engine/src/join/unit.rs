@@ -25,8 +25,9 @@ pub enum Kubeadm {
     Ended(Option<i32>),
 }
 
-/// Starts kubeadm. `log` is made anew, for root alone; the configuration holds the token and is root's alone, too.
-pub async fn start(host: &dyn Host, kubeadm: &str, config: &str, log: &str) -> Result<(), Trouble> {
+/// Starts kubeadm. `log` is made anew, for root alone; the configuration holds the token and is root's alone, too. `more`
+/// is what kubeadm takes on its command line alone.
+pub async fn start(host: &dyn Host, kubeadm: &str, config: &str, log: &str, more: &[&str]) -> Result<(), Trouble> {
     clear(host).await?;
     host.write(log, &File::new("", 0o600), How::Replace).await?;
     let output = format!("StandardOutput=append:{log}");
@@ -47,6 +48,7 @@ pub async fn start(host: &dyn Host, kubeadm: &str, config: &str, log: &str) -> R
         config,
         "--v=5",
     ];
+    let argv: Vec<&str> = argv.iter().chain(more).copied().collect();
     host.run(&argv, SHORT).await?.well(&["systemd-run", "kubeadm", "join"]).map(drop)
 }
 

@@ -3,9 +3,10 @@
 use carrick_core::fact::Facts;
 use carrick_core::fix;
 use carrick_core::plan::Plan;
+use carrick_core::plan::protect::Protected;
 use carrick_core::report::Report;
-use carrick_engine::act::{Grounded, journal};
-use carrick_engine::join::driver;
+use carrick_engine::act::{Grounded, Stopped, journal};
+use carrick_engine::join::driver::{self, Unmended};
 use carrick_host::Host;
 use carrick_host::probe::Answer;
 
@@ -61,26 +62,40 @@ pub struct Mending<'a> {
 }
 
 impl driver::Mender for Mending<'_> {
-    fn mend<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> Answer<'a, Result<bool, String>> {
-        Box::pin(async move { self.mend_once(facts, report).await.map_err(|failure| failure.to_string()) })
+    fn mend<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> Answer<'a, Result<bool, Unmended>> {
+        Box::pin(async move {
+            let agreed = self.agreed(facts, report).await.map_err(|failure| not_begun(&failure))?;
+            let Some((steps, protected)) = agreed else { return Ok(false) };
+            let done = act::shown(self.place, None, &act::actor("join --fix"), &steps, &protected).await;
+            done.map(|_| true).map_err(|stopped| stopped_short(&stopped))
+        })
     }
 }
 
 impl Mending<'_> {
-    async fn mend_once(&self, facts: &Facts, report: &Report) -> Result<bool, Failure> {
+    /// What is to be changed, and may be; `None` where there is nothing. Nothing is changed yet.
+    async fn agreed(&self, facts: &Facts, report: &Report) -> Result<Option<(Vec<Grounded>, Protected)>, Failure> {
         let plan = fix::plan(facts, report).map_err(|conflict| Failure::internal(conflict.to_string()))?;
         let steps = act::ground(self.place, &plan).await?;
         if steps.is_empty() {
-            return Ok(false);
+            return Ok(None);
         }
         let protected = self.consent.protected(facts)?;
         let refused = self.consent.refused(facts, &steps)?;
         terminal::say(&act::told_with(self.place.name(), &steps, &refused));
         refused.ends()?;
         self.consent.ask("Make these changes?")?;
-        act::carry_out(self.place, &act::actor("join --fix"), &steps, &protected).await?;
-        Ok(true)
+        Ok(Some((steps, protected)))
     }
+}
+
+fn not_begun(failure: &Failure) -> Unmended {
+    Unmended { says: failure.to_string(), changed: false, declined: failure.exit == Exit::Consent }
+}
+
+fn stopped_short(stopped: &Stopped) -> Unmended {
+    let changed = matches!(stopped, Stopped::At { .. } | Stopped::Midway { .. });
+    Unmended { says: act::stopped_as_failure(stopped).to_string(), changed, declined: false }
 }
 
 /// A plan that would be refused ends as applying it would.
@@ -110,4 +125,24 @@ fn take_back(first: u32, runs: &[u32]) -> String {
     }
     let each: Vec<String> = runs.iter().rev().map(|run| format!("carrick undo {run}")).collect();
     each.join(" && ")
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_host::host::Trouble;
+
+    use super::*;
+
+    #[test]
+    fn what_was_not_mended_says_whether_something_was_changed() {
+        let at = |doing: &str| Stopped::At { run: 3, doing: doing.into(), trouble: Trouble::new("swap", "busy") };
+        for (unmended, changed, declined) in [
+            (not_begun(&Failure::consent("nothing was changed")), false, true),
+            (not_begun(&Failure::failed("nothing was changed: x")), false, false),
+            (stopped_short(&Stopped::Before(Trouble::new("/var", "read-only"))), false, false),
+            (stopped_short(&at("swapoff")), true, false),
+        ] {
+            assert_eq!((unmended.changed, unmended.declined), (changed, declined), "{unmended:?}");
+        }
+    }
 }

@@ -44,7 +44,8 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let network = Network { host: host.as_ref(), admin: admin.as_ref(), time_box: args.place.time_box() };
     let patience = Patience { tries: args.tries, every: args.every };
     let image = if args.probe { sandbox_image(host.as_ref()).await } else { None };
-    let how = How { endpoints: cri::ENDPOINTS, image: image.as_deref(), time: PLUGIN };
+    let endpoints = cri::endpoints(host.as_ref());
+    let how = How { endpoints: &endpoints, image: image.as_deref(), time: PLUGIN };
     let whole = patience.whole().as_secs();
     let mut say = |elapsed: Duration, reason: &Reason| {
         let id = reason.id.map(|id| format!(" ({id})")).unwrap_or_default();

@@ -2,7 +2,7 @@
 //!
 //! The kubelet speaks to the runtime over a socket; where that does not answer, kubeadm 1.31 to 1.34 only warns and
 //! then waits four minutes for the kubelet. Where the sockets of several runtimes are there, kubeadm stops with "found
-//! multiple CRI endpoints" until it is told which one to use.
+//! multiple CRI endpoints" until it is told which one to use. Where `--cri-socket` names one, only that one counts.
 //!
 //! See it yourself: `ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock`, `crictl info`
 //! Mend it: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
@@ -22,24 +22,28 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let sockets = known!(facts.runtime_sockets());
-    let runtime = facts.runtime();
+    let (runtime, named) = (facts.runtime(), facts.named_socket());
+    let answers = match named {
+        Some(socket) => pass(format!("{} answers", runtime.name())).seen(Evidence::of(socket, "as --cri-socket says")),
+        None => several(&known!(facts.runtime_sockets()), "answers"),
+    };
     if let Err(missing) = facts.cri("status") {
+        let socket = named.unwrap_or(runtime.socket());
         let detail = match &missing.why {
-            Why::Absent => format!("there is no {}", runtime.socket()),
+            Why::Absent => format!("there is no {socket}"),
             Why::TimedOut => format!("{} does not answer in time", runtime.name()),
             // It answers, though not as the kubelet needs it: runtime.cri-plugin tells.
-            Why::Broken(detail) if is_unimplemented(detail) => return several(&sockets, "answers"),
+            Why::Broken(detail) if is_unimplemented(detail) => return answers,
             Why::Broken(detail) => format!("{} does not answer: {detail}", runtime.name()),
             _ => return unknown(&missing),
         };
         return fail(detail)
-            .seen(Evidence::of(format!("unix://{}", runtime.socket()), missing.why.to_string()))
+            .seen(Evidence::of(format!("unix://{socket}"), missing.why.to_string()))
             .fix(format!("systemctl status {0}; journalctl -u {0} -n 20 --no-pager", runtime.unit()))
             .fix(format!("systemctl restart {}", runtime.unit()))
             .explains(["kubelet.crash-loop"]);
     }
-    several(&sockets, "answers")
+    answers
 }
 
 fn several(sockets: &[Runtime], says: &str) -> Verdict {
@@ -80,6 +84,11 @@ mod tests {
         one().with_dir("/run", &[("srw-rw----", "cri-dockerd.sock")])
     }
 
+    fn named(mut facts: Facts) -> Facts {
+        facts.name_socket("/run/elsewhere/containerd.sock");
+        facts
+    }
+
     fn failing(facts: Facts, why: Why) -> Facts {
         facts.without(Source::Cri("status"), why)
     }
@@ -95,6 +104,8 @@ mod tests {
                 ("the plugin is off", failing(one(), unimplemented()), Pass),
                 ("two answer", two().with_cri("status", STATUS), Warn),
                 ("two, the plugin is off", failing(two(), unimplemented()), Warn),
+                ("two, and one was named", named(two()).with_cri("status", STATUS), Pass),
+                ("named, and it is not there", named(failing(two(), Why::Absent)), Fail),
                 ("refuses", failing(one(), Why::Broken(REFUSED.into())), Fail),
                 ("hangs", failing(one(), Why::TimedOut), Fail),
                 ("no socket", failing(none(), Why::Absent), Fail),
@@ -117,5 +128,8 @@ mod tests {
         assert_eq!(verdict.says, "several runtimes: containerd, cri-dockerd; kubeadm asks which");
         let verdict = judge(&failing(none(), Why::Absent), &Policy::default());
         assert_eq!(verdict.says, "there is no /run/containerd/containerd.sock");
+        let verdict = judge(&named(failing(two(), Why::Absent)), &Policy::default());
+        assert_eq!(verdict.says, "there is no /run/elsewhere/containerd.sock");
+        assert_eq!(verdict.evidence[0].to_string(), "unix:///run/elsewhere/containerd.sock: not there");
     }
 }

@@ -318,6 +318,8 @@ fn what_could_not_be_done_ends_the_attempt() {
         let ended = story.then(3, failed(false));
         assert_eq!((ended.state.stage, ended.failure().says.as_str()), (Stage::Failed, "no image"), "{name}");
     }
+    let declined = unjoined().then(3, Event::Failed(Cause::of("cni.directory", "nothing was changed")));
+    assert_eq!(declined.state.stage, Stage::Failed, "who said no to --fix is not asked again");
     let joining = Story::joining(Policy::default()).then(9, Event::Failed(Cause::of("kubeadm.installed", "x")));
     assert_eq!(joining.state.stage, Stage::Joining, "kubeadm runs: that was of something before it");
 }
