@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::build::Parts;
 use crate::build::go::{FLANNEL, KUBERNETES};
@@ -139,6 +139,14 @@ impl Cluster {
         }
         self.kubectl(["delete", "pod", &format!("web-{node}"), "--grace-period=0", "--force"]).ok()?;
         Ok(begun.elapsed())
+    }
+
+    /// Says to the API server that a node is no longer heard of, as its controllers would after 50 s.
+    pub fn declare_lost(&self, node: &str) -> Result<()> {
+        let patch = json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status." }] } });
+        self.kubectl(["patch", "node", node, "--subresource=status", "--type=strategic", "-p", &patch.to_string()])
+            .ok()
+            .map(drop)
     }
 
     pub fn delete_node(&self, node: &str) -> Result<()> {

@@ -12,7 +12,7 @@ use crate::cluster::Cluster;
 use crate::demand;
 use crate::error::{Error, Result, said};
 use crate::fault::{self, Patience, Scene, csr_by};
-use crate::machine::Machine;
+use crate::machine::{Kind, Machine};
 use crate::run::{Done, Run};
 use crate::sighting::{self, Shows, Sighting};
 
@@ -23,6 +23,9 @@ const DEADLINE: Duration = Duration::from_mins(8);
 /// One attempt, and half a minute for a certificate: what is named after that would be named after four, too.
 const SHORT: [&str; 3] = ["env", "MAX_RETRIES=1", "JOIN_TIMEOUT=30"];
 
+/// Where carrick writes down what a join did, and what kubeadm printed.
+pub const JOINS: &str = "/var/lib/carrick/joins";
+
 /// What holds a token, or holds the kubelet back: none of it may be there after a join, however it ended.
 const GONE: [&str; 2] = ["/run/carrick/join.yaml", "/run/systemd/system/kubelet.service.d/90-carrick-join.conf"];
 
@@ -30,6 +33,20 @@ const GONE: [&str; 2] = ["/run/carrick/join.yaml", "/run/systemd/system/kubelet.
 pub fn install(bench: &mut Bench, machine: &Machine) -> Result<()> {
     let program = bench.carrick()?;
     machine.replace(PROGRAM, &program)
+}
+
+/// A fresh machine with the program of this tree on it.
+pub fn fresh(bench: &mut Bench) -> Result<Arc<Machine>> {
+    let worker = bench.worker(Kind::Debian12)?;
+    install(bench, &worker)?;
+    Ok(worker)
+}
+
+/// Puts an admin's kubeconfig on a machine; where it is.
+pub fn bring_admin(cluster: &Cluster, machine: &Machine) -> Result<&'static str> {
+    const PLACE: &str = "/root/admin.conf";
+    machine.write(PLACE, &cluster.control.read("/etc/kubernetes/admin.conf")?)?;
+    Ok(PLACE)
 }
 
 /// `carrick join` with the words behind it and this on stdin, to its end; `before` may run it as somebody else.
@@ -239,7 +256,8 @@ fn joined_meanwhile(scene: &Scene, row: &Row) -> Result<(Done, Timestamp)> {
     })
 }
 
-fn judge(ends: &Ends, done: &Done) -> Result<()> {
+/// It ended so, and said what belongs to that.
+pub fn judge(ends: &Ends, done: &Done) -> Result<()> {
     let (exit, text) = (done.code(), done.text());
     match ends {
         Ends::Cause(cause, expected) => {

@@ -13,6 +13,10 @@ use crate::fault::{Scene, csrs_by};
 /// Who stands before a terminal has not looked away by then, and no second attempt has begun.
 const LATEST: SignedDuration = SignedDuration::from_secs(5);
 
+/// Three cases at a time share two cores, and what takes 5 s alone was seen to take up to 8.1: twice that is late in any
+/// company, and still far from a cause that is told only when kubeadm gives up.
+const LATEST_IN_COMPANY: SignedDuration = SignedDuration::from_secs(15);
+
 /// A signer that works takes a second or two: that nobody signs is worth a word after this.
 const SIGNED_BY: SignedDuration = SignedDuration::from_secs(20);
 
@@ -79,11 +83,18 @@ impl Sighting {
         Ok(Self { fault, told, after_start, after_seen: after_start.saturating_sub(before), how: shows.how() })
     }
 
-    pub fn in_time(&self) -> Result<()> {
-        let (took, latest) = (seconds(self.after_seen), LATEST.as_secs());
-        demand!(self.after_seen <= LATEST, "told {took} s after it could be seen ({}), not {latest}", self.how);
+    /// Held to the stricter of two bars where no other case took its time.
+    pub fn in_time(&self, alone: bool) -> Result<()> {
+        let latest = latest(alone);
+        let (took, bar) = (seconds(self.after_seen), latest.as_secs());
+        demand!(self.after_seen <= latest, "told {took} s after it could be seen ({}), not {bar}", self.how);
         Ok(())
     }
+}
+
+/// How long after it could be seen a cause may be told.
+pub fn latest(alone: bool) -> SignedDuration {
+    if alone { LATEST } else { LATEST_IN_COMPANY }
 }
 
 /// What came of a run, as Markdown.
@@ -137,9 +148,15 @@ mod tests {
             after_seen: SignedDuration::from_millis(millis),
             how: "it stood before".to_owned(),
         };
-        assert!(told(5000).in_time().is_ok());
-        let late = told(5100).in_time().unwrap_err().to_string();
-        assert_eq!(late, "told 5.1 s after it could be seen (it stood before), not 5");
+        for (millis, alone, late) in [
+            (5000, true, None),
+            (5100, true, Some("told 5.1 s after it could be seen (it stood before), not 5")),
+            (15_000, false, None),
+            (15_100, false, Some("told 15.1 s after it could be seen (it stood before), not 15")),
+        ] {
+            let judged = told(millis).in_time(alone).err().map(|error| error.to_string());
+            assert_eq!(judged.as_deref(), late, "{millis} ms, alone: {alone}");
+        }
         let row = "| swap-on | machine.swap, exit 3 | 7.0 | 5.0 | it stood before |\n";
         assert!(table(&[&told(5000)]).ends_with(row), "{}", table(&[&told(5000)]));
     }

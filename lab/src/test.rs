@@ -134,7 +134,7 @@ fn how_soon(endings: &[Ending], jobs: usize, logs: &Path) -> Result<()> {
         return Ok(());
     }
     sightings.sort_by_key(|sighting| sighting.fault);
-    let judged = if jobs > 1 { format!("not judged: {jobs} at a time") } else { "judged".to_owned() };
+    let judged = format!("{jobs} at a time: held to {} s", sighting::latest(jobs <= 1).as_secs());
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let table = format!("{}\n({judged}; load averages at the end: {})", sighting::table(&sightings), load.trim());
     say::plain(&format!("\n{table}"));

@@ -3,8 +3,8 @@
 use super::{Bench, Case, Needs};
 use crate::demand;
 use crate::error::Result;
-use crate::join::{install, is_joined, join, joins, line};
-use crate::machine::{Kind, Machine};
+use crate::join::{bring_admin, fresh, is_joined, join, joins, line};
+use crate::machine::Machine;
 
 pub const CASE: Case = Case {
     about: "carrick join by a line on stdin, by a file, by an admin's kubeconfig; the second run changes nothing",
@@ -78,10 +78,10 @@ fn by_discovery(bench: &mut Bench) -> Result<()> {
 
 fn by_admin(bench: &mut Bench) -> Result<()> {
     let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
-    worker.write("/root/admin.conf", &cluster.control.read("/etc/kubernetes/admin.conf")?)?;
+    let admin = bring_admin(cluster, &worker)?;
     let tokens = || -> Result<String> { cluster.control.ok(["kubeadm", "token", "list", "-o", "jsonpath={.token}\n"]) };
     let before = tokens()?;
-    let done = join(&worker, &[], &["--kubeconfig", "/root/admin.conf"], "")?;
+    let done = join(&worker, &[], &["--kubeconfig", admin], "")?;
     bench.say(done.text());
     bench.time("by a kubeconfig", done.success()?.took);
     let after = tokens()?;
@@ -92,12 +92,6 @@ fn by_admin(bench: &mut Bench) -> Result<()> {
     let refused = join(&worker, &[], &["-"], &wrong)?;
     demand!(refused.code() == 2, "it ended with {}: {}", refused.code(), refused.text());
     Ok(())
-}
-
-fn fresh(bench: &mut Bench) -> Result<std::sync::Arc<Machine>> {
-    let worker = bench.worker(Kind::Debian12)?;
-    install(bench, &worker)?;
-    Ok(worker)
 }
 
 fn tree(worker: &Machine) -> Result<String> {

@@ -1,4 +1,4 @@
-//! The power is cut in mid-join; or the link over which it was typed: the next run joins.
+//! The power is cut in mid-join: the next run joins.
 
 use super::{Bench, Case, Needs, join_killed};
 use crate::error::Result;
@@ -20,11 +20,5 @@ fn run(bench: &mut Bench) -> Result<()> {
         let done = joins(bench, &worker)?;
         bench.time(format!("after {point}"), done.took);
     }
-    // The link: whoever typed it is gone, and with it what it printed to.
-    let worker = bench.worker(Kind::Debian12)?;
-    install(bench, &worker)?;
-    join_killed::begin(bench, &worker, "joining", "kill -HUP $join; wait $join")?;
-    let done = joins(bench, &worker)?;
-    bench.time("after a hang-up", done.took);
     Ok(())
 }

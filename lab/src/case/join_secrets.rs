@@ -1,62 +1,172 @@
-//! The token of a join is in no command line while it goes on, and nowhere on the machine afterwards.
+//! The token of a join is in no command line while it goes on, and nowhere on the machine afterwards: by whichever route it
+//! came, or was made.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use super::{Bench, Case, Needs};
+use crate::cluster::Cluster;
 use crate::demand;
-use crate::error::{Error, Result};
-use crate::join::{install, is_joined, join, line};
-use crate::machine::{Kind, Machine};
-use crate::run::{Look, Run, wait_for};
+use crate::error::{Error, Result, said};
+use crate::join::{PROGRAM, bring_admin, fresh, is_joined, line};
+use crate::machine::Machine;
+use crate::mend::bring;
+use crate::run::{Done, Look, pause, wait_for};
 
 pub const CASE: Case = Case {
-    about: "during a join the token is in no command line and no environment; after it, in no file, log or unit",
+    about: "by stdin, as one text, as words, by an admin's kubeconfig: the token is in no command line of ours, file, log, unit or bundle",
     needs: Needs::Cluster,
     run,
 };
 
 const STRACE: &str = "/usr/bin/strace";
 const TRACE: &str = "/root/execve";
+const BUNDLE: &str = "/root/bundle.tar.gz";
+const LINE: &str = "/root/join-line";
+/// A join under strace, on a machine that is busy.
+const DEADLINE: Duration = Duration::from_mins(5);
 
 /// Where a join could have put it. Of `/run` only what is of this machine's own: no mounts of pods.
 const PLACES: [&str; 6] = ["/etc", "/run", "/var/lib/carrick", "/var/lib/kubelet", "/var/log", "/tmp"];
 
-fn run(bench: &mut Bench) -> Result<()> {
-    let (cluster, worker) = (bench.cluster()?, bench.worker(Kind::Debian12)?);
-    install(bench, &worker)?;
-    let token = cluster.join.iter().skip_while(|word| *word != "--token").nth(1);
-    let secret = token.and_then(|token| token.split_once('.')).map(|(_, secret)| secret.to_owned());
-    let secret = secret.ok_or_else(|| Error::Said("kubeadm printed no token".to_owned()))?;
-    bring_strace(&worker)?;
-    watch(&worker)?;
-    let done = join(&worker, &[], &["-"], &line(cluster))?;
-    worker.ok(["systemctl", "stop", "watch"])?;
-    bench.say(done.text());
-    demand!(!done.text().contains(&secret), "carrick itself prints it");
-    done.success()?;
-    is_joined(cluster, &worker)?;
-    let trace = worker.ok(["cat", TRACE])?;
-    for program in ["/usr/local/bin/carrick", "/usr/bin/kubeadm", "systemd-run"] {
-        demand!(trace.contains(program), "strace did not see {program}: what it did not see proves nothing");
-    }
-    let told = trace.lines().find(|line| line.contains(&secret));
-    demand!(told.is_none(), "it was in a command line or an environment: {}", told.unwrap_or_default());
-    bench.say(format_args!("{} programs were executed meanwhile", trace.lines().count()));
-    is_nowhere(&worker, &secret)
+/// Stands wherever a secret is looked for: a look that does not find this has not looked.
+const CONTROL: &str = "looked-for-and-there";
+const PLANT: &str = r##"echo "# $1" >> /etc/hosts; control=$1; shift
+for place in "$@"; do echo "$control" > "$place/control"; done
+echo "$control" | systemd-cat; journalctl --sync
+systemd-run --quiet --unit=control --description="$control" sleep 600"##;
+
+/// How carrick is told, and how often what was typed shows the token: only as it was typed.
+struct Route {
+    about: &'static str,
+    typed: &'static str,
+    shows: usize,
 }
 
-/// No file has it, no unit, no line of the journal.
-fn is_nowhere(worker: &Machine, secret: &str) -> Result<()> {
-    let asked = |script: &str| worker.run(["sh", "-c", script]).input(secret).deadline(Duration::from_mins(2)).done();
-    let files = asked(&format!("grep -rlsF --devices=skip -f - {}", PLACES.join(" ")))?.out;
-    demand!(files.trim().is_empty(), "it is in {files}");
-    for (what, script) in [
-        ("the journal", "pattern=$(cat); journalctl -o export --no-pager | grep -acF -e \"$pattern\""),
-        ("a unit", "pattern=$(cat); systemctl show '*' --all --no-pager | grep -acF -e \"$pattern\""),
-    ] {
-        let count = asked(script)?.out;
-        demand!(count.trim() == "0", "{what} has it, {} times", count.trim());
+const ROUTES: [Route; 4] = [
+    Route { about: "stdin", typed: "exec \"$0\" join - < \"$1\"", shows: 0 },
+    Route { about: "one text", typed: "exec \"$0\" join \"$(cat \"$1\")\"", shows: 1 },
+    Route { about: "words", typed: "exec \"$0\" join -- $(cat \"$1\")", shows: 1 },
+    Route { about: "kubeconfig", typed: "exec \"$0\" join --kubeconfig \"$2\"", shows: 0 },
+];
+
+fn run(bench: &mut Bench) -> Result<()> {
+    for route in &ROUTES {
+        play(bench, route).map_err(|error| Error::Said(format!("{}: {error}", route.about)))?;
+    }
+    Ok(())
+}
+
+fn play(bench: &mut Bench, route: &Route) -> Result<()> {
+    let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
+    let admin = bring_admin(cluster, &worker)?;
+    worker.write(LINE, &line(cluster))?;
+    bring(&worker, Path::new(STRACE))?;
+    watch(&worker)?;
+    worker.ok(["true", CONTROL])?;
+    let (done, minted) = joined(cluster, &worker, route, admin)?;
+    worker.ok(["systemctl", "stop", "watch"])?;
+    bench.say(format_args!("{}: ended with {}\n{}", route.about, done.code(), done.text()));
+    bench.time(route.about, done.took);
+    let mints = route.about == "kubeconfig";
+    demand!(!mints || !minted.is_empty(), "nobody saw the token that was made: what was not seen cannot be looked for");
+    let secrets: Vec<String> = minted.into_iter().chain(known(cluster)?).collect();
+    let printed = secrets.iter().any(|secret| done.text().contains(secret));
+    demand!(!printed, "carrick itself prints a secret");
+    done.success()?;
+    is_joined(cluster, &worker)?;
+    let programs = is_in_no_exec(&worker, &secrets, route.shows)?;
+    bench.say(format_args!("{programs} programs were executed meanwhile"));
+    worker.ok(["sh", "-ec", PLANT, "sh", CONTROL].iter().chain(PLACES.iter().skip(1)))?;
+    collect(cluster, &worker, admin)?;
+    is_nowhere(&worker, &secrets)
+}
+
+/// The secret of the line's token, and the admin's key.
+fn known(cluster: &Cluster) -> Result<[String; 2]> {
+    let token = cluster.join.iter().skip_while(|word| *word != "--token").nth(1);
+    let secret = token.and_then(|token| token.split_once('.')).map(|(_, secret)| secret.to_owned());
+    let config = cluster.control.read("/etc/kubernetes/admin.conf")?;
+    let key = config.lines().find_map(|line| line.trim().strip_prefix("client-key-data: ").map(str::to_owned));
+    match (secret, key) {
+        (Some(secret), Some(key)) => Ok([secret, key]),
+        _ => said("kubeadm printed no token, or wrote no key"),
+    }
+}
+
+/// The join, and what tokens joins made for themselves meanwhile: this one, and others that run beside it.
+fn joined(cluster: &Cluster, worker: &Machine, route: &Route, admin: &str) -> Result<(Done, BTreeSet<String>)> {
+    let over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let minted = scope.spawn(|| minted_until(cluster, &over));
+        let done = worker.run(["sh", "-c", route.typed, PROGRAM, LINE, admin]).deadline(DEADLINE).done();
+        over.store(true, Ordering::Relaxed);
+        let minted = minted.join().unwrap_or_else(|_| said("looking for tokens panicked"))?;
+        Ok((done?, minted))
+    })
+}
+
+fn minted_until(cluster: &Cluster, over: &AtomicBool) -> Result<BTreeSet<String>> {
+    /// A token lives for as long as its join, which takes seconds.
+    const LOOK: Duration = Duration::from_millis(300);
+    const MADE: &str = r#"{{range .items}}{{with .data.description}}{{base64decode .}}{{end}} {{index .data "token-secret" | base64decode}}
+{{end}}"#;
+    let template = format!("go-template={MADE}");
+    let kind = "--field-selector=type=bootstrap.kubernetes.io/token";
+    let mut minted = BTreeSet::new();
+    while !over.load(Ordering::Relaxed) {
+        let tokens = cluster.kubectl(["get", "secrets", "-n", "kube-system", kind, "-o", &template]).ok()?;
+        let ours = tokens.lines().filter(|token| token.starts_with("made by carrick join"));
+        minted.extend(ours.filter_map(|token| token.rsplit(' ').next()).map(str::to_owned));
+        pause(LOOK)?;
+    }
+    Ok(minted)
+}
+
+/// Only what was typed has it, and nothing that was executed after; how many programs were.
+fn is_in_no_exec(worker: &Machine, secrets: &[String], shows: usize) -> Result<usize> {
+    let trace = worker.ok(["cat", TRACE])?;
+    for seen in [PROGRAM, "/usr/bin/kubeadm", "systemd-run", CONTROL] {
+        demand!(trace.contains(seen), "strace did not see {seen}: what it did not see proves nothing");
+    }
+    let told: Vec<&str> =
+        trace.lines().filter(|line| secrets.iter().any(|secret| line.contains(secret.as_str()))).collect();
+    let typed = format!("execve(\"{PROGRAM}\", [\"{PROGRAM}\", \"join\", ");
+    let expected = told.len() == shows && told.iter().all(|line| line.contains(&typed));
+    demand!(expected, "it was to be in {shows} command lines or environments, and is in:\n{}", told.join("\n"));
+    Ok(trace.lines().count())
+}
+
+/// A bundle with all that can be had, also of the cluster.
+fn collect(cluster: &Cluster, worker: &Machine, admin: &str) -> Result<()> {
+    let after = |flag: &str| cluster.join.iter().skip_while(|word| *word != flag).nth(1).cloned().unwrap_or_default();
+    worker.write("/root/token", &after("--token"))?;
+    let (api, pin) = (after("join"), after("--discovery-token-ca-cert-hash"));
+    let aim = ["--api", &api, "--token-file", "/root/token", "--ca-hash", &pin, "--kubeconfig", admin];
+    worker.ok([PROGRAM, "collect", "--out", BUNDLE].iter().chain(&aim)).map(drop)
+}
+
+/// No file has one, no unit, no line of the journal, no bundle; each look finds what was planted.
+fn is_nowhere(worker: &Machine, secrets: &[String]) -> Result<()> {
+    let sought = secrets.join("\n") + "\n" + CONTROL;
+    let matching = "grep -aoF -e \"$sought\"";
+    let looks = [
+        ("the journal".to_owned(), format!("journalctl -o export --no-pager | {matching}")),
+        ("a unit".to_owned(), format!("systemctl show '*' --all --no-pager | {matching}")),
+        ("the bundle".to_owned(), format!("tar -xzOf {BUNDLE} | {matching}")),
+    ];
+    let files = PLACES
+        .map(|place| (format!("a file in {place}"), format!("grep -rasoF --devices=skip -e \"$sought\" {place}")));
+    for (what, script) in looks.into_iter().chain(files) {
+        let script = format!("sought=$(cat); {script}");
+        let found = worker.run(["sh", "-c", &script]).input(sought.as_str()).deadline(Duration::from_mins(2)).done()?;
+        let is = |what: &str| found.out.lines().find(|line| line.ends_with(what));
+        demand!(is(CONTROL).is_some(), "{what} was not looked at: what was planted is not found: {}", found.text());
+        let secret = secrets.iter().find_map(|secret| is(secret));
+        demand!(secret.is_none(), "{what} has a secret: {}", secret.unwrap_or_default());
     }
     Ok(())
 }
@@ -72,15 +182,4 @@ fn watch(worker: &Machine) -> Result<()> {
         let attached = tracer.lines().all(|line| !line.ends_with("\t0"));
         Ok(if attached { Look::Seen(()) } else { Look::NotYet(tracer) })
     })
-}
-
-/// The strace of this machine, with the libraries it needs and the lab's machine has not.
-fn bring_strace(worker: &Machine) -> Result<()> {
-    let listed = Run::new("ldd").arg(STRACE).ok()?;
-    for library in listed.split_whitespace().filter(|word| word.starts_with('/')) {
-        if !worker.run(["test", "-e", library]).done()?.status.success() {
-            worker.replace(library, Path::new(library))?;
-        }
-    }
-    worker.replace(STRACE, Path::new(STRACE))
 }

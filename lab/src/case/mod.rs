@@ -7,8 +7,8 @@ use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -53,7 +53,7 @@ pub use api_fixture_orphaned::{HOLD, hold as hold_api};
 /// A lab of its own: build looks around, a control plane comes up, perhaps while others do.
 const OWN_LAB_DEADLINE: Duration = Duration::from_mins(8);
 
-/// This program, running beside.
+/// A program, running beside.
 pub struct Running {
     child: Child,
     /// The line that was waited for.
@@ -173,19 +173,34 @@ impl<'a> Bench<'a> {
 
     /// This program itself, running, once it has said a word.
     pub fn start_until(&mut self, word: &str, lab: &str, words: &[&str]) -> Result<Running> {
-        let mut command = Run::new(OWN).args(["--lab", lab]).args(words).into_command();
-        let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
-        let mut child = child.during(|| "cannot run this program".to_owned())?;
-        let mut lines =
-            child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(io::Result::ok);
-        let said = lines.by_ref().inspect(|line| self.say(line)).find(|line| line.contains(word));
+        let command = Run::new(OWN).args(["--lab", lab]).args(words).into_command();
+        self.start(command, "", word)
+    }
+
+    /// A command with this on its stdin, running, once it has said a word.
+    pub fn start(&mut self, mut command: Command, input: &str, word: &str) -> Result<Running> {
+        let name = command.get_program().display().to_string();
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = child.during(|| format!("cannot run {name}"))?;
+        if let Some(mut stdin) = child.stdin.take() {
+            // Who does not want it closes the pipe.
+            let _ = stdin.write_all(input.as_bytes());
+        }
+        let out = child.stdout.take();
+        let (tell, lines) = mpsc::channel();
+        // It may have more to say after the word, and must find somebody who reads it.
+        thread::spawn(move || {
+            let lines = out.into_iter().flat_map(|out| BufReader::new(out).lines()).map_while(io::Result::ok);
+            lines.for_each(|line| drop(tell.send(line)));
+        });
+        let begun = Instant::now();
+        let next = || lines.recv_timeout(OWN_LAB_DEADLINE.saturating_sub(begun.elapsed())).ok();
+        let said = std::iter::from_fn(next).inspect(|line| self.say(line)).find(|line| line.contains(word));
         let mut running = Running { child, last_words: said.clone().unwrap_or_default() };
         if said.is_none() {
             running.end_with(Signal::KILL, Duration::from_secs(10))?;
-            return crate::error::said(format!("`lab {}` ended before it said \"{word}\"", words.join(" ")));
+            return crate::error::said(format!("{name} ended, or took too long, before it said \"{word}\""));
         }
-        // It may have more to say, and must find somebody who reads it.
-        thread::spawn(move || lines.for_each(drop));
         Ok(running)
     }
 
@@ -229,11 +244,11 @@ impl<'a> Bench<'a> {
         self.times.push((what.into(), took));
     }
 
-    /// Keeps how soon a cause was told. Whether that was in time is judged only where no other case took its time.
+    /// Keeps how soon a cause was told, and judges whether that was in time.
     pub fn told(&mut self, sighting: Sighting) -> Result<()> {
-        let in_time = sighting.in_time();
+        let in_time = sighting.in_time(self.alone);
         self.sightings.push(sighting);
-        if self.alone { in_time } else { Ok(()) }
+        in_time
     }
 
     /// Keeps what the machines and the API server have to say, for whoever looks into a failure.

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::build::Parts;
 use crate::cluster::{Cluster, NO_CRICTL, condition};
@@ -422,14 +422,6 @@ impl<'a> Scene<'a> {
 
     pub fn kubectl(&self, words: &[&str]) -> Run {
         self.cluster.kubectl(words)
-    }
-
-    /// Says to the API server that a node is no longer heard of, as its controllers would after 50 s.
-    pub fn declare_lost(&self, node: &str) -> Result<()> {
-        let patch = json!({ "status": { "conditions": [{ "type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown", "message": "Kubelet stopped posting node status." }] } });
-        self.kubectl(&["patch", "node", node, "--subresource=status", "--type=strategic", "-p", &patch.to_string()])
-            .ok()
-            .map(drop)
     }
 
     /// Takes away what the fault made beside the machine.

@@ -16,7 +16,7 @@ pub const FAULT: Fault = Fault {
         let node = scene.cluster.get(["node", &name])?;
         node["metadata"]["uid"].as_str().unwrap_or_default().clone_into(&mut scene.noted);
         other.remove()?;
-        scene.declare_lost(&name)?;
+        scene.cluster.declare_lost(&name)?;
         scene.on(&["hostname", &name]).map(drop)
     },
     shows: |scene| {

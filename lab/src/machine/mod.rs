@@ -20,6 +20,7 @@ use self::disk::Disk;
 use self::net::Site;
 use self::nspawn::Start;
 use crate::build::Parts;
+use crate::demand;
 use crate::error::{During, Error, Result, said};
 use crate::lab::Lab;
 use crate::run::{Look, Run, wait_for};
@@ -223,6 +224,21 @@ impl Machine {
         ssh::command(&self.key, self.identity.address, argv)
     }
 
+    /// The same in a terminal there, as for a person who has logged in.
+    pub fn in_terminal<A: AsRef<str>>(&self, argv: impl IntoIterator<Item = A>) -> Run {
+        ssh::in_terminal(&self.key, self.identity.address, argv)
+    }
+
+    /// Pulls the machine's network cable: nothing comes or goes, and nobody is told.
+    pub fn unplug(&self) -> Result<Unplugged> {
+        let index = self.ok(["cat", "/sys/class/net/host0/iflink"])?;
+        let link = net::link_at(index.trim())?;
+        let unplugged = Unplugged { link };
+        net::set_link(&unplugged.link, "down")?;
+        demand!(!ssh::port_answers(self.identity.address), "{} answers without its cable", self.identity.name);
+        Ok(unplugged)
+    }
+
     /// How any other ssh client gets in, by the machine's name.
     pub fn ssh_config(&self) -> String {
         ssh::config(&self.key, &self.identity.name, self.identity.address)
@@ -260,6 +276,24 @@ impl Machine {
         }
         forget_name(&self.nspawn_name);
         Ok(())
+    }
+}
+
+/// A machine without its network cable, which is put in again when this is dropped.
+pub struct Unplugged {
+    link: String,
+}
+
+impl Unplugged {
+    /// Puts it in; where that does not work, says so.
+    pub fn plug_in(self) -> Result<()> {
+        net::set_link(&self.link, "up")
+    }
+}
+
+impl Drop for Unplugged {
+    fn drop(&mut self) {
+        let _ = net::set_link(&self.link, "up");
     }
 }
 

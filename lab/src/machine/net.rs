@@ -112,6 +112,20 @@ impl Net {
     }
 }
 
+/// The name of the link with this number, in the namespace that the calling thread is in.
+pub fn link_at(index: &str) -> Result<String> {
+    let links = Run::new("ip").args(["-o", "link", "show"]).ok()?;
+    // `7: vb-test-w1@if2: <BROADCAST,MULTICAST,UP,LOWER_UP> mtu 1500 …`
+    let mut fields = links.lines().filter_map(|line| line.split_once(": "));
+    let name = fields.find(|(number, _)| *number == index).and_then(|(_, rest)| rest.split(['@', ':']).next());
+    name.map_or_else(|| said(format!("no link has the number {index}:\n{links}")), |name| Ok(name.to_owned()))
+}
+
+/// Takes a link up or down.
+pub fn set_link(link: &str, state: &str) -> Result<()> {
+    Run::new("ip").args(["link", "set", "dev", link, state]).ok().map(drop)
+}
+
 static OUTER: OnceLock<File> = OnceLock::new();
 
 /// Remembers the namespace this process was started in; to be called before it enters another.

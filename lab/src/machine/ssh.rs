@@ -22,15 +22,23 @@ pub fn port_answers(address: Ipv4Addr) -> bool {
 }
 
 pub fn command<A: AsRef<str>>(key: &Path, address: Ipv4Addr, argv: impl IntoIterator<Item = A>) -> Run {
-    // ssh hands one string to the login shell of the far side: every word is quoted for it.
-    let line = argv.into_iter().map(|word| shell_word(word.as_ref())).collect::<Vec<_>>().join(" ");
-    base(key).args(["-o", "BatchMode=yes"]).arg(format!("root@{address}")).arg(line)
+    base(key).args(["-o", "BatchMode=yes"]).arg(format!("root@{address}")).arg(quoted(argv))
+}
+
+/// The same in a terminal there, as for a person: what runs in it is hung up on when the connection ends.
+pub fn in_terminal<A: AsRef<str>>(key: &Path, address: Ipv4Addr, argv: impl IntoIterator<Item = A>) -> Run {
+    base(key).args(["-o", "BatchMode=yes", "-tt"]).arg(format!("root@{address}")).arg(quoted(argv))
 }
 
 pub fn interactive(key: &Path, address: Ipv4Addr, argv: &[String]) -> Run {
     let run = base(key).arg(if argv.is_empty() { "-t" } else { "-T" }).arg(format!("root@{address}"));
-    let line = argv.iter().map(|word| shell_word(word)).collect::<Vec<_>>().join(" ");
+    let line = quoted(argv);
     if line.is_empty() { run } else { run.arg(line) }
+}
+
+/// ssh hands one string to the login shell of the far side: every word is quoted for it.
+fn quoted<A: AsRef<str>>(argv: impl IntoIterator<Item = A>) -> String {
+    argv.into_iter().map(|word| shell_word(word.as_ref())).collect::<Vec<_>>().join(" ")
 }
 
 /// The same as a client's configuration file.

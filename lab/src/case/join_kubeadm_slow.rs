@@ -1,0 +1,22 @@
+//! kubeadm is slower than the kubelet: carrick knows that the Node is there before kubeadm does, and lets it finish all the
+//! same. What it ends in the middle leaves a token on the machine.
+
+use super::{Bench, Case, Needs, join_until};
+use crate::error::Result;
+use crate::join::fresh;
+
+pub const CASE: Case = Case {
+    about: "carrick join --until registered of a machine whose kubeadm is slow waits for its end, and no token is left",
+    needs: Needs::Cluster,
+    run,
+};
+
+/// Holds kubeadm once the kubelet has its certificate, for longer than the kubelet then takes to register its Node.
+const HOLD: &str = "until [ -e /var/lib/kubelet/pki/kubelet-client-current.pem ]; do sleep 0.02; done
+    systemctl kill --signal=STOP carrick-kubeadm; sleep 8; systemctl kill --signal=CONT carrick-kubeadm";
+
+fn run(bench: &mut Bench) -> Result<()> {
+    let worker = fresh(bench)?;
+    worker.ok(["systemd-run", "--quiet", "--unit=meddler", "sh", "-c", HOLD])?;
+    join_until::as_far_as(bench, &worker, "registered")
+}

@@ -1,0 +1,35 @@
+//! The Node of a join that is over, which a plain `kubeadm reset` leaves: Ready for the cluster's grace period, and this
+//! machine's own. With an admin's rights nobody waits for that.
+
+use super::{Bench, Case, Needs};
+use crate::carrick::holds;
+use crate::demand;
+use crate::error::Result;
+use crate::join::{JOINS, bring_admin, fresh, is_joined, join, joins};
+
+pub const CASE: Case = Case {
+    about: "after a plain kubeadm reset, carrick join with an admin's kubeconfig removes the Node that is still Ready, and joins",
+    needs: Needs::Cluster,
+    run,
+};
+
+const REMOVING: &str = "is still Ready, and no kubelet renews it: removing it";
+
+fn run(bench: &mut Bench) -> Result<()> {
+    let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
+    let name = &worker.identity.name;
+    joins(bench, &worker)?;
+    worker.ok(["kubeadm", "reset", "--force"])?;
+    let before = cluster.get(["node", name])?;
+    let admin = bring_admin(cluster, &worker)?;
+    let done = join(&worker, &[], &["--kubeconfig", admin], "")?;
+    bench.time("join", done.took);
+    holds(bench, "join --kubeconfig", &done, 0, &[REMOVING, "joined: verified after"])?;
+    is_joined(cluster, &worker)?;
+    let after = cluster.get(["node", name])?;
+    let same = before["metadata"]["uid"] == after["metadata"]["uid"];
+    demand!(!same, "it is the same Node: it was waited for, not removed");
+    let recorded = worker.ok(["sh", "-c", &format!("cat {JOINS}/*.log")])?;
+    demand!(recorded.contains(REMOVING), "no log tells that a Node was removed:\n{recorded}");
+    cluster.pod_answers(name).map(drop)
+}
