@@ -43,18 +43,17 @@ fn wish() -> Wish<'static> {
     }
 }
 
-async fn joined(machine: &Machine) -> (Ended, Vec<Told>) {
+async fn joined(machine: &Machine, library: &Library) -> (Ended, Vec<Told>) {
     let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
-    let library = Library::built_in().unwrap();
     let mut told = Vec::new();
-    let ended = join(machine, &actor, wish(), &library, None, &mut |it| told.push(it)).await;
+    let ended = join(machine, &actor, wish(), library, None, &mut |it| told.push(it)).await;
     (ended, told)
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_api_server_out_of_reach_is_tried_again_and_nothing_is_changed() {
-    let machine = machine();
-    let (ended, told) = joined(&machine).await;
+    let (machine, library) = (machine(), Library::built_in().unwrap());
+    let (ended, told) = joined(&machine, &library).await;
     let Outcome::Failed(failure) = &ended.outcome else { panic!("{ended:?}") };
     assert_eq!((failure.stage, failure.causes[0].id.as_str()), (Stage::Begun, "api.tcp"), "{failure:?}");
     let again: Vec<u32> =
@@ -66,7 +65,7 @@ async fn an_api_server_out_of_reach_is_tried_again_and_nothing_is_changed() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_cut_off_is_remembered_until_a_join_can_end_it() {
-    let machine = machine();
+    let (machine, library) = (machine(), Library::built_in().unwrap());
     // As a join leaves it that is killed while kubeadm runs.
     let (mut before, _) =
         carrick_core::join::state::State::begin(Policy::default(), "2026-11-16T02:00:00Z".parse().unwrap());
@@ -77,7 +76,7 @@ async fn what_was_cut_off_is_remembered_until_a_join_can_end_it() {
     let told_first = "was cut off (joining); this one goes on";
     let told_then = "could not end what one before it had begun; this one goes on";
     for (run, expected) in [(1, told_first), (2, told_then)] {
-        let (ended, told) = joined(&machine).await;
+        let (ended, told) = joined(&machine, &library).await;
         assert!(told.iter().any(|it| matches!(it, Told::Says(says) if says.ends_with(expected))), "{run}: {told:?}");
         assert!(ended.left.unfinished, "{run}: {ended:?}");
         let log = machine.look(ended.record.as_deref().unwrap()).await.unwrap();

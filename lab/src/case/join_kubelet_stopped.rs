@@ -11,24 +11,21 @@ use crate::machine::Machine;
 pub const CASE: Case = Case {
     about: "carrick join on a node whose kubelet was stopped: Ready in seconds, without kubeadm, by the same certificate",
     needs: Needs::Cluster,
-    run: |bench| {
-        let worker = fresh(bench)?;
-        joins(bench, &worker)?;
-        goes_on(bench, &worker, |_| worker.ok(["systemctl", "stop", "kubelet"]).map(drop))
-    },
+    run,
 };
 
 /// Shorter than the 50 s after which the cluster takes a silent Node for lost: who waits for that waits for nothing.
 const AT_ONCE: Duration = Duration::from_secs(40);
 
-/// Something is done to a node that works; a join by the line has it Ready again, by what it had.
-pub fn goes_on(bench: &mut Bench, worker: &Machine, broken: impl FnOnce(&mut Bench) -> Result<()>) -> Result<()> {
-    let before = kept(worker)?;
-    broken(bench)?;
-    let done = joins(bench, worker)?;
+fn run(bench: &mut Bench) -> Result<()> {
+    let worker = fresh(bench)?;
+    joins(bench, &worker)?;
+    let before = kept(&worker)?;
+    worker.ok(["systemctl", "stop", "kubelet"])?;
+    let done = joins(bench, &worker)?;
     bench.time("join", done.took);
     demand!(done.took < AT_ONCE, "it took {} s:\n{}", done.took.as_secs(), done.text());
-    let after = kept(worker)?;
+    let after = kept(&worker)?;
     demand!(before == after, "kubeadm ran, or the certificate is another:\n{before}---\n{after}{}", done.text());
     Ok(())
 }

@@ -1,14 +1,25 @@
-//! A node whose Node somebody deleted, and whose kubelet goes on: `carrick join` has it register itself again.
+//! A machine whose Node somebody deleted, and whose kubelet goes on: `carrick join` says so, and the way back it names is one.
 
-use super::{Case, Needs, join_kubelet_stopped};
-use crate::join::{fresh, joins};
+use super::{Bench, Case, Needs};
+use crate::carrick::Carrick;
+use crate::error::Result;
+use crate::join::{Ends, fresh, join, joins, judge, line};
 
 pub const CASE: Case = Case {
-    about: "carrick join on a machine whose Node was deleted under its kubelet: Ready in seconds, without kubeadm, by the same certificate",
+    about: "carrick join on a machine whose Node was deleted under its kubelet names that; carrick reset and join bring it back",
     needs: Needs::Cluster,
-    run: |bench| {
-        let worker = fresh(bench)?;
-        joins(bench, &worker)?;
-        join_kubelet_stopped::goes_on(bench, &worker, |bench| bench.cluster()?.delete_node(&worker.identity.name))
-    },
+    run,
 };
+
+fn run(bench: &mut Bench) -> Result<()> {
+    let worker = fresh(bench)?;
+    joins(bench, &worker)?;
+    let cluster = bench.cluster()?;
+    cluster.delete_node(&worker.identity.name)?;
+    let told = join(&worker, &[], &["-"], &line(cluster))?;
+    bench.say(told.text());
+    judge(&Ends::Cause("node.deleted", 3), &told)?;
+    let carrick = Carrick { machine: worker };
+    carrick.ends(bench, "reset --yes", 0, &["can join again"])?;
+    joins(bench, &carrick.machine).map(drop)
+}

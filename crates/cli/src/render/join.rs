@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use carrick_core::join::failure::is_symptom;
+use carrick_core::join::failure::{self, Failure, is_symptom};
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::Outcome;
 use carrick_core::join::verify::judge;
@@ -122,6 +122,9 @@ fn failed(report: &Report, ended: &Ended) -> String {
         for remedy in &cause.remedy {
             let _ = writeln!(out, "        fix    {remedy}");
         }
+        if cause.remedy.is_empty() {
+            let _ = writeln!(out, "        more   carrick explain {}", cause.id);
+        }
     }
     if failure.overdue {
         for line in &ended.last_words {
@@ -163,36 +166,41 @@ fn report(host: &str, ended: &Ended) -> Report {
     match &ended.outcome {
         Outcome::Joined { .. } => report.verdict = Overall::Pass,
         Outcome::Failed(failure) => {
-            report.verdict = Overall::Fail;
             let known = ended.diagnosis.as_ref().map(|diagnosis| diagnosis.causes.as_slice()).unwrap_or_default();
-            let own = failure.causes.iter().map(|cause| {
-                let more = known.iter().find(|other| other.id == cause.id);
-                Cause {
-                    id: cause.id.clone(),
-                    confidence: Confidence::Certain,
-                    title: cause.says.clone(),
-                    why: cause.says.clone(),
-                    evidence: cause.seen.clone(),
-                    remedy: more.map(|other| other.remedy.clone()).unwrap_or_default(),
-                    prevent: Vec::new(),
-                    explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
-                }
-            });
-            let own: Vec<Cause> = own.collect();
-            // What kubeadm has just written looks like what an earlier one left.
-            let of_this_join = |id: &str| id.starts_with("stale.") && failure.stage >= Stage::Probed;
-            let is_new = |other: &&Cause| !own.iter().any(|cause| cause.id == other.id) && !of_this_join(&other.id);
-            // A machine that has not joined has no pod network and no Node: there, only what is behind its own causes counts.
-            let nothing_ran = failure.stage < Stage::Joining;
-            let is_behind = |other: &&Cause| own.iter().any(|cause| other.explains.contains(&cause.id));
-            let others = known.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
-            report.causes = own.iter().cloned().chain(others).collect();
-            // Stable: among equals, what the join itself saw comes first.
-            let explained: BTreeSet<String> = report.causes.iter().flat_map(|cause| cause.explains.clone()).collect();
-            report.causes.sort_by_key(|cause| is_symptom(&cause.id) || explained.contains(&cause.id));
+            (report.verdict, report.causes) = (Overall::Fail, causes(failure, known));
         }
     }
     report
+}
+
+/// What the join itself saw, then what live diagnosis adds; what only follows from another comes last.
+fn causes(failure: &Failure, known: &[Cause]) -> Vec<Cause> {
+    let own: Vec<Cause> = failure.causes.iter().map(|cause| with_remedy(cause, known)).collect();
+    // What kubeadm has just written looks like what an earlier one left.
+    let of_this_join = |id: &str| id.starts_with("stale.") && failure.stage >= Stage::Probed;
+    let is_new = |other: &&Cause| !own.iter().any(|cause| cause.id == other.id) && !of_this_join(&other.id);
+    // A machine that has not joined has no pod network and no Node: there, only what is behind its own causes counts.
+    let nothing_ran = failure.stage < Stage::Joining;
+    let is_behind = |other: &&Cause| own.iter().any(|cause| other.explains.contains(&cause.id));
+    let others = known.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
+    let mut causes: Vec<Cause> = own.iter().cloned().chain(others).collect();
+    let explained: BTreeSet<String> = causes.iter().flat_map(|cause| cause.explains.clone()).collect();
+    causes.sort_by_key(|cause| is_symptom(&cause.id) || explained.contains(&cause.id));
+    causes
+}
+
+fn with_remedy(cause: &failure::Cause, known: &[Cause]) -> Cause {
+    let more = known.iter().find(|other| other.id == cause.id);
+    Cause {
+        id: cause.id.clone(),
+        confidence: Confidence::Certain,
+        title: cause.says.clone(),
+        why: cause.says.clone(),
+        evidence: cause.seen.clone(),
+        remedy: more.map(|other| other.remedy.clone()).unwrap_or_default(),
+        prevent: Vec::new(),
+        explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
+    }
 }
 
 /// The name of the shape every event has; `elapsed` and `deadline` are in seconds.

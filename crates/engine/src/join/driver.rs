@@ -355,10 +355,18 @@ impl<'a, 'm> Driver<'a, 'm> {
                 }]
             }
             Effect::Prepare => {
-                vec![self.prepare(state, tell).await.unwrap_or_else(|trouble| not_done("machine.privileges", &trouble))]
+                vec![
+                    self.prepare(state, tell)
+                        .await
+                        .unwrap_or_else(|trouble| not_done("machine.privileges", &trouble, self.library)),
+                ]
             }
             Effect::StartKubeadm => {
-                vec![self.start(state).await.unwrap_or_else(|trouble| not_done("kubeadm.installed", &trouble))]
+                vec![
+                    self.start(state)
+                        .await
+                        .unwrap_or_else(|trouble| not_done("kubeadm.installed", &trouble, self.library)),
+                ]
             }
             Effect::Attach => {
                 self.attach().await;
@@ -442,9 +450,12 @@ pub(super) async fn attended<T>(
     }
 }
 
-/// What failed. What was done of it, the attempt's clean-up takes back.
-fn not_done(id: &str, trouble: &Trouble) -> Event {
-    Event::Failed(Cause::of(id, trouble.to_string()))
+/// What failed, under what it is known for: a full disk, a file system that cannot be written. What was done of it, the
+/// attempt's clean-up takes back.
+fn not_done(id: &str, trouble: &Trouble, library: &Library) -> Event {
+    let says = trouble.to_string();
+    let known = library.recognise(&says).into_iter().next().map(|at| library.get(at).cause_id());
+    Event::Failed(Cause::of(known.unwrap_or(id), says))
 }
 
 /// What a stage was reached by, in the words of a person.
