@@ -24,6 +24,9 @@ fn run(bench: &mut Bench) -> Result<()> {
     let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
     let name = &worker.identity.name;
     joins(bench, &worker)?;
+    // A kubelet that is new makes its lease after its Node, up to 10 s later.
+    let lease = format!("lease/{name}");
+    cluster.kubectl(["wait", "--for=create", "-n", "kube-node-lease", &lease, "--timeout=30s"]).ok()?;
     worker.ok(["kubeadm", "reset", "--force"])?;
     cluster.age_lease(name, SILENT)?;
     let before = cluster.get(["node", name])?;
