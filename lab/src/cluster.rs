@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use crate::build::Parts;
@@ -147,6 +148,14 @@ impl Cluster {
         self.kubectl(["patch", "node", node, "--subresource=status", "--type=strategic", "-p", &patch.to_string()])
             .ok()
             .map(drop)
+    }
+
+    /// Says to the API server that a node's kubelet last renewed its lease so long ago.
+    pub fn age_lease(&self, node: &str, age: SignedDuration) -> Result<()> {
+        let now = Timestamp::now();
+        let renewed = now.checked_sub(age).unwrap_or(now).strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
+        let patch = json!({ "spec": { "renewTime": renewed } }).to_string();
+        self.kubectl(["patch", "lease", "-n", "kube-node-lease", node, "--type=merge", "-p", &patch]).ok().map(drop)
     }
 
     pub fn delete_node(&self, node: &str) -> Result<()> {

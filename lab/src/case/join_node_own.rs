@@ -1,6 +1,8 @@
 //! The Node of a join that is over, which a plain `kubeadm reset` leaves: Ready for the cluster's grace period, and this
 //! machine's own. With an admin's rights nobody waits for that.
 
+use jiff::SignedDuration;
+
 use super::{Bench, Case, Needs};
 use crate::carrick::holds;
 use crate::demand;
@@ -13,13 +15,20 @@ pub const CASE: Case = Case {
     run,
 };
 
+/// Nobody has renewed its lease for this long, and the cluster still takes the Node for Ready: it does for 50 s.
+const SILENT: SignedDuration = SignedDuration::from_secs(30);
+
 const REMOVING: &str = "is still Ready, and no kubelet renews it: removing it";
 
 fn run(bench: &mut Bench) -> Result<()> {
     let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
     let name = &worker.identity.name;
     joins(bench, &worker)?;
+    // A kubelet that is new makes its lease after its Node, up to 10 s later.
+    let lease = format!("lease/{name}");
+    cluster.kubectl(["wait", "--for=create", "-n", "kube-node-lease", &lease, "--timeout=30s"]).ok()?;
     worker.ok(["kubeadm", "reset", "--force"])?;
+    cluster.age_lease(name, SILENT)?;
     let before = cluster.get(["node", name])?;
     let admin = bring_admin(cluster, &worker)?;
     let done = join(&worker, &[], &["--kubeconfig", admin], "")?;
