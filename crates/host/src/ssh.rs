@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use carrick_core::fact::keep::ERRORS;
-use carrick_core::fact::{Source, Why, shown};
+use carrick_core::fact::{NO_SHELL, Source, Why, shown};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Join, ReadBuf};
@@ -451,7 +451,7 @@ pub(crate) fn quote(text: &str) -> String {
 fn no_shell(noise: &str, errors: &[u8]) -> String {
     let errors = String::from_utf8_lossy(errors);
     let said = if errors.trim().is_empty() { noise } else { &errors };
-    format!("no shell there: {}", carrick_core::redact::redact(last_line(said)))
+    format!("{NO_SHELL}{}", carrick_core::redact::redact(last_line(said)))
 }
 
 /// Why a connection from there was not made: our client's log has the words of sshd.

@@ -124,6 +124,16 @@ pub enum Why {
     Broken(String),
 }
 
+/// How a look begins that did not even get to the machine.
+pub const NO_SHELL: &str = "no shell there: ";
+
+impl Why {
+    /// The machine itself was not reached: what was to be looked at may be as well as ever.
+    pub fn is_of_the_link(&self) -> bool {
+        matches!(self, Why::Broken(detail) if detail.contains(NO_SHELL))
+    }
+}
+
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -140,6 +140,9 @@ pub enum Decision {
     Wait { says: String },
     /// The old Node goes first; it is recorded.
     Remove { node: String, says: String },
+    /// The old Node is this machine's own: it is said to be not ready, as it is, and taken up again. To remove it would cost
+    /// its labels, its taints and its range of pod addresses, to which the pod network here still holds.
+    Unready { node: String, says: String },
     /// Not to be joined.
     Refuse { class: Class, cause: Cause },
 }
@@ -231,8 +234,10 @@ fn ours(found: &Found, node: &Node) -> Decision {
     }
     let renewed_lately = found.lease_age.is_some_and(|age| age < RENEWED_LATELY);
     if found.admin && found.lease_age.is_some() && !renewed_lately {
-        let says = format!("the Node {name} is this machine's, is still Ready, and no kubelet renews it: removing it");
-        return Decision::Remove { node: name.clone(), says };
+        let says = format!(
+            "the Node {name} is this machine's, is still Ready, and no kubelet renews it: marking it as not ready"
+        );
+        return Decision::Unready { node: name.clone(), says };
     }
     Decision::Wait {
         says: format!("the Node {name} of an earlier join is still Ready; without a kubelet that ends within a minute"),
@@ -338,6 +343,7 @@ mod tests {
             Decision::Wake { .. } => "wake",
             Decision::Wait { .. } => "wait",
             Decision::Remove { .. } => "remove",
+            Decision::Unready { .. } => "unready",
             Decision::Refuse { class: Class::Transient, .. } => "retry",
             Decision::Refuse { .. } => "refuse",
         }
@@ -387,7 +393,7 @@ mod tests {
             ),
             ("reset, the old Node down", found(nothing(), Ok(the(ours, false))), false, "join"),
             ("reset, the old Node Ready", found(nothing(), Ok(the(ours, true))), false, "wait"),
-            ("reset, Ready, admin, lease old", aged(30, found(nothing(), Ok(the(ours, true)))), false, "remove"),
+            ("reset, Ready, admin, lease old", aged(30, found(nothing(), Ok(the(ours, true)))), false, "unready"),
             ("reset, Ready, admin, lease young", aged(5, found(nothing(), Ok(the(ours, true)))), false, "wait"),
             (
                 "reset, Ready, admin, lease unread",
@@ -508,8 +514,11 @@ mod tests {
             if node.identity != Some(true) && (alive || !replace) {
                 prop_assert!(!touches, "{:?} {:?}", found, decision);
             }
-            if matches!(decision, Decision::Remove { .. }) {
+            if matches!(decision, Decision::Remove { .. } | Decision::Unready { .. }) {
                 prop_assert!(found.admin);
+            }
+            if matches!(decision, Decision::Unready { .. }) {
+                prop_assert!(node.identity == Some(true));
             }
         }
     }

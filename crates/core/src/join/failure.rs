@@ -74,7 +74,7 @@ pub struct Failure {
 const FATAL: [&str; 4] = ["machine.control-plane", "kubeadm.ca-hash-mismatch", "api.ca-pin", "node.taken-over"];
 
 /// What comes and goes by itself, or is gone once a failed attempt is cleaned up. Of a family: `cni.`.
-const TRANSIENT: [&str; 31] = [
+const TRANSIENT: [&str; 32] = [
     "api.closed",
     "api.connection-lost",
     "api.dns",
@@ -106,6 +106,7 @@ const TRANSIENT: [&str; 31] = [
     "pod.",
     "runtime.restarted-under-kubelet",
     "runtime.slow",
+    "ssh.unreachable",
     // Of a failed attempt: kubeadm leaves them, and they go with it.
     "stale.",
 ];

@@ -76,7 +76,7 @@ fn events() -> Vec<(&'static str, Event)> {
         ("own old Node still Ready and an admin at hand", found(Local::Nothing, Ok(node(true, true)), true, Some(60))),
         ("another machine's Node", found(Local::Nothing, Ok(node(false, true)), false, None)),
         ("the cluster cannot be asked", found(Local::Nothing, Err(Why::TimedOut), false, None)),
-        ("Node removed", Event::NodeRemoved),
+        ("Node cleared", Event::NodeCleared),
         ("checks pass", Event::Checked { blockers: Vec::new(), fixed: false }),
         ("checks pass after --fix", Event::Checked { blockers: Vec::new(), fixed: true }),
         ("a check fails", Event::Checked { blockers: vec![Cause::of("machine.swap", "")], fixed: false }),
@@ -114,6 +114,7 @@ fn name_of(effect: &Effect) -> Option<&'static str> {
     Some(match effect {
         Effect::Observe => "observe",
         Effect::RemoveNode { .. } => "remove Node",
+        Effect::MarkNotReady { .. } => "mark Node not ready",
         Effect::WakeKubelet => "start the kubelet",
         Effect::Check => "check",
         Effect::Prepare => "prepare",

@@ -228,7 +228,7 @@ pub(super) struct Memory {
     pub attached_since: Option<Timestamp>,
     /// When the kubelet's time to get a certificate began: the kubelet that is seen from here on is the one of this join.
     pub bootstrap_since: Option<Timestamp>,
-    pub node_removed: bool,
+    pub node_cleared: bool,
     pub fixed: bool,
     pub told_unsigned: bool,
     pub runtime_down_since: Option<Timestamp>,

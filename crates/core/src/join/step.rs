@@ -45,8 +45,8 @@ const MOST_TROUBLES: usize = 8;
 pub enum Event {
     /// After [`Effect::Observe`].
     Found(Found),
-    /// After [`Effect::RemoveNode`].
-    NodeRemoved,
+    /// After [`Effect::RemoveNode`] or [`Effect::MarkNotReady`].
+    NodeCleared,
     /// After [`Effect::WakeKubelet`].
     Woken,
     /// After [`Effect::Check`]: what forbids a join, and whether `--fix` changed something.
@@ -93,6 +93,12 @@ pub enum Effect {
     Observe,
     /// Delete this Node, with the admin's rights, and record it. Where that fails: [`Event::Failed`].
     RemoveNode {
+        name: String,
+        says: String,
+    },
+    /// Say of this Node, this machine's own, that it is not ready, with the admin's rights. Where that fails:
+    /// [`Event::Failed`].
+    MarkNotReady {
         name: String,
         says: String,
     },
@@ -187,8 +193,8 @@ impl State {
             (Stage::Begun | Stage::Blocked, Event::Found(found)) => {
                 self.decided(decide(found, self.policy.replace_node), now)
             }
-            (Stage::Blocked, Event::NodeRemoved) => {
-                self.memory.node_removed = true;
+            (Stage::Blocked, Event::NodeCleared) => {
+                self.memory.node_cleared = true;
                 self.enter(Stage::Begun, now);
                 vec![Effect::Observe]
             }
@@ -279,14 +285,20 @@ impl State {
                 self.memory.look_again = Some(later(now, LOOK_AGAIN));
                 self.block(now).then_some(Effect::Tell(says)).into_iter().collect()
             }
-            Decision::Remove { node, .. } if self.memory.node_removed => {
-                let cause = Cause::of("api.node-name", format!("the Node {node} came back after it was removed"));
+            Decision::Remove { node, .. } | Decision::Unready { node, .. } if self.memory.node_cleared => {
+                let says = format!("the Node {node} came back: another machine with this one's ids keeps it alive");
+                let cause = Cause::of("api.node-name", says);
                 self.fail(Class::Configuration, cause.says.clone(), vec![cause], now)
             }
             Decision::Remove { node, says } => {
                 self.changed = true;
                 self.block(now);
                 vec![Effect::RemoveNode { name: node, says }]
+            }
+            Decision::Unready { node, says } => {
+                self.changed = true;
+                self.block(now);
+                vec![Effect::MarkNotReady { name: node, says }]
             }
             Decision::Refuse { class, cause } => self.fail(class, cause.says.clone(), vec![cause], now),
         }

@@ -3,12 +3,14 @@
 use std::time::Duration;
 
 use carrick_cluster::client::Client;
+use carrick_cluster::leaving;
 use carrick_core::check::{self, Evidence, Outcome as Judgement};
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::join::existing::{self, Asked, Decision, Found, Local};
 use carrick_core::join::failure::{Cause, by_the_clock};
 use carrick_core::join::state::State;
 use carrick_core::join::step::Event;
+use carrick_core::join::verify::Node;
 use carrick_core::join::{config, prepare, sight};
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
@@ -89,12 +91,13 @@ impl Driver<'_, '_> {
         let proven = existing::is_proven(facts, &asked);
         eyes.asked = asked;
         let node = self.ask_node(&mut eyes, &local).await;
+        let of_node = eyes.node(&node);
         let lease_age = match self.wish.admin {
-            Some(_) => self.lease_age(&eyes).await,
+            Some(_) => self.lease_age(&eyes, &of_node).await,
             None => None,
         };
         let admin = self.wish.admin.is_some();
-        let (of_node, path) = (eyes.node(&node), broken_path(facts));
+        let path = broken_path(facts);
         let found = Found { local, kubeadm, node: of_node, lease_age, admin, path, proven, named };
         self.node = node;
         self.eyes = Some(eyes);
@@ -128,8 +131,13 @@ impl Driver<'_, '_> {
         }
     }
 
-    async fn lease_age(&self, eyes: &Eyes<'_>) -> Option<SignedDuration> {
-        let renewed = eyes.lease().await.ok()?.renewed_at?;
+    /// Since the lease was renewed. A Node whose kubelet has made none yet is renewed by nobody since it was made.
+    async fn lease_age(&self, eyes: &Eyes<'_>, node: &Result<Node, Why>) -> Option<SignedDuration> {
+        let renewed = match eyes.lease().await {
+            Ok(lease) => lease.renewed_at?,
+            Err(Why::Absent) => node.as_ref().ok()?.created_at?,
+            Err(_) => return None,
+        };
         Some(self.host.now().duration_since(renewed))
     }
 
@@ -144,11 +152,28 @@ impl Driver<'_, '_> {
         match deleted {
             Ok(()) => {
                 self.left.node_removed = Some(name.to_owned());
-                Event::NodeRemoved
+                Event::NodeCleared
             }
             Err(why) => {
                 Event::Failed(Cause::of("api.node-name", format!("the Node {name} could not be removed: {why}")))
             }
+        }
+    }
+
+    /// With the mark of our own, by which it takes pods again once it is verified.
+    pub(super) async fn mark_not_ready(&self, name: &str) -> Event {
+        let failed = |why: String| {
+            Event::Failed(Cause::of(
+                "api.node-name",
+                format!("the Node {name} could not be marked as not ready: {why}"),
+            ))
+        };
+        let (Some(admin), Some(eyes)) = (self.wish.admin, &self.eyes) else {
+            return failed("that needs an admin's kubeconfig".to_owned());
+        };
+        match leaving::leave(admin, &FromMachine(self.host), name, &eyes.identity).await {
+            Ok(_) => Event::NodeCleared,
+            Err(why) => failed(why.to_string()),
         }
     }
 
@@ -311,7 +336,10 @@ pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Libr
             then.push(says);
             false
         }
-        Decision::Wait { says } | Decision::Remove { says, .. } | Decision::Join { says } => {
+        Decision::Wait { says }
+        | Decision::Remove { says, .. }
+        | Decision::Unready { says, .. }
+        | Decision::Join { says } => {
             then.push(says);
             true
         }

@@ -346,6 +346,10 @@ impl<'a, 'm> Driver<'a, 'm> {
                 tell(Told::Says(says));
                 vec![self.remove_node(&name).await]
             }
+            Effect::MarkNotReady { name, says } => {
+                tell(Told::Says(says));
+                vec![self.mark_not_ready(&name).await]
+            }
             Effect::WakeKubelet => vec![self.wake_kubelet().await],
             Effect::Check => {
                 let says = "a token is made for this join";

@@ -39,6 +39,12 @@ impl Driver<'_, '_> {
         {
             events.push(Event::Node(Err(Why::Broken(why))));
         }
+        if let Some(why) = seen.kubelet.as_ref().err().filter(|why| why.is_of_the_link()) {
+            let says = format!("the machine is not reached any more ({why}); what was begun goes on there");
+            events.extend(self.newly(Cause::of("ssh.unreachable", says)));
+            self.eyes = Some(eyes);
+            return events;
+        }
         let issued = seen.certificate == Ok(Certificate::Trusted);
         events.extend([
             Event::Runtime(seen.runtime),

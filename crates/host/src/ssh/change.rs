@@ -6,10 +6,12 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use carrick_core::fact::NO_SHELL;
 use carrick_core::redact::redact;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
-use tokio::time::{Instant, timeout};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{GRACE, Ssh, nonce, quote};
 use crate::command::last_line;
@@ -64,7 +66,7 @@ impl Ssh {
         let errors = redact(&String::from_utf8_lossy(&errors));
         match after_noise(&out, &nonce) {
             Some(answer) => Ok((status.code().unwrap_or(255), answer.to_vec(), errors)),
-            None => Err(format!("no shell there: {}", last_line(&errors))),
+            None => Err(format!("{NO_SHELL}{}", last_line(&errors))),
         }
     }
 
@@ -196,10 +198,31 @@ impl Host for Ssh {
     }
 }
 
-/// The session that holds a lock there: it ends when its stdin does, which ends with us.
+/// The session that holds a lock there: it ends when its stdin does, which ends with us, or when it has heard nothing for
+/// half a minute.
 struct Session {
-    _stdin: ChildStdin,
+    beats: JoinHandle<()>,
     _child: Child,
+}
+
+/// Often enough that a machine has to be deaf for long to miss them all.
+const BEAT: Duration = Duration::from_secs(5);
+
+impl Session {
+    fn kept(mut stdin: ChildStdin, child: Child) -> Self {
+        let beats = tokio::spawn(async move {
+            while stdin.write_all(b"\n").await.is_ok() {
+                sleep(BEAT).await;
+            }
+        });
+        Session { beats, _child: child }
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.beats.abort();
+    }
 }
 
 /// A lock outlives no run of ours; a run that takes longer than this has lost its machine.
@@ -230,7 +253,7 @@ impl Ssh {
             }
         }
         match lines.next_line().await.map_err(|error| error.to_string())?.as_deref() {
-            Some("held") => Ok(Ok(Session { _stdin: stdin, _child: child })),
+            Some("held") => Ok(Ok(Session::kept(stdin, child))),
             Some(said) => Ok(Err(said.strip_prefix("taken ").unwrap_or(said).trim().to_owned())),
             None => {
                 let mut said = String::new();

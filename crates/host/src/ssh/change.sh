@@ -92,11 +92,13 @@ remove() { # PATH
     if [ -d "$1" ] && [ ! -h "$1" ]; then rmdir -- "$1"; else rm -f -- "$1"; fi && sync_parent "$1"
 }
 
-# Holds the lock for as long as somebody holds our stdin open.
+# Holds the lock for as long as somebody holds our stdin open, and lets us hear of them: of a client that vanished sshd
+# learns hours later.
 hold() { # PATH HOLDER
     no_link "$1" && exec 9<>"$1" || return
     if flock -n 9; then
-        printf %s "$2" >"$1" && echo held && cat >/dev/null
+        printf %s "$2" >"$1" && echo held
+        while [ "$(timeout 30 dd bs=1 count=1 status=none | wc -c)" -eq 1 ]; do :; done
     else
         printf 'taken ' && head -c 4096 -- "$1"
     fi

@@ -424,8 +424,8 @@ fn an_old_node_is_waited_for_or_removed_once() {
     assert_eq!(story.then(12, Event::Found(gone)).state.stage, Stage::Unjoined);
 
     let story = Story::new(Policy::default()).then(1, Event::Found(ready(true)));
-    assert!(matches!(story.effects.as_slice(), [Effect::RemoveNode { name, .. }] if name == "w1"));
-    let story = story.then(2, Event::NodeRemoved);
+    assert!(matches!(story.effects.as_slice(), [Effect::MarkNotReady { name, .. }] if name == "w1"));
+    let story = story.then(2, Event::NodeCleared);
     assert_eq!(story.effects, [Effect::Observe]);
     let story = story.then(3, Event::Found(ready(true)));
     assert_eq!(story.state.stage, Stage::Failed, "it came back");
@@ -470,7 +470,7 @@ fn any_event() -> impl Strategy<Value = Event> {
     prop_oneof![
         any_found().prop_map(Event::Found),
         Just(Event::Found(nothing())),
-        Just(Event::NodeRemoved),
+        Just(Event::NodeCleared),
         Just(Event::Woken),
         (causes.clone(), any::<bool>()).prop_map(|(blockers, fixed)| Event::Checked { blockers, fixed }),
         Just(Event::Checked { blockers: vec![], fixed: false }),
