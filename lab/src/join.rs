@@ -27,7 +27,11 @@ const SHORT: [&str; 3] = ["env", "MAX_RETRIES=1", "JOIN_TIMEOUT=30"];
 pub const JOINS: &str = "/var/lib/carrick/joins";
 
 /// What holds a token, or holds the kubelet back: none of it may be there after a join, however it ended.
-const GONE: [&str; 2] = ["/run/carrick/join.yaml", "/run/systemd/system/kubelet.service.d/90-carrick-join.conf"];
+const GONE: [&str; 3] = [
+    "/run/carrick/join.yaml",
+    "/run/systemd/system/kubelet.service.d/90-carrick-join.conf",
+    "/etc/kubernetes/bootstrap-kubelet.conf",
+];
 
 /// Puts the program of this tree on a machine.
 pub fn install(bench: &mut Bench, machine: &Machine) -> Result<()> {

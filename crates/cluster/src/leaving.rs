@@ -56,8 +56,31 @@ fn path(node: &str) -> Result<String, Why> {
 /// Says of this machine's own Node that it is not ready, and cordons it. The kubelet must be stopped: it would say otherwise
 /// within seconds.
 pub async fn leave(client: &Client, way: &dyn Way, node: &str, own: &Identity) -> Result<Leaving, NotSaid> {
+    let said = ("CarrickReset", "carrick reset has stopped the kubelet");
+    let Some(object) = not_ready(client, way, node, own, said).await? else { return Ok(Leaving::NoNode) };
+    if is_cordoned(&object) {
+        return Ok(if has_our_mark(&object) { Leaving::Said } else { Leaving::CordonedBefore });
+    }
+    cordon(client, way, node).await?;
+    Ok(Leaving::Said)
+}
+
+/// Says of this machine's own Node that it is not ready, for a join that takes it up again at once.
+pub async fn unready(client: &Client, way: &dyn Way, node: &str, own: &Identity) -> Result<(), NotSaid> {
+    let said = ("CarrickJoin", "no kubelet runs on this machine: carrick join is about to join it again");
+    not_ready(client, way, node, own, said).await.map(drop)
+}
+
+/// The Node as it was before; `None` where there is none.
+async fn not_ready(
+    client: &Client,
+    way: &dyn Way,
+    node: &str,
+    own: &Identity,
+    (reason, message): (&str, &str),
+) -> Result<Option<Value>, NotSaid> {
     let object = match client.get(way, &path(node)?).await {
-        Err(Why::Absent) => return Ok(Leaving::NoNode),
+        Err(Why::Absent) => return Ok(None),
         object => object?,
     };
     let info = |field: &str| object.pointer(&format!("/status/nodeInfo/{field}")).and_then(Value::as_str);
@@ -70,16 +93,12 @@ pub async fn leave(client: &Client, way: &dyn Way, node: &str, own: &Identity) -
     }
     let now = way.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let not_ready = json!({
-        "type": "Ready", "status": "False", "reason": "CarrickReset",
-        "message": "carrick reset has stopped the kubelet", "lastHeartbeatTime": now, "lastTransitionTime": now,
+        "type": "Ready", "status": "False", "reason": reason, "message": message,
+        "lastHeartbeatTime": now, "lastTransitionTime": now,
     });
     let status = json!({ "status": { "conditions": [not_ready] } });
     client.strategic_merge(way, &format!("{}/status", path(node)?), &status).await?;
-    if is_cordoned(&object) {
-        return Ok(if has_our_mark(&object) { Leaving::Said } else { Leaving::CordonedBefore });
-    }
-    cordon(client, way, node).await?;
-    Ok(Leaving::Said)
+    Ok(Some(object))
 }
 
 fn is_cordoned(node: &Value) -> bool {

@@ -33,7 +33,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     let admin = bring_admin(cluster, &worker)?;
     let done = join(&worker, &[], &["--kubeconfig", admin], "")?;
     bench.time("join", done.took);
-    holds(bench, "join --kubeconfig", &done, 0, &[MARKING, "joined: verified after", "takes pods again"])?;
+    holds(bench, "join --kubeconfig", &done, 0, &[MARKING, "joined: verified after"])?;
     is_joined(cluster, &worker)?;
     let after = cluster.get(["node", name])?;
     let same = before["metadata"]["uid"] == after["metadata"]["uid"];

@@ -148,7 +148,7 @@ fn failed(report: &Report, ended: &Ended) -> String {
         "Nothing was changed on this machine."
     };
     let _ = writeln!(out, "Not joined. {changed}");
-    if let Some(node) = &ended.left.node_removed {
+    if let Some(node) = ended.left.node_removed.as_ref().filter(|_| failure.stage < Stage::Registered) {
         let _ = writeln!(out, "The old Node {node} was removed from the cluster; the next join makes it again.");
     }
     out

@@ -104,7 +104,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let environment = Environment::read(|name| std::env::var(name).ok()).map_err(bad)?;
     let admin = args.kubeconfig.as_deref().map(machine::read_kubeconfig).transpose()?;
     let place = admin.as_ref().map(Client::endpoint);
-    let mut request = request(&args, &environment)?.with(&flags(&args)?, place, &environment).map_err(bad)?;
+    let mut request = request(&args)?.with(&flags(&args)?, place, &environment).map_err(bad)?;
     request.complete(admin.is_some()).map_err(bad)?;
     if let Some(admin) = &admin {
         trust(admin, &mut request);
@@ -258,14 +258,14 @@ fn trust(admin: &Client, request: &mut Request) {
 }
 
 /// What a join line or a file says; nothing where only flags are given.
-fn request(args: &Args, environment: &Environment) -> Result<Request, Failure> {
+fn request(args: &Args) -> Result<Request, Failure> {
     let bad = |bad: BadInput| Failure::usage(bad.to_string());
     if let Some(path) = &args.config {
         let text = machine::read_short(path)
             .map_err(|error| Failure::usage(format!("--config {}: {error}", path.display())))?;
         return document::from_text(&text).map_err(bad);
     }
-    let unsaid = args.says_nothing() && environment.master.is_none();
+    let unsaid = args.says_nothing();
     let text = match (args.line_fd, args.text.as_deref()) {
         (Some(number), _) => handed_over(&format!("/proc/self/fd/{number}"))?,
         (None, Some("-")) => typed()?,

@@ -147,8 +147,9 @@ pub enum Decision {
     Refuse { class: Class, cause: Cause },
 }
 
-/// The decision table. `replace` is `--replace-node`: the person says that the other machine is gone for good.
-pub fn decide(found: &Found, replace: bool) -> Decision {
+/// The decision table. `replace` is `--replace-node`: the person says that the other machine is gone for good. `anew`: the
+/// kubelet here was watched before, and got no certificate.
+pub fn decide(found: &Found, replace: bool, anew: bool) -> Decision {
     if let (Local::Elsewhere { .. }, Some(cause)) =
         (&found.local, found.path.as_ref().filter(|it| it.id == "api.ca-pin"))
     {
@@ -165,26 +166,35 @@ pub fn decide(found: &Found, replace: bool) -> Decision {
     }
     match &found.local {
         Local::Joined | Local::Stopped | Local::Bootstrapping if !found.proven => unproven(found),
-        Local::Joined | Local::Stopped if found.named.is_some() => {
-            let name = found.named.as_deref().unwrap_or_default();
-            let says = format!("this machine has joined as {name}; for another name take it out first: carrick reset");
-            Decision::Refuse { class: Class::Configuration, cause: Cause::of("api.node-name", says) }
-        }
+        Local::Joined | Local::Stopped if found.named.is_some() => named(found),
         Local::Joined | Local::Stopped if found.node == Err(Why::Absent) => deleted(),
         Local::Joined | Local::Stopped if found.node.is_err() => by_node(found, replace),
         Local::Joined => {
             Decision::Watch { bootstrapping: false, says: "this machine has joined already: verifying it".into() }
         }
-        Local::Stopped if found.node.as_ref().is_ok_and(|node| node.identity != Some(true)) => by_node(found, replace),
+        Local::Stopped if found.node.as_ref().is_ok_and(|node| node.identity != Some(true)) => copied(),
         Local::Stopped => {
             Decision::Wake { says: "this machine has joined already, and its kubelet does not run: starting it".into() }
         }
-        Local::Bootstrapping => Decision::Watch {
+        Local::Bootstrapping if !anew => Decision::Watch {
             bootstrapping: true,
             says: "the kubelet is about to get its certificate: watching it".into(),
         },
         _ => by_node(found, replace),
     }
+}
+
+fn named(found: &Found) -> Decision {
+    let name = found.named.as_deref().unwrap_or("another");
+    let says = format!("this machine has joined as {name}; for another name take it out first: carrick reset");
+    Decision::Refuse { class: Class::Configuration, cause: Cause::of("api.node-name", says) }
+}
+
+/// The files of a join are here, and the Node they are for is another machine's: a disk that was copied.
+fn copied() -> Decision {
+    let says = "the files of a join are here, and its Node is another machine's: this one was copied from it; take them away \
+                first: carrick reset";
+    Decision::Refuse { class: Class::Configuration, cause: Cause::of("api.node-name", says) }
 }
 
 /// A kubelet that is started anew would register again, and be Ready; a pod network that goes by the Node's range (flannel)
@@ -375,6 +385,7 @@ mod tests {
             ("joined, and nobody to ask", found(Local::Joined, Err(Why::TimedOut)), false, "retry"),
             ("rebooted in mid-join", found(Local::Bootstrapping, Err(Why::Absent)), false, "watch"),
             ("joined, and its Node deleted", found(Local::Joined, Err(Why::Absent)), false, "refuse"),
+            ("a copy of another machine that is down", found(Local::Stopped, Ok(the(theirs, false))), true, "refuse"),
             ("kubelet stopped, its Node down", found(Local::Stopped, Ok(the(ours, false))), false, "wake"),
             ("kubelet stopped, its Node deleted", found(Local::Stopped, Err(Why::Absent)), false, "refuse"),
             ("kubelet stopped, and nobody to ask", found(Local::Stopped, Err(Why::TimedOut)), false, "retry"),
@@ -418,14 +429,24 @@ mod tests {
             ("nobody's, down", found(nothing(), Ok(the(nobodys, false))), false, "refuse"),
             ("nobody's, down, replaced", found(nothing(), Ok(the(nobodys, false))), true, "join"),
         ] {
-            let decision = decide(&found, replace);
+            let decision = decide(&found, replace, false);
             assert_eq!(kind(&decision), expected, "{name}: {decision:?}");
         }
     }
 
     #[test]
+    fn who_got_no_certificate_is_joined_anew_as_anybody_is() {
+        for (node, expected) in [(Err(Why::Absent), "join"), (Ok(the(Some(false), false)), "refuse")] {
+            let found = found(Local::Bootstrapping, node);
+            assert_eq!(kind(&decide(&found, false, false)), "watch");
+            assert_eq!(kind(&decide(&found, false, true)), expected);
+        }
+    }
+
+    #[test]
     fn a_refusal_says_which_machine() {
-        let Decision::Refuse { cause, .. } = decide(&found(Local::Nothing, Ok(the(Some(false), true))), false) else {
+        let Decision::Refuse { cause, .. } = decide(&found(Local::Nothing, Ok(the(Some(false), true))), false, false)
+        else {
             panic!()
         };
         assert_eq!(
@@ -507,7 +528,7 @@ mod tests {
     proptest! {
         #[test]
         fn no_living_node_of_another_is_removed_or_taken(found in any_found(), replace in any::<bool>()) {
-            let decision = decide(&found, replace);
+            let decision = decide(&found, replace, false);
             let Ok(node) = &found.node else { return Ok(()) };
             let alive = found.lease_age.map_or(node.ready, |age| age < LEASE_LASTS);
             let touches = matches!(decision, Decision::Remove { .. } | Decision::Join { .. });

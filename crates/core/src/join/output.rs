@@ -74,7 +74,7 @@ pub fn milestone(line: &str) -> Option<Milestone> {
         }
         _ if begins("[ERROR ") => {
             let (name, says) = text.strip_prefix("[ERROR ")?.split_once("]:")?;
-            Milestone::CheckFailed { name: name.to_owned(), says: redact(says.trim()) }
+            Milestone::CheckFailed { name: redact(name), says: redact(says.trim()) }
         }
         _ if begins("error execution phase ") => Milestone::Failed { says: redact(text) },
         _ if begins("error: ") => Milestone::Failed { says: after(text, "error: ") },

@@ -160,9 +160,10 @@ pub fn request(list: &Value, node: &str, before: &[String]) -> Result<Certificat
     Ok(CertificateRequest { name: name_of(newest).to_owned(), state: signing(newest) })
 }
 
-/// The names of all requests of this node's kubelet.
-pub fn requests(list: &Value, node: &str) -> Vec<String> {
-    items(list).iter().filter(|item| is_of(item, node)).map(|item| name_of(item).to_owned()).collect()
+/// The names of those requests of this node's kubelet that are in such a state.
+pub fn requests(list: &Value, node: &str, is_such: impl Fn(&Signing) -> bool) -> Vec<String> {
+    let own = items(list).iter().filter(|item| is_of(item, node) && is_such(&signing(item)));
+    own.map(|item| name_of(item).to_owned()).collect()
 }
 
 fn name_of(item: &Value) -> &str {
@@ -410,7 +411,8 @@ mod tests {
             Ok("first".to_owned()),
             "by name, not time"
         );
-        assert_eq!(request(&list, "w1", &requests(&list, "w1")), Err(Why::Absent));
+        assert_eq!(request(&list, "w1", &requests(&list, "w1", |_| true)), Err(Why::Absent));
+        assert_eq!(requests(&list, "w1", |state| *state == Signing::Pending), [""; 0]);
         assert_eq!(request(&list, "w3", &[]), Err(Why::Absent));
         assert_eq!(signing(&json!({})), Signing::Pending);
     }

@@ -231,7 +231,9 @@ pub(super) struct Memory {
     pub node_cleared: bool,
     pub fixed: bool,
     pub told_unsigned: bool,
-    pub runtime_down_since: Option<Timestamp>,
+    /// Since when the runtime does not answer, and whether it is only silent, and does not refuse.
+    #[serde(default)]
+    pub runtime_down: Option<(Timestamp, bool)>,
     /// Since when every sandbox was refused.
     #[serde(default)]
     pub refused_since: Option<Timestamp>,

@@ -191,7 +191,7 @@ impl State {
             }
             (Stage::Waiting | Stage::Verified, _) => Vec::new(),
             (Stage::Begun | Stage::Blocked, Event::Found(found)) => {
-                self.decided(decide(found, self.policy.replace_node), now)
+                self.decided(decide(found, self.policy.replace_node, self.has_waited_for_a_certificate()), now)
             }
             (Stage::Blocked, Event::NodeCleared) => {
                 self.memory.node_cleared = true;
@@ -263,11 +263,6 @@ impl State {
                 self.enter(Stage::Joining, now);
                 vec![Effect::Tell(says), Effect::Attach]
             }
-            Decision::Watch { bootstrapping: true, .. } if self.has_waited_for_a_certificate() => {
-                let says = "the kubelet here gets no certificate with the token it has: it is joined anew";
-                self.enter(Stage::Unjoined, now);
-                vec![Effect::Tell(says.to_owned()), Effect::Check]
-            }
             Decision::Watch { bootstrapping: true, says } => {
                 // A join that was begun before ends now.
                 self.changed = true;
@@ -286,7 +281,7 @@ impl State {
                 self.block(now).then_some(Effect::Tell(says)).into_iter().collect()
             }
             Decision::Remove { node, .. } | Decision::Unready { node, .. } if self.memory.node_cleared => {
-                let says = format!("the Node {node} came back: another machine with this one's ids keeps it alive");
+                let says = format!("the Node {node} came back: another machine keeps it alive");
                 let cause = Cause::of("api.node-name", says);
                 self.fail(Class::Configuration, cause.says.clone(), vec![cause], now)
             }
@@ -408,7 +403,11 @@ impl State {
     fn observed(&mut self, event: &Event, now: Timestamp) -> Vec<Effect> {
         let seen = &mut self.seen;
         match event {
-            Event::Kubelet(kubelet) => seen.kubelet.clone_from(kubelet),
+            Event::Kubelet(kubelet) => {
+                seen.kubelet.clone_from(kubelet);
+                // The machine is reached again.
+                self.troubles.retain(|trouble| trouble.id != "ssh.unreachable");
+            }
             Event::Request(request) => seen.request.clone_from(request),
             Event::Certificate(certificate) => seen.certificate.clone_from(certificate),
             Event::Cluster(cluster) => seen.cluster.clone_from(cluster),
@@ -473,14 +472,16 @@ impl State {
             Ok(runtime) => !runtime.ready,
             Err(why) => *why != Why::NotCollected,
         };
-        self.memory.runtime_down_since = if down { self.memory.runtime_down_since.or(Some(now)) } else { None };
+        let silent = self.seen.runtime == Err(Why::TimedOut);
+        // Who was silent and now refuses may be in the middle of a restart.
+        let known = self.memory.runtime_down.filter(|(_, before)| *before == silent);
+        self.memory.runtime_down = down.then(|| known.unwrap_or((now, silent)));
     }
 
     /// What no waiting mends, as soon as it shows.
     fn hopeless(&self, now: Timestamp) -> Option<Cause> {
         let seen = &self.seen;
-        let silent = seen.runtime == Err(Why::TimedOut);
-        if let Some(since) = self.memory.runtime_down_since
+        if let Some((since, silent)) = self.memory.runtime_down
             && now >= later(since, if silent { RUNTIME_SILENT } else { RUNTIME_DOWN })
         {
             let why = match &seen.runtime {

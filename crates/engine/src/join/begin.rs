@@ -160,7 +160,6 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// With the mark of our own, by which it takes pods again once it is verified.
     pub(super) async fn mark_not_ready(&self, name: &str) -> Event {
         let failed = |why: String| {
             Event::Failed(Cause::of(
@@ -171,8 +170,8 @@ impl Driver<'_, '_> {
         let (Some(admin), Some(eyes)) = (self.wish.admin, &self.eyes) else {
             return failed("that needs an admin's kubeconfig".to_owned());
         };
-        match leaving::leave(admin, &FromMachine(self.host), name, &eyes.identity).await {
-            Ok(_) => Event::NodeCleared,
+        match leaving::unready(admin, &FromMachine(self.host), name, &eyes.identity).await {
+            Ok(()) => Event::NodeCleared,
             Err(why) => failed(why.to_string()),
         }
     }
@@ -287,7 +286,7 @@ impl Driver<'_, '_> {
         if let Some(eyes) = &self.eyes {
             self.restarts_before = sight::kubelet(&eyes.machine().await).map_or(0, |kubelet| kubelet.restarts);
             let requests = self.requests(eyes).await;
-            self.requests_before = requests.map_or_else(|_| Vec::new(), |list| sight::requests(&list, &eyes.node));
+            self.requests_before = requests.ok().map(|list| sight::requests(&list, &eyes.node, |_| true));
         }
         // Before it starts: who comes after us must not follow the words of a join before this one.
         self.host.write(record::LAST, &File::new(log.clone(), 0o600), How::Replace).await?;
@@ -327,7 +326,7 @@ pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Libr
     let found = driver.find().await.map_err(|missing| Trouble::new("cannot tell what is here", missing))?;
     let Some(facts) = driver.facts.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
     let (mut then, mut refused) = (Vec::new(), None);
-    let joins = match existing::decide(&found, replace) {
+    let joins = match existing::decide(&found, replace, false) {
         Decision::Refuse { cause, .. } => {
             refused = Some(cause);
             false
@@ -397,8 +396,13 @@ fn unpulled(image: &str, why: &Why, library: &Library) -> Event {
 
 /// What is here could not be told. Only who is refused lacks a right.
 fn unseen(missing: &Missing) -> Event {
-    let id = if missing.why == Why::Denied { "machine.privileges" } else { "machine.systemd" };
-    Event::Failed(Cause::of(id, format!("cannot tell what is here: {missing}")))
+    let id = match &missing.why {
+        Why::Denied => "machine.privileges",
+        why if why.is_of_the_link() => "ssh.unreachable",
+        _ => "machine.systemd",
+    };
+    let cause = Cause::of(id, format!("cannot tell what is here: {missing}"));
+    Event::Failed(cause.may_pass(missing.why == Why::TimedOut))
 }
 
 /// The step on the way to the API server that failed.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carrick_cluster::client::Client;
 use carrick_core::aim::{Aim, Token};
-use carrick_core::fact::{Facts, Why};
+use carrick_core::fact::{Facts, NO_SHELL, Why};
 use carrick_core::join::failure::{Cause, Failure};
 use carrick_core::join::input::Request;
 use carrick_core::join::state::{Policy, Stage, State};
@@ -171,8 +171,8 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) restarts_before: u64,
     /// Since when the kubelet's journal is of this attempt.
     pub(super) attempt_began: Timestamp,
-    /// The names of certificate requests that were there before this attempt.
-    pub(super) requests_before: Vec<String>,
+    /// The names of certificate requests that are not of this attempt; `None` until they were asked for.
+    pub(super) requests_before: Option<Vec<String>>,
     pub(super) sandbox_at: Option<Timestamp>,
     /// Ids of troubles that were told.
     pub(super) troubled: Vec<String>,
@@ -211,7 +211,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             kubeadm_over: true,
             restarts_before: 0,
             attempt_began: now,
-            requests_before: Vec::new(),
+            requests_before: None,
             sandbox_at: None,
             troubled: Vec::new(),
             ours: false,
@@ -241,8 +241,8 @@ impl<'a, 'm> Driver<'a, 'm> {
                 format!("was cut off ({})", before.stage.name())
             };
             tell(Told::Says(format!("the join of {at} {how}; this one goes on")));
-            // What it had begun is ours to end, and to tell of.
-            (self.runs, self.ours, state.changed) = (runs, true, true);
+            // What it had begun is ours to end, and to tell of; before it was prepared no kubeadm of ours ran.
+            (self.runs, self.ours, state.changed) = (runs, before.stage >= Stage::Prepared, true);
         }
         loop {
             let mut telling = |told: Told| {
@@ -332,6 +332,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
         if after.attempt > before.attempt {
             self.attempt_began = self.host.now();
+            self.requests_before = None;
             self.troubled.clear();
         }
     }
@@ -395,8 +396,9 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             Effect::CleanUp => {
                 let says = "what was changed is put back";
-                if let Err(problem) = attended(Box::pin(self.clean_up()), says, state, tell).await {
-                    self.left.stuck = true;
+                let cleaned = attended(Box::pin(self.clean_up()), says, state, tell).await;
+                self.left.stuck = cleaned.is_err();
+                if let Err(problem) = cleaned {
                     tell(Told::Says(format!("not all of it could be cleaned up: {problem}")));
                 }
                 Vec::new()
@@ -416,7 +418,9 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     async fn tidy_up(&mut self, state: &State, tell: &mut (dyn FnMut(Told) + Send)) {
-        for problem in attended(Box::pin(self.finish()), "kubeadm is to come to its end", state, tell).await {
+        for problem in
+            attended(Box::pin(self.finish(state.changed)), "kubeadm is to come to its end", state, tell).await
+        {
             tell(Told::Says(problem));
         }
     }
@@ -458,6 +462,7 @@ pub(super) async fn attended<T>(
 /// attempt's clean-up takes back.
 fn not_done(id: &str, trouble: &Trouble, library: &Library) -> Event {
     let says = trouble.to_string();
+    let id = if says.contains(NO_SHELL) { "ssh.unreachable" } else { id };
     let known = library.recognise(&says).into_iter().next().map(|at| library.get(at).cause_id());
     Event::Failed(Cause::of(known.unwrap_or(id), says))
 }

@@ -29,19 +29,21 @@ const LINES: usize = 3;
 
 impl Driver<'_, '_> {
     /// What is ours and no longer needed. What could not be taken away is told.
-    pub(super) async fn finish(&mut self) -> Vec<String> {
+    pub(super) async fn finish(&mut self, changed: bool) -> Vec<String> {
         let mut problems = Vec::new();
-        for done in [self.end_kubeadm().await, self.host.remove(CONFIG).await, self.release().await] {
+        for done in [self.end_kubeadm(changed).await, self.host.remove(CONFIG).await, self.release().await] {
             problems.extend(done.err().map(|trouble| trouble.to_string()));
         }
         problems
     }
 
-    /// It has yet to remove the kubelet's token, and writes to the Node; who has to be ended leaves the token to us.
-    async fn end_kubeadm(&self) -> Result<(), Trouble> {
-        let by_itself = unit::ends_within(self.host, LAST_PHASES).await?;
+    /// It has yet to remove the kubelet's token, and writes to the Node. One that was killed, or never came back from a boot,
+    /// leaves the token to us.
+    async fn end_kubeadm(&self, changed: bool) -> Result<(), Trouble> {
+        let last = unit::ends_within(self.host, LAST_PHASES).await?;
         unit::clear(self.host).await?;
-        if by_itself { Ok(()) } else { self.host.remove(kubeconfig::BOOTSTRAP).await }
+        let has_tidied = last == Kubeadm::Ended(Some(0)) || !changed;
+        if has_tidied { Ok(()) } else { self.host.remove(kubeconfig::BOOTSTRAP).await }
     }
 
     /// A Node that our reset cordoned takes pods again once it is verified; one that somebody else cordoned stays so.
@@ -90,9 +92,10 @@ impl Driver<'_, '_> {
         }
         self.ours = false;
         let protected = Protected::on(&facts, self.wish.protect.clone()).map_err(|missing| missing.to_string())?;
-        while let Some(run) = self.runs.pop() {
+        while let Some(run) = self.runs.last().copied() {
             let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
             undo::apply(self.host, &back, &protected, &mut |_| {}).await.map_err(|error| error.to_string())?;
+            self.runs.pop();
         }
         Ok(())
     }
@@ -110,6 +113,7 @@ impl Driver<'_, '_> {
         let texts = [("kubeadm join", output.as_str())];
         Case::of_facts_and(self.library, facts, &texts, node).report(&self.wish.ignore)
     }
+
     /// How the units stand, and the last lines of each: what a person would look at next.
     pub(super) async fn last_words(&self) -> Vec<String> {
         let output = self.output().await;

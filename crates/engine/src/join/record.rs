@@ -46,14 +46,16 @@ pub(super) async fn cut_off(host: &dyn Host) -> Option<Saved> {
         return None;
     }
     let past = journal::history(host).await.ok()?;
-    // What came after it, a reset or an undo, knew of what it had changed.
-    let newest = past.last().and_then(|past| past.as_ref().ok()).map(|past| past.run.run);
+    // What came after it, a reset or a fix, knew of what it had changed: the machine is another by now.
+    let is_later = |past: &journal::Past| past.run.begun > saved.begun && !saved.runs.contains(&past.run.run);
+    if past.iter().flatten().any(is_later) {
+        return None;
+    }
     let standing = |run: &u32| {
         let it = past.iter().flatten().find(|past| past.run.run == *run);
         it.is_some_and(|past| past.end() != End::Undone)
     };
-    let alone = newest.is_some_and(|newest| saved.runs.contains(&newest));
-    saved.runs.retain(|run| alone && standing(run));
+    saved.runs.retain(standing);
     Some(saved)
 }
 

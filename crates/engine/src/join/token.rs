@@ -51,14 +51,16 @@ pub async fn mint(client: &Client, way: &dyn Way, now: Timestamp) -> Result<Toke
             "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
         },
     });
-    client.create(way, "/api/v1/namespaces/kube-system/secrets", &secret).await?;
-    match signed(client, way, &token).await {
-        Ok(()) => Ok(token),
-        Err(why) => {
-            revoke(client, way, &token).await?;
-            Err(why)
-        }
+    let made = client.create(way, "/api/v1/namespaces/kube-system/secrets", &secret).await;
+    let usable = match made {
+        Ok(_) => signed(client, way, &token).await,
+        Err(why) => Err(why),
+    };
+    if usable.is_err() {
+        // It may have been made all the same. Where it cannot be taken away now, it ends by itself.
+        let _ = revoke(client, way, &token).await;
     }
+    usable.map(|()| token)
 }
 
 async fn signed(client: &Client, way: &dyn Way, token: &Token) -> Result<(), Why> {

@@ -76,16 +76,15 @@ fn judge(unit: &UnitState) -> Kubeadm {
     }
 }
 
-/// Waits until it has ended by itself; whether it has.
-pub async fn ends_within(host: &dyn Host, limit: Duration) -> Result<bool, Trouble> {
+/// Gives it this long to end by itself; how it is then.
+pub async fn ends_within(host: &dyn Host, limit: Duration) -> Result<Kubeadm, Trouble> {
     let begun = Instant::now();
-    while matches!(state(host).await?, Kubeadm::Running { .. }) {
-        if begun.elapsed() >= limit {
-            return Ok(false);
+    loop {
+        match state(host).await? {
+            Kubeadm::Running { .. } if begun.elapsed() < limit => sleep(AGAIN).await,
+            last => return Ok(last),
         }
-        sleep(AGAIN).await;
     }
-    Ok(true)
 }
 
 /// Ends it, and gives its name free: a unit that failed keeps it until `reset-failed`, one that ended well until `stop`.

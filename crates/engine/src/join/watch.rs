@@ -7,7 +7,7 @@ use carrick_core::fact::Why;
 use carrick_core::join::failure::Cause;
 use carrick_core::join::state::{Stage, State};
 use carrick_core::join::step::Event;
-use carrick_core::join::verify::Certificate;
+use carrick_core::join::verify::{Certificate, Signing};
 use carrick_core::join::{output, sight};
 use carrick_core::redact::redact;
 use carrick_core::signature::{Phase, Severity};
@@ -42,6 +42,8 @@ impl Driver<'_, '_> {
         if let Some(why) = seen.kubelet.as_ref().err().filter(|why| why.is_of_the_link()) {
             let says = format!("the machine is not reached any more ({why}); what was begun goes on there");
             events.extend(self.newly(Cause::of("ssh.unreachable", says)));
+            // What was seen of the runtime a moment before the link went may have been of the link, too.
+            events.push(Event::Runtime(Err(Why::NotCollected)));
             self.eyes = Some(eyes);
             return events;
         }
@@ -62,7 +64,12 @@ impl Driver<'_, '_> {
             }
         } else if state.stage >= Stage::KubeletUp {
             let request = self.requests(&eyes).await;
-            let request = request.and_then(|list| sight::request(&list, &eyes.node, &self.requests_before));
+            let request = request.and_then(|list| {
+                // Of a kubelet that runs already: what was decided against before it was looked at is of an earlier one.
+                let refused = |state: &Signing| matches!(state, Signing::Denied { .. } | Signing::Failed { .. });
+                let before = || sight::requests(&list, &eyes.node, refused);
+                sight::request(&list, &eyes.node, self.requests_before.get_or_insert_with(before))
+            });
             if let Err(why @ (Why::TimedOut | Why::Broken(_))) = &request {
                 let cause = Cause::of("api.tcp", format!("the API server does not answer any more: {why}"));
                 events.extend(self.newly(cause));
@@ -85,11 +92,10 @@ impl Driver<'_, '_> {
     /// All requests for certificates, with the token's rights or the admin's.
     pub(super) async fn requests(&self, eyes: &Eyes<'_>) -> Result<Value, Why> {
         let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-        let list = match (&self.asker, self.wish.admin) {
-            (Some(asker), None) => asker.get(&FromMachine(self.host), path).await?,
-            _ => eyes.get(path).await?,
-        };
-        Ok(list)
+        match (&self.asker, self.wish.admin) {
+            (Some(asker), None) => asker.get(&FromMachine(self.host), path).await,
+            _ => eyes.get(path).await,
+        }
     }
 
     /// New lines of kubeadm's output, and its end.

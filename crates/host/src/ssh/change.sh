@@ -97,7 +97,7 @@ remove() { # PATH
 hold() { # PATH HOLDER
     no_link "$1" && exec 9<>"$1" || return
     if flock -n 9; then
-        printf %s "$2" >"$1" && echo held
+        printf %s "$2" >"$1" && echo held || return
         while [ "$(timeout 30 dd bs=1 count=1 status=none | wc -c)" -eq 1 ]; do :; done
     else
         printf 'taken ' && head -c 4096 -- "$1"

@@ -300,6 +300,8 @@ fn a_runtime_may_be_restarted_and_not_stay_away() {
     let silent = || Event::Runtime(Err(Why::TimedOut));
     let story = Story::joining(Policy::default()).then(4, silent()).then(23, silent());
     assert_eq!(story.state.stage, Stage::Joining, "it may only be busy");
+    let refused = Story { state: story.state.clone(), effects: vec![] }.then(24, gone());
+    assert_eq!(refused.state.stage, Stage::Joining, "it may be restarted just now");
     assert_eq!(story.then(24, silent()).state.stage, Stage::Waiting, "and be less so the next time");
 }
 
@@ -400,7 +402,7 @@ fn what_may_pass_is_told_when_the_time_is_over() {
 }
 
 #[test]
-fn an_old_node_is_waited_for_or_removed_once() {
+fn an_old_node_is_waited_for_or_marked_once() {
     let ready = |admin: bool| Found {
         node: Ok(sample::node()),
         lease_age: admin.then(|| SignedDuration::from_secs(60)),
