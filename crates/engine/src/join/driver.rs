@@ -241,8 +241,10 @@ impl<'a, 'm> Driver<'a, 'm> {
                 format!("was cut off ({})", before.stage.name())
             };
             tell(Told::Says(format!("the join of {at} {how}; this one goes on")));
-            // What it had begun is ours to end, and to tell of; before it was prepared no kubeadm of ours ran.
-            (self.runs, self.ours, state.changed) = (runs, before.stage >= Stage::Prepared, true);
+            // What it had begun is ours to end, and to tell of. Before it was prepared no kubeadm of ours ran; between two
+            // attempts what one had left was gone.
+            let ours = before.stage >= Stage::Prepared && before.stage != Stage::Waiting;
+            (self.runs, self.ours, state.changed) = (runs, ours, true);
         }
         loop {
             let mut telling = |told: Told| {
