@@ -148,10 +148,7 @@ impl Client {
 
     /// That there is none is fine.
     pub async fn delete(&self, way: &dyn Way, path: &str) -> Result<(), Why> {
-        match self.object(way, Method::DELETE, path, None).await {
-            Ok(_) | Err(Why::Absent) => Ok(()),
-            Err(why) => Err(why),
-        }
+        gone(self.object(way, Method::DELETE, path, None).await)
     }
 
     /// Deletes this very object as it was seen: not another that has its name by now, and not one that has changed since.
@@ -163,10 +160,7 @@ impl Client {
         let preconditions = json!({"uid": uid, "resourceVersion": version});
         let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
         let body = Body { kind: "application/json", text: options.to_string() };
-        match self.object(way, Method::DELETE, path, Some(body)).await {
-            Ok(_) | Err(Why::Absent) => Ok(()),
-            Err(why) => Err(why),
-        }
+        gone(self.object(way, Method::DELETE, path, Some(body)).await)
     }
 
     async fn object(&self, way: &dyn Way, method: Method, path: &str, body: Option<Body>) -> Result<Value, Why> {
@@ -357,6 +351,14 @@ fn statuses(list: &Value) -> Result<String, String> {
         })
     };
     Ok(json!({ "kind": "DaemonSetList", "items": items.iter().map(short).collect::<Vec<_>>() }).to_string())
+}
+
+/// What is not there any more is as good as deleted.
+fn gone(answer: Result<Value, Why>) -> Result<(), Why> {
+    match answer {
+        Ok(_) | Err(Why::Absent) => Ok(()),
+        Err(why) => Err(why),
+    }
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! The Node of the machine's name is another machine's: alive, it is nobody's to take; down, it is only for who says so.
 
+use jiff::SignedDuration;
+
 use super::{Bench, Case, Needs};
 use crate::carrick::holds;
 use crate::cluster::Cluster;
@@ -9,10 +11,13 @@ use crate::join::{Ends, bring_admin, fresh, join, judge, line, nothing_left};
 use crate::machine::Machine;
 
 pub const CASE: Case = Case {
-    about: "a living machine's Node is refused with --replace-node too, and to an admin; one that is down is taken over with it alone",
+    about: "a living machine's Node is refused with --replace-node too, and to an admin; one that is down is taken over with it alone, and removed by an admin",
     needs: Needs::Cluster,
     run,
 };
+
+/// A lease is good for 40 s: who has not renewed it for longer is not alive.
+const DEAD: SignedDuration = SignedDuration::from_secs(60);
 
 const REFUSED: Ends = Ends::Cause("api.node-name", 3);
 
@@ -24,7 +29,27 @@ fn run(bench: &mut Bench) -> Result<()> {
     alive(bench, &first, &second)?;
     first.cut_power()?;
     cluster.declare_lost(&first.identity.name)?;
-    down(bench, &first, &second)
+    down(bench, &first, &second)?;
+    second.cut_power()?;
+    removed(bench, &first)
+}
+
+/// With an admin's rights the Node of a machine that is gone is not taken over, but made anew.
+fn removed(bench: &mut Bench, named: &Machine) -> Result<()> {
+    let (cluster, third, name) = (bench.cluster()?, fresh(bench)?, &named.identity.name);
+    third.ok(["hostname", name])?;
+    cluster.age_lease(name, DEAD)?;
+    let before = cluster.get(["node", name])?;
+    let admin = bring_admin(cluster, &third)?;
+    let done = join(&third, &[], &["--replace-node", "--kubeconfig", admin], "")?;
+    bench.time("--replace-node by an admin", done.took);
+    let says = ["removing it, as --replace-node says", "joined: verified after"];
+    holds(bench, "join --replace-node --kubeconfig", &done, 0, &says)?;
+    nothing_left(&third)?;
+    is_of(cluster, named, &third)?;
+    let after = cluster.get(["node", name])?;
+    demand!(before["metadata"]["uid"] != after["metadata"]["uid"], "it is the same Node: {after}");
+    Ok(())
 }
 
 fn alive(bench: &mut Bench, first: &Machine, second: &Machine) -> Result<()> {

@@ -104,10 +104,9 @@ fn needs_root(facts: &Facts) -> Result<(), Failure> {
 }
 
 fn node_name(facts: &Facts) -> Result<String, Failure> {
-    let name = facts.own_common_name().map_err(|missing| {
+    facts.kubelet_node_name().map_err(|missing| {
         Failure::unknown(format!("cannot tell what this node is called: {missing}; see carrick check"))
-    })?;
-    Ok(name.strip_prefix("system:node:").unwrap_or(&name).to_owned())
+    })
 }
 
 /// One that cannot be read proves nothing, as an empty one.

@@ -75,13 +75,18 @@ impl Facts {
 
     /// The name the kubelet's certificate must bear: `system:node:` and the node's name.
     pub fn own_common_name(&self) -> Known<String> {
+        Ok(format!("system:node:{}", self.kubelet_node_name()?))
+    }
+
+    /// What the kubelet here calls its Node.
+    pub fn kubelet_node_name(&self) -> Known<String> {
         if let Ok(command) = self.kubelet_command()
             && let Some((name, _)) = command.flag("--hostname-override")
             && !name.is_empty()
         {
-            return Ok(format!("system:node:{}", name.to_lowercase()));
+            return Ok(name.to_lowercase());
         }
-        Ok(format!("system:node:{}", self.node_name()?))
+        self.node_name()
     }
 }
 

@@ -150,16 +150,13 @@ pub enum Decision {
 /// The decision table. `replace` is `--replace-node`: the person says that the other machine is gone for good. `anew`: the
 /// kubelet here was watched before, and got no certificate.
 pub fn decide(found: &Found, replace: bool, anew: bool) -> Decision {
-    if let (Local::Elsewhere { .. }, Some(cause)) =
-        (&found.local, found.path.as_ref().filter(|it| it.id == "api.ca-pin"))
-    {
-        // Two clusters, or one and a wrong pin: who asked has to say which was meant.
-        return Decision::Refuse { class: Class::Fatal, cause: cause.clone() };
-    }
     if let Local::Elsewhere { server } = &found.local {
         let says =
             format!("this machine is a live node of another cluster ({server}); take it out first: carrick reset");
-        return Decision::Refuse { class: Class::Fatal, cause: Cause::of("stale.kubelet-conf", says) };
+        // Two clusters, or one and a wrong pin: who asked has to say which was meant.
+        let pin = found.path.clone().filter(|broken| broken.id == "api.ca-pin");
+        let cause = pin.unwrap_or_else(|| Cause::of("stale.kubelet-conf", says));
+        return Decision::Refuse { class: Class::Fatal, cause };
     }
     if let Some(since) = found.kubeadm {
         return Decision::Attach { since, says: "kubeadm is still at work here: following it".into() };

@@ -110,8 +110,7 @@ impl Driver<'_, '_> {
         if !matches!(local, Local::Joined | Local::Stopped) {
             return Ok((asked.map_or_else(|| facts.node_name(), Ok)?, None));
         }
-        let own = facts.own_common_name()?;
-        let own = own.strip_prefix("system:node:").unwrap_or(&own).to_owned();
+        let own = facts.kubelet_node_name()?;
         let named = asked.filter(|asked| *asked != own).map(|_| own.clone());
         Ok((own, named))
     }

@@ -1,6 +1,7 @@
 //! Carries a join out: looks, acts and keeps the time. What follows from what is seen is decided in `core::join::step`.
 
 use std::cmp::Reverse;
+use std::pin::pin;
 use std::time::Duration;
 
 use carrick_cluster::client::Client;
@@ -356,7 +357,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             Effect::WakeKubelet => vec![self.wake_kubelet().await],
             Effect::Check => {
                 let says = "a token is made for this join";
-                vec![match attended(self.provide_token(), says, state, tell).await {
+                vec![match attended(Box::pin(self.provide_token()), says, state, tell).await {
                     Ok(()) => self.check(tell).await,
                     Err(event) => event,
                 }]
@@ -445,7 +446,7 @@ pub(super) async fn attended<T>(
     state: &State,
     tell: &mut (dyn FnMut(Told) + Send),
 ) -> T {
-    let (began, mut work) = (Instant::now(), Box::pin(work));
+    let (began, mut work) = (Instant::now(), pin!(work));
     loop {
         if let Ok(done) = timeout(WORD, &mut work).await {
             return done;

@@ -201,6 +201,9 @@ mod tests {
             kept(&machine, second, stage, unfinished).await;
             assert_eq!(cut_off(&machine).await.map(|saved| saved.begun.as_second()), expected, "{stage:?}");
         }
+        let reset = r#"{"schema":"carrick.run/v1","run":1,"verb":"reset","by":"root","begun":"1970-01-01T00:10:00Z","version":"0","steps":[]}"#;
+        machine.meddle("/var/lib/carrick/runs/0001/run.json", reset);
+        assert!(cut_off(&machine).await.is_none(), "a reset after it knew of what it had left");
         let log = machine.look(&format!("{DIR}/100.log")).await.unwrap();
         let Some(Entry::File(log)) = log else { panic!("{log:?}") };
         let text = String::from_utf8(log.bytes).unwrap();

@@ -242,11 +242,7 @@ impl Ssh {
         loop {
             match lines.next_line().await.map_err(|error| error.to_string())? {
                 None => {
-                    let mut said = String::new();
-                    if let Some(stderr) = child.stderr.take() {
-                        let _ = stderr.take(4096).read_to_string(&mut said).await;
-                    }
-                    return Err(last_line(&said).to_owned());
+                    return Err(complaint(&mut child).await);
                 }
                 Some(line) if line.ends_with(&mark) => break,
                 Some(_) => {}
@@ -255,15 +251,18 @@ impl Ssh {
         match lines.next_line().await.map_err(|error| error.to_string())?.as_deref() {
             Some("held") => Ok(Ok(Session::kept(stdin, child))),
             Some(said) => Ok(Err(said.strip_prefix("taken ").unwrap_or(said).trim().to_owned())),
-            None => {
-                let mut said = String::new();
-                if let Some(stderr) = child.stderr.take() {
-                    let _ = stderr.take(4096).read_to_string(&mut said).await;
-                }
-                Err(last_line(&said).to_owned())
-            }
+            None => Err(complaint(&mut child).await),
         }
     }
+}
+
+/// The last line of what it complained of.
+async fn complaint(child: &mut Child) -> String {
+    let mut said = String::new();
+    if let Some(stderr) = child.stderr.take() {
+        let _ = stderr.take(4096).read_to_string(&mut said).await;
+    }
+    last_line(&said).to_owned()
 }
 
 #[cfg(test)]

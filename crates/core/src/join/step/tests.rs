@@ -434,6 +434,24 @@ fn an_old_node_is_waited_for_or_marked_once() {
 }
 
 #[test]
+fn the_node_of_a_machine_that_is_gone_for_good_is_removed_once() {
+    let dead = || Found {
+        node: Ok(Node { identity: Some(false), ready: false, ..sample::node() }),
+        lease_age: Some(SignedDuration::from_secs(90)),
+        admin: true,
+        ..nothing()
+    };
+    let replaces = Policy { replace_node: true, ..Policy::default() };
+    let story = Story::new(replaces).then(1, Event::Found(dead()));
+    assert!(matches!(story.effects.as_slice(), [Effect::RemoveNode { name, .. }] if name == "w1"));
+    let cleared = story.then(2, Event::NodeCleared);
+    assert_eq!(cleared.effects, [Effect::Observe]);
+    let gone = Story { state: cleared.state.clone(), effects: vec![] }.then(3, Event::Found(nothing()));
+    assert_eq!(gone.state.stage, Stage::Unjoined);
+    assert_eq!(cleared.then(3, Event::Found(dead())).state.stage, Stage::Failed, "it came back");
+}
+
+#[test]
 fn what_was_mended_is_looked_at_once_more() {
     let fixed = || Event::Checked { blockers: vec![], fixed: true };
     let story = Story::new(Policy::default()).then(1, Event::Found(nothing())).then(2, fixed());
