@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use carrick_core::aim::Aim;
 use carrick_core::discovery::{self, ClusterInfo};
-use carrick_core::fact::api_path::{ApiPath, Clocks, State, Step, Walked};
+use carrick_core::fact::api_path::{ApiPath, Clocks, Reason, State, Step, Walked};
 use carrick_core::fact::{Capture, Why};
 use hyper::StatusCode;
 use serde_json::Value;
@@ -82,18 +82,27 @@ impl Walk<'_> {
 
     #[allow(clippy::unnecessary_wraps)] // As `failed`: a step ends in one expression.
     fn ok<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
-        self.steps.push(Walked { step, state: State::Ok(detail.into()) });
+        self.steps.push(Walked::new(step, State::Ok(detail.into())));
         Some(value)
     }
 
     fn failed<T>(&mut self, step: Step, detail: impl Into<String>) -> Option<T> {
-        self.steps.push(Walked { step, state: State::Failed(detail.into()) });
+        self.steps.push(Walked::new(step, State::Failed(detail.into())));
         None
+    }
+
+    fn failed_for<T>(&mut self, reason: Reason, step: Step, detail: impl Into<String>) -> Option<T> {
+        self.steps.push(Walked { reason: Some(reason), ..Walked::new(step, State::Failed(detail.into())) });
+        None
+    }
+
+    fn no_answer<T>(&mut self, step: Step, detail: impl Into<String>) -> Option<T> {
+        self.failed_for(Reason::NoAnswer, step, detail)
     }
 
     #[allow(clippy::unnecessary_wraps)] // As `failed`.
     fn not_needed<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
-        self.steps.push(Walked { step, state: State::NotNeeded(detail.into()) });
+        self.steps.push(Walked::new(step, State::NotNeeded(detail.into())));
         Some(value)
     }
 
@@ -109,7 +118,7 @@ impl Walk<'_> {
             }
             Ok(Ok(_) | Err(Why::Absent)) => self.failed(Step::Dns, format!("{host} does not resolve on this machine")),
             Ok(Err(why)) => self.failed(Step::Dns, format!("{host} cannot be resolved: {why}")),
-            Err(_) => self.failed(Step::Dns, format!("{host}: the resolver does not answer")),
+            Err(_) => self.no_answer(Step::Dns, format!("{host}: the resolver does not answer")),
         }
     }
 
@@ -132,7 +141,7 @@ impl Walk<'_> {
     async fn tls(&mut self, stream: Box<dyn Stream>) -> Option<Connection> {
         let host = self.aim.endpoint.host.clone();
         match timeout_at(self.until, tls::handshake(stream, &host, &Trust::Anybody)).await {
-            Err(_) => self.failed(Step::Tls, "connected, but the TLS handshake gets no answer (MTU? a proxy?)"),
+            Err(_) => self.no_answer(Step::Tls, "connected, but the TLS handshake gets no answer (MTU? a proxy?)"),
             Ok(Err(error)) => self.failed(Step::Tls, tls::explain(&error)),
             Ok(Ok(stream)) => {
                 let shown = tls::shown_certificate(&stream).and_then(|der| discovery::describe(&der).ok());
@@ -147,7 +156,7 @@ impl Walk<'_> {
 
     async fn http(&mut self, connection: &mut Connection) -> Option<Response> {
         let response = match timeout_at(self.until, connection.get(CLUSTER_INFO, None)).await {
-            Err(_) => return self.failed(Step::Http, "TLS works, but a request gets no answer"),
+            Err(_) => return self.no_answer(Step::Http, "TLS works, but a request gets no answer"),
             Ok(Err(error)) => return self.failed(Step::Http, error),
             Ok(Ok(response)) => response,
         };
@@ -218,7 +227,11 @@ impl Walk<'_> {
             tls::handshake(stream, &host, &Trust::Ca(&info.ca)).await
         };
         match timeout_at(self.until, opened).await {
-            Err(_) => self.failed(Step::Certificate, "the second connection gets no answer"),
+            Err(_) => self.no_answer(Step::Certificate, "the second connection gets no answer"),
+            Ok(Err(error)) if tls::is_not_yet_valid(&error) => {
+                let says = "this machine's clock is behind: to it the API server's certificate is not valid yet";
+                self.failed_for(Reason::NotYetValid, Step::Certificate, format!("{says} ({})", tls::explain(&error)))
+            }
             Ok(Err(error)) => self.failed(Step::Certificate, tls::explain(&error)),
             Ok(Ok(stream)) => match Connection::open(stream, &self.aim.endpoint).await {
                 Ok(connection) => {
@@ -241,7 +254,7 @@ impl Walk<'_> {
         let kubelet_config = match get(KUBELET_CONFIG).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return self.failed(Step::Auth, error).unwrap_or_default(),
-            Err(_) => return self.failed(Step::Auth, "a request with the token gets no answer").unwrap_or_default(),
+            Err(_) => return self.no_answer(Step::Auth, "a request with the token gets no answer").unwrap_or_default(),
         };
         match kubelet_config.status {
             StatusCode::OK => self.ok(Step::Auth, format!("token {} may read kubelet-config", token.id), ()),

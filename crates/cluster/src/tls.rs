@@ -8,7 +8,7 @@ use rustls::client::{ClientConfig, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
@@ -76,6 +76,13 @@ fn ca_verifier(pem: &str, provider: Arc<CryptoProvider>) -> io::Result<Arc<dyn S
 pub fn shown_certificate(stream: &TlsStream<Box<dyn Stream>>) -> Option<Vec<u8>> {
     let certificates = stream.get_ref().1.peer_certificates()?;
     certificates.first().map(|certificate| certificate.to_vec())
+}
+
+/// Whether the server's certificate is of the future, to whoever's clock judged it.
+pub fn is_not_yet_valid(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let Some(Error::InvalidCertificate(why)) = inner else { return false };
+    matches!(why, CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. })
 }
 
 /// What a failed handshake means, in words.

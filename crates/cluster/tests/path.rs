@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use carrick_cluster::path::{Found, walk};
 use carrick_core::aim::{Aim, Endpoint};
 use carrick_core::fact::Why;
-use carrick_core::fact::api_path::{ApiPath, State, Step};
+use carrick_core::fact::api_path::{ApiPath, Reason, State, Step};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -33,6 +33,10 @@ struct Cluster {
 
 impl Cluster {
     fn new(names: &[&str]) -> Self {
+        Cluster::with_certificate(names, |_| {})
+    }
+
+    fn with_certificate(names: &[&str], adjust: impl Fn(&mut CertificateParams)) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -40,7 +44,9 @@ impl Cluster {
         let issuer = Issuer::new(params, key);
         let server_key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let server = CertificateParams::new(names).unwrap().signed_by(&server_key, &issuer).unwrap();
+        let mut server = CertificateParams::new(names).unwrap();
+        adjust(&mut server);
+        let server = server.signed_by(&server_key, &issuer).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(server_key.serialize_der()));
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -159,7 +165,7 @@ async fn walked(aim: &Aim) -> (ApiPath, Found) {
 
 #[track_caller]
 fn assert_fails_at(path: &ApiPath, step: Step, part: &str) {
-    assert_eq!(path.failed(), Some(step), "{path:?}");
+    assert_eq!(path.failed().map(|walked| walked.step), Some(step), "{path:?}");
     let Some(State::Failed(detail)) = path.at(step) else { panic!("{path:?}") };
     assert!(detail.contains(part), "{detail}");
 }
@@ -237,6 +243,29 @@ async fn a_certificate_for_another_name_is_told() {
     let (path, _) = walked(&aim(port, Some(TOKEN), &[])).await;
     assert_fails_at(&path, Step::Certificate, "not valid for");
     assert!(!saw_token.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn a_certificate_of_the_future_tells_of_the_clock() {
+    for (year, reason) in [(2100, Some(Reason::NotYetValid)), (2001, None)] {
+        let dated = |params: &mut CertificateParams| {
+            params.not_before = rcgen::date_time_ymd(year, 1, 1);
+            params.not_after = rcgen::date_time_ymd(year + 1, 1, 1);
+        };
+        let cluster = Cluster::with_certificate(&["127.0.0.1"], dated).signed_with("0123456789abcdef");
+        let port = Arc::new(cluster).serve().await;
+        let (path, _) = walked(&aim(port, Some(TOKEN), &[])).await;
+        assert_eq!(path.failed().map(|walked| (walked.step, walked.reason)), Some((Step::Certificate, reason)));
+    }
+}
+
+/// The walk's time is over at once: nothing but the server is waited for.
+#[tokio::test(start_paused = true)]
+async fn who_takes_the_connection_and_says_nothing_gives_no_answer() {
+    let listener = TcpListener::bind((LOOPBACK, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (path, _) = walked(&aim(port, Some(TOKEN), &[])).await;
+    assert_eq!(path.failed().map(|walked| (walked.step, walked.reason)), Some((Step::Tls, Some(Reason::NoAnswer))));
 }
 
 #[tokio::test]

@@ -118,7 +118,7 @@ fn identity(facts: &Facts) -> Identity {
 fn asked_for(facts: &Facts) -> Result<(), Why> {
     let Err(missing) = facts.cluster_ca() else { return Ok(()) };
     let path = facts.api_path().ok();
-    let failed = path.as_ref().and_then(|path| match path.at(path.failed()?)? {
+    let failed = path.as_ref().and_then(|path| match &path.failed()?.state {
         State::Failed(detail) => Some(detail.clone()),
         State::Ok(_) | State::NotNeeded(_) => None,
     });

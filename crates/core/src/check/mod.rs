@@ -152,6 +152,10 @@ pub struct Verdict {
     pub explains: Vec<&'static str>,
     /// The fact that was not known.
     pub missing: Option<Missing>,
+    /// Of a failure: it may pass by itself this time, as somebody was only too slow to answer.
+    pub may_pass: bool,
+    /// Of a failure: the id of what is wrong, where it only shows in what this check looks at.
+    pub means: Option<&'static str>,
 }
 
 pub fn pass(says: impl Into<String>) -> Verdict {
@@ -192,6 +196,8 @@ impl Verdict {
             remedy: Vec::new(),
             explains: Vec::new(),
             missing: None,
+            may_pass: false,
+            means: None,
         }
     }
 
@@ -205,6 +211,16 @@ impl Verdict {
     pub fn fix(mut self, command: impl Into<String>) -> Self {
         self.remedy.push(command.into());
         self
+    }
+
+    /// Says of a failure what it is a sign of.
+    pub fn means(self, id: &'static str) -> Self {
+        Verdict { means: Some(id), ..self }
+    }
+
+    /// Says of a failure whether somebody was only too slow to answer.
+    pub fn may_pass(self, may_pass: bool) -> Self {
+        Verdict { may_pass, ..self }
     }
 
     pub fn explains(mut self, ids: impl IntoIterator<Item = &'static str>) -> Self {

@@ -2,7 +2,7 @@
 
 use super::{Evidence, Verdict, fail, pass, skip, unknown};
 use crate::fact::Facts;
-use crate::fact::api_path::{State, Step};
+use crate::fact::api_path::{Reason, State, Step};
 
 /// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
 pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'static str]) -> Verdict {
@@ -14,7 +14,15 @@ pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'stat
         (Some(State::Ok(detail)), _) => pass(detail),
         (Some(State::NotNeeded(detail)), _) => skip(detail),
         (Some(State::Failed(detail)), _) => {
-            let verdict = fail(detail).seen(Evidence::of(format!("path to {}", path.endpoint), detail));
+            let seen = Evidence::of(format!("path to {}", path.endpoint), detail);
+            let verdict = fail(detail).seen(seen);
+            let verdict = match path.failed().and_then(|walked| walked.reason) {
+                None => verdict,
+                Some(Reason::NotYetValid) => verdict.means("time.skew"),
+                // Who takes the connection and then says nothing is slow, whatever layer it is on.
+                Some(Reason::NoAnswer) if step > Step::Tcp => verdict.may_pass(true).means("api.slow"),
+                Some(Reason::NoAnswer) => verdict.may_pass(true),
+            };
             let host = path.endpoint.rsplit_once(':').map_or(path.endpoint.as_str(), |(host, _)| host);
             let command = |command: &&str| command.replace("ENDPOINT", &path.endpoint).replace("HOST", host);
             mend.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
@@ -27,7 +35,7 @@ pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'stat
 #[cfg(test)]
 pub(super) mod testing {
     use crate::check::{Check, Outcome, Policy};
-    use crate::fact::api_path::{ApiPath, State, Step, Walked};
+    use crate::fact::api_path::{ApiPath, Reason, State, Step, Walked};
     use crate::fact::{Facts, Source, Why};
     use crate::testing::{facts, judge_row, table};
 
@@ -45,8 +53,8 @@ pub(super) mod testing {
         ]
         .into_iter()
         .filter(|earlier| *earlier < step)
-        .map(|step| Walked { step, state: State::Ok("it went well".into()) });
-        let steps = before.chain([Walked { step, state }]).collect();
+        .map(|step| Walked::new(step, State::Ok("it went well".into())));
+        let steps = before.chain([Walked::new(step, state)]).collect();
         let path = ApiPath { endpoint: "10.0.0.11:6443".into(), steps, clocks: None, ca_pins: Vec::new() };
         facts().with_api("path", &serde_json::to_string(&path).unwrap())
     }
@@ -68,6 +76,12 @@ pub(super) mod testing {
         let verdict = (check.judge)(&path(step, State::Failed("it broke".into())), &Policy::default());
         assert_eq!(verdict.says, "it broke");
         assert_eq!(verdict.evidence[0].to_string(), "path to 10.0.0.11:6443: it broke");
+        if let (Ok(mut slow), true) = (path(step, State::Failed("…".into())).api_path(), step > Step::Tcp) {
+            slow.steps.iter_mut().for_each(|walked| walked.reason = Some(Reason::NoAnswer));
+            let slow = facts().with_api("path", &serde_json::to_string(&slow).unwrap());
+            let verdict = (check.judge)(&slow, &Policy::default());
+            assert_eq!((verdict.may_pass, verdict.means), (true, Some("api.slow")));
+        }
         if step > Step::Dns {
             let earlier = path(Step::Dns, State::Failed("no such name".into()));
             judge_row(check, &Policy::default(), "an earlier step failed", &earlier, Outcome::Skip);

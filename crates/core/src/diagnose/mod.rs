@@ -95,7 +95,7 @@ impl<'l> Case<'l> {
             findings,
             causes: &causes,
             symptoms: &ordered.symptoms,
-            normal: &weighed.normal,
+            excused: &weighed.excused,
             phase: progress.end(),
         };
         let subsystems = ground.judge();
@@ -105,7 +105,7 @@ impl<'l> Case<'l> {
             timeline: timeline::timeline(library, &here),
             pod_network: pod_network::pieces(&self.facts, library, &here),
             symptoms: ordered.symptoms,
-            normal: weighed.normal,
+            normal: weighed.excused.into_iter().map(|it| it.noted).collect(),
             elsewhere,
             next,
             bytes: self.seen.bytes,

@@ -43,6 +43,25 @@ pub struct Walked {
     pub step: Step,
     #[serde(flatten)]
     pub state: State,
+    /// Of a step that failed, where something follows from why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+}
+
+/// Why a step failed, as far as a decision hangs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// Nothing came within the walk's time.
+    NoAnswer,
+    /// To this machine's clock the server's certificate is of the future.
+    NotYetValid,
+}
+
+impl Walked {
+    pub fn new(step: Step, state: State) -> Self {
+        Walked { step, state, reason: None }
+    }
 }
 
 /// The server's clock and the machine's, read at the same moment.
@@ -69,8 +88,8 @@ impl ApiPath {
     }
 
     /// The step that failed: nothing behind it was reached.
-    pub fn failed(&self) -> Option<Step> {
-        self.steps.iter().find(|walked| matches!(walked.state, State::Failed(_))).map(|walked| walked.step)
+    pub fn failed(&self) -> Option<&Walked> {
+        self.steps.iter().find(|walked| matches!(walked.state, State::Failed(_)))
     }
 }
 

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::state::Stage;
 use crate::check::Evidence;
+use crate::report::Judged;
 
 /// What is to be done about a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -33,6 +34,12 @@ impl Cause {
         Cause { id: id.to_owned(), says: says.into(), seen: Vec::new(), may_pass: false }
     }
 
+    /// What a check found, as the cause of a failed attempt.
+    pub fn of_finding(finding: &Judged) -> Self {
+        let cause = Cause::of(finding.means.unwrap_or(finding.id), finding.title.clone());
+        cause.seen(finding.evidence.clone()).may_pass(finding.may_pass)
+    }
+
     pub fn seen(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.seen.extend(evidence);
         self
@@ -45,15 +52,6 @@ impl Cause {
     pub fn class(&self) -> Class {
         if self.may_pass { Class::Transient } else { class_of(&self.id) }
     }
-}
-
-/// A certificate of the future is one of a machine whose clock is behind; nobody issues any other.
-pub fn by_the_clock(cause: Cause) -> Cause {
-    if cause.id != "api.certificate" || !cause.says.contains("not valid yet") {
-        return cause;
-    }
-    let says = "this machine's clock is behind: to it the API server's certificate is not valid yet";
-    Cause { id: "time.skew".to_owned(), says: says.to_owned(), ..cause }
 }
 
 /// An attempt that ended.
@@ -153,21 +151,6 @@ mod tests {
         let known = explained();
         for id in FATAL.iter().chain(&TRANSIENT).chain(&SYMPTOMS) {
             assert!(known.iter().any(|known| known == id || (id.ends_with('.') && known.starts_with(id))), "{id}");
-        }
-    }
-
-    #[test]
-    fn a_certificate_of_the_future_tells_of_the_clock() {
-        for (id, says, expected) in [
-            (
-                "api.certificate",
-                "invalid peer certificate: certificate not valid yet: verification time 1",
-                "time.skew",
-            ),
-            ("api.certificate", "invalid peer certificate: certificate expired", "api.certificate"),
-            ("api.tls", "certificate not valid yet", "api.tls"),
-        ] {
-            assert_eq!(by_the_clock(Cause::of(id, says)).id, expected, "{says}");
         }
     }
 

@@ -71,6 +71,20 @@ pub enum Stopped {
     Midway { run: u32, verb: String, doing: String, trouble: Trouble },
 }
 
+impl Stopped {
+    /// The machine was not reached any more.
+    pub fn is_of_the_link(&self) -> bool {
+        match self {
+            Stopped::Locked(Locked::Trouble(trouble))
+            | Stopped::Journal(Broken::Trouble(trouble))
+            | Stopped::Before(trouble)
+            | Stopped::At { trouble, .. }
+            | Stopped::Midway { trouble, .. } => trouble.of_the_link,
+            Stopped::Refused(_) | Stopped::Locked(Locked::By(_)) | Stopped::Journal(_) => false,
+        }
+    }
+}
+
 /// Takes the machine's lock for one actor.
 pub async fn lock(host: &dyn Host, actor: &Actor) -> Result<Lock, Locked> {
     let Actor { verb, by, .. } = actor;

@@ -7,7 +7,7 @@ use carrick_cluster::leaving;
 use carrick_core::check::{self, Evidence, Outcome as Judgement};
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::join::existing::{self, Asked, Decision, Found, Local};
-use carrick_core::join::failure::{Cause, by_the_clock};
+use carrick_core::join::failure::Cause;
 use carrick_core::join::state::State;
 use carrick_core::join::step::Event;
 use carrick_core::join::verify::Node;
@@ -242,7 +242,7 @@ impl Driver<'_, '_> {
         tell: &mut (dyn FnMut(Told) + Send),
     ) -> Result<Event, Trouble> {
         let Some(facts) = &self.facts else { return Err(Trouble::new("prepare", "the machine was not looked at")) };
-        let missing = |missing: Missing| Trouble::new("prepare", missing);
+        let missing = |missing: Missing| Trouble::missing("prepare", &missing);
         let plan = preparation(facts)?;
         let protected = Protected::on(facts, self.wish.protect.clone()).map_err(missing)?;
         let steps = act::ground(self.host, &plan).await?;
@@ -262,7 +262,7 @@ impl Driver<'_, '_> {
                 if let Stopped::At { run, .. } | Stopped::Midway { run, .. } = &stopped {
                     self.runs.push(*run);
                 }
-                return Err(Trouble::new("prepare", stopped));
+                return Err(Trouble { of_the_link: stopped.is_of_the_link(), ..Trouble::new("prepare", stopped) });
             }
         }
         Ok(Event::Prepared)
@@ -274,7 +274,7 @@ impl Driver<'_, '_> {
         let kubeadm = kubeadm.ok_or_else(|| Trouble::new("kubeadm", "is not installed"))?;
         let version = match facts.kubeadm_version() {
             Err(missing) if missing.why == Why::TimedOut => return Ok(unseen(&missing)),
-            version => version.map_err(|missing| Trouble::new("kubeadm", missing))?,
+            version => version.map_err(|missing| Trouble::missing("kubeadm", &missing))?,
         };
         let rendered = config::render(&self.wish.request, version, &self.wish.policy);
         let rendered = rendered.map_err(|bad| Trouble::new("JoinConfiguration", bad))?;
@@ -367,7 +367,7 @@ fn preparation(facts: &Facts) -> Result<Plan, Trouble> {
     let report = report::check(facts, &check::Policy::default(), &Ignore::default());
     let wrong: Vec<&str> =
         report.findings.iter().filter(|it| it.verdict > Judgement::Pass).map(|finding| finding.id).collect();
-    let steps = prepare::plan(facts, &wrong).map_err(|missing| Trouble::new("prepare", missing))?;
+    let steps = prepare::plan(facts, &wrong).map_err(|missing| Trouble::missing("prepare", &missing))?;
     Plan::of(steps).map_err(|conflict| Trouble::new("prepare", conflict))
 }
 
@@ -409,20 +409,12 @@ fn broken_path(facts: &Facts) -> Option<Cause> {
     let report = report::check(facts, &check::Policy::default(), &Ignore::default());
     let failed = |finding: &&report::Judged| finding.id.starts_with("api.") && finding.verdict == Judgement::Fail;
     let finding = report.findings.iter().find(failed)?;
-    Some(by_the_clock(cause_of(finding)))
-}
-
-/// A finding as the cause of a failed attempt. Who was only too slow to answer may be quicker the next time.
-fn cause_of(finding: &report::Judged) -> Cause {
-    let slow = |text: &str| text.contains("no answer") || text.contains("not answer in time");
-    let may_be_slow = ["api.auth", "runtime.socket"].contains(&finding.id);
-    let cause = Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone());
-    cause.may_pass(may_be_slow && slow(&finding.title))
+    Some(Cause::of_finding(finding))
 }
 
 fn blockers(report: &Report) -> Vec<Cause> {
     let settled = |id: &str| id == "api.node-name" || id.starts_with("stale.") || prepare::SET_RIGHT.contains(&id);
     let failed = report.findings.iter().filter(|finding| finding.verdict == Judgement::Fail && !finding.ignored);
     let blocking = failed.filter(|finding| !settled(finding.id));
-    blocking.map(cause_of).collect()
+    blocking.map(Cause::of_finding).collect()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carrick_cluster::client::Client;
 use carrick_core::aim::{Aim, Token};
-use carrick_core::fact::{Facts, NO_SHELL, Why};
+use carrick_core::fact::{Facts, Why};
 use carrick_core::join::failure::{Cause, Failure};
 use carrick_core::join::input::Request;
 use carrick_core::join::state::{Policy, Stage, State};
@@ -465,7 +465,7 @@ pub(super) async fn attended<T>(
 /// attempt's clean-up takes back.
 fn not_done(id: &str, trouble: &Trouble, library: &Library) -> Event {
     let says = trouble.to_string();
-    let id = if says.contains(NO_SHELL) { "ssh.unreachable" } else { id };
+    let id = if trouble.of_the_link { "ssh.unreachable" } else { id };
     let known = library.recognise(&says).into_iter().next().map(|at| library.get(at).cause_id());
     Event::Failed(Cause::of(known.unwrap_or(id), says))
 }

@@ -38,6 +38,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             _ => return unknown(&missing),
         };
         return fail(detail)
+            .may_pass(missing.why == Why::TimedOut)
             .seen(Evidence::of(format!("unix://{socket}"), missing.why.to_string()))
             .fix(format!("systemctl status {0}; journalctl -u {0} -n 20 --no-pager", runtime.unit()))
             .fix(format!("systemctl restart {}", runtime.unit()))
