@@ -168,3 +168,18 @@ async fn pods_come_page_by_page_and_go_as_their_budget_lets_them() {
     }
     assert!(server.asked().last().unwrap().contains(r#""preconditions":{"uid":"u"}"#));
 }
+
+#[tokio::test]
+async fn a_node_is_deleted_only_as_it_was_seen() {
+    let server = Server::that(|_| ("200 OK", json!({}))).await;
+    let delete = |seen: Value| {
+        let client = &server.client;
+        async move { client.delete_as_seen(&HERE, "/api/v1/nodes/w1", &seen).await }
+    };
+    assert_eq!(delete(json!({ "metadata": { "uid": "u", "resourceVersion": "7" } })).await, Ok(()));
+    let asked = server.asked();
+    let options: Value = serde_json::from_str(asked[0].strip_prefix("DELETE /api/v1/nodes/w1 ").unwrap()).unwrap();
+    assert_eq!(options["preconditions"], json!({ "uid": "u", "resourceVersion": "7" }));
+    assert!(delete(json!({ "metadata": { "uid": "u" } })).await.is_err());
+    assert_eq!(server.asked().len(), 1, "what cannot be told apart is not deleted");
+}

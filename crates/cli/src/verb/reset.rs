@@ -5,7 +5,6 @@ use std::time::{Duration, Instant};
 
 use carrick_cluster::client::Client;
 use carrick_core::fact::{Facts, Why};
-use carrick_core::plan::Effect;
 use carrick_core::reset::{self, Options, Refusal, Reset};
 use carrick_engine::act::Grounded;
 use carrick_engine::reset as engine;
@@ -128,10 +127,7 @@ fn refused(why: &str) -> Failure {
 
 /// What the next join has to know of the Node.
 fn cordoned(steps: &[Grounded], passed: usize) -> String {
-    let node = steps.iter().find_map(|step| match &step.step.effect {
-        Effect::MarkNotReady { node, .. } if passed == 0 => Some(node),
-        _ => None,
-    });
+    let node = steps.iter().find_map(|step| step.step.effect.node()).filter(|_| passed == 0);
     let told = |node| {
         format!(
             "\nIts Node {node}, where the cluster still has it, is cordoned: carrick join uncordons it (after a plain kubeadm join: kubectl uncordon {node})"

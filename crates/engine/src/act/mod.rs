@@ -7,6 +7,9 @@
 //! * [`ground`]: reads what stands where a plan would act; what is so already drops out
 //! * [`apply`]: makes the changes; [`journal`]: what is written down about them
 //! * [`undo`]: takes a run back
+//!
+//! What is looked at, made and undone is decided in one table each (`look`, `perform`, `undo`), which names every effect.
+#![deny(clippy::wildcard_enum_match_arm)]
 
 use std::time::Duration;
 
@@ -166,10 +169,7 @@ async fn take(
         }
     }
     journal.mark(host, Some(at), Mark::Begun, "").await?;
-    let note = match leave::becomes(effect) {
-        Some(_) => leave::perform(host, admin, effect, tell).await?,
-        None => perform::perform(host, effect, grounded.new.as_ref(), tell).await.map(|()| None)?,
-    };
+    let note = perform::perform(host, admin, effect, grounded.new.as_ref(), tell).await?;
     journal.mark(host, Some(at), Mark::Done, note.as_deref().unwrap_or_default()).await?;
     Ok(note)
 }

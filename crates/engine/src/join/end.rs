@@ -147,3 +147,39 @@ fn last(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines.iter().rev().take(LINES).rev().map(|line| format!("  {}", redact(line))).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use carrick_core::join::input::Request;
+    use carrick_core::join::state::Policy;
+    use carrick_core::report::Ignore;
+    use carrick_core::signature::Library;
+    use carrick_testkit::Machine;
+
+    use super::*;
+    use crate::act::Actor;
+    use crate::join::driver::Wish;
+
+    fn wish() -> Wish<'static> {
+        let (request, policy, ignore) = (Request::default(), Policy::default(), Ignore::default());
+        Wish { request, policy, ignore, admin: None, asker: None, protect: Vec::new(), time_box: ASK }
+    }
+
+    #[tokio::test]
+    async fn a_clean_up_removes_only_what_our_kubeadm_made() {
+        let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
+        let library = Library::built_in().unwrap();
+        for ours in [false, true] {
+            let mounts = ("/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
+            let machine = Machine::with(&[(kubeconfig::KUBELET, "{}"), (CONFIG, "token"), mounts]);
+            let machine = machine.with_running("kubelet.service");
+            let mut driver = Driver::new(&machine, &actor, wish(), &library, None);
+            driver.ours = ours;
+            driver.clean_up().await.unwrap();
+            let now = machine.all_but("/none");
+            let stays = now.files.contains_key(kubeconfig::KUBELET);
+            assert_eq!((stays, now.units.is_empty()), (!ours, ours), "ours: {ours}");
+            assert!(!now.files.contains_key(CONFIG), "the token goes in any case");
+        }
+    }
+}
