@@ -4,6 +4,7 @@
 //! * every `src/cni/NAME.rs` is a module; where it has a `pub const FLAVOUR`, that is a pod network that is told apart
 //! * every `src/fix/NAME.rs` is a module; where it has a `pub const FIX`, its head comment is what `carrick explain` says
 //!   of `--fix`
+//! * every `src/join/verify/proof/NAME.rs` is the proof `verify.NAME`; its head comment is the text of `carrick explain`
 //! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`
 //! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout)]
@@ -20,6 +21,7 @@ fn main() {
     fs::write(out.join("flavours.rs"), flavours(&source.join("cni"))).expect("OUT_DIR is ours to write");
     fs::write(out.join("checks.rs"), checks(&source.join("check"))).expect("OUT_DIR is ours to write");
     fs::write(out.join("fixes.rs"), fixes(&source.join("fix"))).expect("OUT_DIR is ours to write");
+    fs::write(out.join("proofs.rs"), proofs(&source.join("join/verify/proof"))).expect("OUT_DIR is ours to write");
     fs::write(out.join("signatures.rs"), signatures(&here.join("signatures"))).expect("OUT_DIR is ours to write");
 }
 
@@ -82,6 +84,20 @@ fn fixes(root: &Path) -> String {
         }
     }
     modules + &table + "];\n"
+}
+
+/// Their heads; the order in which they come true is `mod.rs`'s to say.
+fn proofs(root: &Path) -> String {
+    let listed = read(&root.join("mod.rs"));
+    let mut table = String::from("pub(super) static EXPLAINED: &[(&str, &str)] = &[\n");
+    for file in files(root, "rs").iter().filter(|file| stem(file) != "mod") {
+        let (name, explain) = (stem(file), head_comment(file));
+        let id = format!("verify.{}", name.replace('_', "-"));
+        assert!(listed.contains(&format!("&{name}::PROOF,")), "{}: PROOFS in mod.rs does not name it", file.display());
+        assert!(!explain.is_empty(), "{}: the head comment is the text of `carrick explain {id}`", file.display());
+        writeln!(table, "    ({id:?}, {explain:?}),").expect("a String takes it");
+    }
+    table + "];\n"
 }
 
 fn module(file: &Path, indent: &str) -> String {

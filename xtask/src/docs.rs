@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use carrick_core::check::{CHECKS, Registered};
 use carrick_core::fix;
-use carrick_core::join::verify::{ITEMS, Item};
+use carrick_core::join::verify::{PROOFS, Proof};
 use carrick_core::report::Report;
 use carrick_core::signature::{self, Library, Signature, lint};
 
@@ -86,13 +86,14 @@ fn evidence() -> String {
          `carrick join` waits for. `--until` says how\nmuch of it is needed. `carrick explain ID` prints the same on a \
          terminal. This page is made from the code: `cargo xtask docs`.\n"
             .to_owned();
-    for Item { id, explain, subsystem, far, .. } in &ITEMS {
-        let text = explain.replace("\nMend it", "  \nMend it");
+    for proof in PROOFS {
+        let Proof { id, subsystem, until, .. } = proof;
+        let text = proof.explain().replace("\nMend it", "  \nMend it");
         let _ = writeln!(
             page,
             "\n## {id}\n\nSubsystem: {}. Needed for `--until {}`.\n\n{text}",
             subsystem.name(),
-            far.name()
+            until.name()
         );
     }
     page

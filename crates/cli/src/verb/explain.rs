@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use carrick_core::check::{self, CHECKS, Registered};
 use carrick_core::fix;
-use carrick_core::join::verify::{self, ITEMS, Item};
+use carrick_core::join::verify::{self, PROOFS, Proof};
 use carrick_core::report::nearest;
 use carrick_core::signature::{self, Phase, Severity, Signature};
 
@@ -33,7 +33,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 fn list(signatures: &[Signature]) -> String {
     let checks = CHECKS.iter().map(|Registered { check, .. }| (check.id, check.title));
     let read = signatures.iter().map(|signature| (signature.id.as_str(), signature.title.as_str()));
-    let proofs = ITEMS.iter().map(|item| (item.id, item.title));
+    let proofs = PROOFS.iter().map(|proof| (proof.id, proof.title));
     let width =
         checks.clone().chain(proofs.clone()).chain(read.clone()).map(|(id, _)| id.len()).max().unwrap_or_default();
     let line = |(id, title): (&str, &str)| format!("{id:width$}  {title}\n");
@@ -49,8 +49,8 @@ fn explain(id: &str, signatures: &[Signature], width: usize) -> Result<String, F
     if !checks.is_empty() {
         return Ok(checks.join("\n"));
     }
-    if let Some(item) = verify::find(id) {
-        return Ok(of_item(item, width));
+    if let Some(proof) = verify::find(id) {
+        return Ok(of_proof(proof, width));
     }
     if let Some(signature) = signatures.iter().find(|signature| signature.id.eq_ignore_ascii_case(id)) {
         return Ok(of_signature(signature, signatures, width));
@@ -62,7 +62,7 @@ fn explain(id: &str, signatures: &[Signature], width: usize) -> Result<String, F
 
 fn ids(signatures: &[Signature]) -> Vec<&str> {
     let mut ids: Vec<&str> = check::ids().collect();
-    ids.extend(ITEMS.iter().map(|item| item.id));
+    ids.extend(PROOFS.iter().map(|proof| proof.id));
     ids.extend(signatures.iter().map(|signature| signature.id.as_str()));
     ids
 }
@@ -79,9 +79,9 @@ fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signat
     paragraphs(&parts)
 }
 
-fn of_item(item: &Item, width: usize) -> String {
-    let ground = format!("{} · needed for --until {}", item.subsystem.name(), item.far.name());
-    paragraphs(&[format!("{}  {}", styled(BOLD, item.id), styled(DIM, &ground)), reflow(item.explain, width)])
+fn of_proof(proof: &Proof, width: usize) -> String {
+    let ground = format!("{} · needed for --until {}", proof.subsystem.name(), proof.until.name());
+    paragraphs(&[format!("{}  {}", styled(BOLD, proof.id), styled(DIM, &ground)), reflow(proof.explain(), width)])
 }
 
 /// What `check --fix` would do about it and how to take that back, or why it does nothing.
@@ -228,6 +228,6 @@ mod tests {
         let place = |id: &str| list.lines().position(|line| line.split(' ').next() == Some(id)).unwrap();
         assert!(place("kubelet.standalone") < place("verify.sandbox"));
         assert!(place("verify.sandbox") < place("kubelet.runs-alone"));
-        assert_eq!(list.lines().count(), CHECKS.len() + ITEMS.len() + signatures().len() + 5);
+        assert_eq!(list.lines().count(), CHECKS.len() + PROOFS.len() + signatures().len() + 5);
     }
 }

@@ -290,7 +290,7 @@ pub mod sample {
     use proptest::prelude::*;
 
     use super::{Found, Local, Node, SignedDuration, Why};
-    use crate::join::verify::sample::node;
+    use crate::join::verify::testing::node;
     use crate::testing::NOW;
 
     /// The Node of this name: whose it is, and whether it is Ready.

@@ -12,7 +12,9 @@ use super::failure::Cause;
 use super::output::Milestone;
 use super::state::{Policy, Stage, State, later};
 use super::step::{Effect, Event, step};
-use super::verify::{Certificate, CertificateRequest, ITEMS, Kubelet, Node, Renewal, Runtime, Sandbox, Signing, Until};
+use super::verify::{
+    Certificate, CertificateRequest, Kubelet, Node, PROOFS, Renewal, Runtime, Sandbox, Signing, Until,
+};
 use crate::fact::Why;
 
 /// When the drawing begins; no particular time.
@@ -208,8 +210,8 @@ pub fn page() -> String {
     }
     page.push_str("\n## The evidence\n\n`carrick join` says *joined* when all of this holds, up to what `--until` asks for; `carrick verify` \
                    judges the same.\n\n| id | needed for | what holds |\n|---|---|---|\n");
-    for item in &ITEMS {
-        let _ = writeln!(page, "| {} | {} | {} |", item.id, item.far.name(), item.title);
+    for proof in PROOFS {
+        let _ = writeln!(page, "| {} | {} | {} |", proof.id, proof.until.name(), proof.title);
     }
     page
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::join::existing::Local;
 use crate::join::existing::sample::any_found;
-use crate::join::verify::sample;
+use crate::join::verify::testing as sample;
 use crate::testing::NOW;
 
 fn at(seconds: i64) -> Timestamp {
