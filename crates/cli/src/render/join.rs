@@ -4,7 +4,9 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use carrick_core::join::failure::{self, Failure, is_symptom};
+use carrick_core::catalogue::{self, About, Role};
+use carrick_core::check::Needed;
+use carrick_core::join::failure::{self, Failure};
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::Outcome;
 use carrick_core::join::verify::judge;
@@ -177,7 +179,9 @@ fn report(host: &str, ended: &Ended) -> Report {
 fn causes(failure: &Failure, known: &[Cause]) -> Vec<Cause> {
     let own: Vec<Cause> = failure.causes.iter().map(|cause| with_remedy(cause, known)).collect();
     // What kubeadm has just written looks like what an earlier one left.
-    let of_this_join = |id: &str| id.starts_with("stale.") && failure.stage >= Stage::Probed;
+    let is_known = |id: &str, is: fn(About<'_>) -> bool| catalogue::about(id).is_some_and(is);
+    let of_this_join =
+        |id: &str| failure.stage >= Stage::Probed && is_known(id, |about| about.needed == Needed::Leftover);
     let is_new = |other: &&Cause| !own.iter().any(|cause| cause.id == other.id) && !of_this_join(&other.id);
     // A machine that has not joined has no pod network and no Node: there, only what is behind its own causes counts.
     let nothing_ran = failure.stage < Stage::Joining;
@@ -185,6 +189,7 @@ fn causes(failure: &Failure, known: &[Cause]) -> Vec<Cause> {
     let others = known.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
     let mut causes: Vec<Cause> = own.iter().cloned().chain(others).collect();
     let explained: BTreeSet<String> = causes.iter().flat_map(|cause| cause.explains.clone()).collect();
+    let is_symptom = |id: &str| is_known(id, |about| about.role == Role::Symptom);
     causes.sort_by_key(|cause| is_symptom(&cause.id) || explained.contains(&cause.id));
     causes
 }

@@ -374,7 +374,8 @@ fn jitter() -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use carrick_core::join::failure::{self, Class};
+    use carrick_core::catalogue::Class;
+    use carrick_core::join::failure;
     use carrick_core::join::state::{Stage, State};
     use carrick_engine::join::driver::Left;
     use jiff::Timestamp;

@@ -1,8 +1,8 @@
 //! The verdict on one step of the path to the API server: what the checks of the family `api` have in common.
 
 use super::{Evidence, Verdict, fail, pass, skip, unknown};
-use crate::fact::Facts;
 use crate::fact::api_path::{State, Step};
+use crate::fact::{Facts, Missing, Why};
 
 /// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
 pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'static str]) -> Verdict {
@@ -20,8 +20,13 @@ pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'stat
             mend.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
         }
         (None, Some(_)) => skip("not reached: an earlier step failed"),
-        (None, None) => unknown(&crate::fact::Missing::broken("api path", "ends before this step")),
+        (None, None) => unknown(&Missing::broken("api path", "ends before this step")),
     }
+}
+
+/// Answers of the cluster that could not be had, because the way to it ended at a step.
+pub(super) fn is_behind(missing: &Missing) -> bool {
+    missing.source_name.starts_with("api ") && matches!(missing.why, Why::Broken(_))
 }
 
 #[cfg(test)]
@@ -53,6 +58,7 @@ pub(super) mod testing {
 
     /// What every check of this family has to do.
     pub fn judges_step(check: &Check, step: Step) {
+        assert_eq!(step.check(), check.id);
         table(
             check,
             [

@@ -114,6 +114,8 @@ pub enum Why {
     TimedOut,
     /// The program that would tell is not installed.
     NoTool,
+    /// systemd is to be asked, and something else is the first process.
+    NoSystemd,
     /// Nobody looked: not part of this capture.
     NotCollected,
     /// Needs the cluster's address, which was not given.
@@ -128,6 +130,15 @@ pub enum Why {
 pub const NO_SHELL: &str = "no shell there: ";
 
 impl Why {
+    /// What systemctl or timedatectl complained of, where it gave no answer: its first line, or `otherwise`.
+    pub fn of_systemd(errors: &str, otherwise: &str) -> Self {
+        if errors.contains("has not been booted with systemd") {
+            return Why::NoSystemd;
+        }
+        let said = errors.lines().map(str::trim).find(|line| !line.is_empty());
+        Why::Broken(said.unwrap_or(otherwise).to_owned())
+    }
+
     /// The machine itself was not reached: what was to be looked at may be as well as ever.
     pub fn is_of_the_link(&self) -> bool {
         matches!(self, Why::Broken(detail) if detail.contains(NO_SHELL))
@@ -141,6 +152,7 @@ impl fmt::Display for Why {
             Why::Denied => "permission denied",
             Why::TimedOut => "no answer in time",
             Why::NoTool => "the command is not installed",
+            Why::NoSystemd => "the machine was not booted with systemd",
             Why::NotCollected => "not part of this capture",
             Why::NotAsked => "needs --api",
             Why::NotAdmin => "needs --kubeconfig",

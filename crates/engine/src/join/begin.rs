@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use carrick_cluster::client::Client;
 use carrick_cluster::leaving;
-use carrick_core::check::{self, Evidence, Outcome as Judgement};
+use carrick_core::check::{self, Check, Evidence, InJoin, Outcome as Judgement};
 use carrick_core::fact::{Facts, Known, Missing, Why};
+use carrick_core::id;
 use carrick_core::join::existing::{self, Asked, Decision, Found, Local};
 use carrick_core::join::failure::{Cause, by_the_clock};
 use carrick_core::join::state::State;
@@ -57,7 +58,7 @@ impl Driver<'_, '_> {
             }
             seen = self.observe_once().await;
         }
-        let unsigned = |found: &Found| found.path.as_ref().is_some_and(|broken| broken.id == "api.token");
+        let unsigned = |found: &Found| found.path.as_ref().is_some_and(|broken| broken.id == id!("api.token").id);
         if seen.as_ref().is_ok_and(unsigned) {
             sleep(SIGNING).await;
             seen = self.observe_once().await;
@@ -142,7 +143,10 @@ impl Driver<'_, '_> {
 
     pub(super) async fn remove_node(&mut self, name: &str) -> Event {
         let Some(admin) = self.wish.admin else {
-            return Event::Failed(Cause::of("api.node-name", "a Node can be removed only with an admin's kubeconfig"));
+            return Event::Failed(Cause::of(
+                id!("api.node-name"),
+                "a Node can be removed only with an admin's kubeconfig",
+            ));
         };
         let deleted = match &self.node {
             Ok(seen) => admin.delete_as_seen(&FromMachine(self.host), &format!("/api/v1/nodes/{name}"), seen).await,
@@ -154,7 +158,7 @@ impl Driver<'_, '_> {
                 Event::NodeCleared
             }
             Err(why) => {
-                Event::Failed(Cause::of("api.node-name", format!("the Node {name} could not be removed: {why}")))
+                Event::Failed(Cause::of(id!("api.node-name"), format!("the Node {name} could not be removed: {why}")))
             }
         }
     }
@@ -162,7 +166,7 @@ impl Driver<'_, '_> {
     pub(super) async fn mark_not_ready(&self, name: &str) -> Event {
         let failed = |why: String| {
             Event::Failed(Cause::of(
-                "api.node-name",
+                id!("api.node-name"),
                 format!("the Node {name} could not be marked as not ready: {why}"),
             ))
         };
@@ -180,7 +184,7 @@ impl Driver<'_, '_> {
         let woken = async { self.host.run(&argv, WAKE).await?.well(&argv) };
         match woken.await {
             Ok(_) => Event::Woken,
-            Err(trouble) => Event::Failed(Cause::of("kubelet.not-running", trouble.to_string())),
+            Err(trouble) => Event::Failed(Cause::of(id!("kubelet.not-running"), trouble.to_string())),
         }
     }
 
@@ -215,7 +219,7 @@ impl Driver<'_, '_> {
     pub(super) async fn provide_token(&mut self) -> Result<(), Event> {
         let Some(admin) = self.wish.admin.filter(|_| self.wish.request.token.is_none()) else { return Ok(()) };
         let token = token::mint(admin, &FromMachine(self.host), self.host.now()).await.map_err(|why| {
-            let cause = Cause::of("api.token", format!("no token could be made: {why}"));
+            let cause = Cause::of(id!("api.token"), format!("no token could be made: {why}"));
             Event::Failed(cause.may_pass(why == Why::TimedOut))
         })?;
         self.wish.request.token = Some(token.clone());
@@ -388,41 +392,41 @@ fn unpulled(image: &str, why: &Why, library: &Library) -> Event {
     let says = format!("the runtime has no pause image {image}, and cannot pull it: no pod could start here");
     // A registry that is out of reach may be back for the next attempt; one that has no such image, or refuses it, stays so.
     let is_known = |id: &str| library.recognise(&says_why).into_iter().any(|at| library.get(at).id == id);
-    let passes = *why == Why::TimedOut || is_known("runtime.registry-unreachable");
+    let passes = *why == Why::TimedOut || is_known(id!("runtime.registry-unreachable").id);
     let seen = Evidence::of("PullImage", redact(&says_why));
-    Event::Failed(Cause::of("runtime.sandbox-image", says).seen([seen]).may_pass(passes))
+    Event::Failed(Cause::of(id!("runtime.sandbox-image"), says).seen([seen]).may_pass(passes))
 }
 
 /// What is here could not be told. Only who is refused lacks a right.
 fn unseen(missing: &Missing) -> Event {
-    let id = match &missing.why {
-        Why::Denied => "machine.privileges",
-        why if why.is_of_the_link() => "ssh.unreachable",
-        _ => "machine.systemd",
+    let about = match &missing.why {
+        Why::Denied => id!("machine.privileges"),
+        why if why.is_of_the_link() => id!("ssh.unreachable"),
+        _ => id!("machine.systemd"),
     };
-    let cause = Cause::of(id, format!("cannot tell what is here: {missing}"));
+    let cause = Cause::of(about, format!("cannot tell what is here: {missing}"));
     Event::Failed(cause.may_pass(missing.why == Why::TimedOut))
 }
 
 /// The step on the way to the API server that failed.
 fn broken_path(facts: &Facts) -> Option<Cause> {
-    let report = report::check(facts, &check::Policy::default(), &Ignore::default());
-    let failed = |finding: &&report::Judged| finding.id.starts_with("api.") && finding.verdict == Judgement::Fail;
-    let finding = report.findings.iter().find(failed)?;
-    Some(by_the_clock(cause_of(finding)))
+    let step = facts.api_path().ok()?.failed()?;
+    let check = check::find(step.check()).next()?.check;
+    let finding = report::judged(check::Finding::of(check, facts, &check::Policy::default()), &Ignore::default());
+    Some(by_the_clock(cause_of(check, &finding)))
 }
 
 /// A finding as the cause of a failed attempt. Who was only too slow to answer may be quicker the next time.
-fn cause_of(finding: &report::Judged) -> Cause {
+fn cause_of(check: &Check, finding: &report::Judged) -> Cause {
     let slow = |text: &str| text.contains("no answer") || text.contains("not answer in time");
-    let may_be_slow = ["api.auth", "runtime.socket"].contains(&finding.id);
-    let cause = Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone());
+    let may_be_slow = [id!("api.auth").id, id!("runtime.socket").id].contains(&finding.id);
+    let cause = Cause::of(check.about(), finding.title.clone()).seen(finding.evidence.clone());
     cause.may_pass(may_be_slow && slow(&finding.title))
 }
 
 fn blockers(report: &Report) -> Vec<Cause> {
-    let settled = |id: &str| id == "api.node-name" || id.starts_with("stale.") || prepare::SET_RIGHT.contains(&id);
     let failed = report.findings.iter().filter(|finding| finding.verdict == Judgement::Fail && !finding.ignored);
-    let blocking = failed.filter(|finding| !settled(finding.id));
-    blocking.map(cause_of).collect()
+    let checked = failed.filter_map(|finding| Some((check::find(finding.id).next()?.check, finding)));
+    let blocking = checked.filter(|(check, _)| check.in_join == InJoin::Blocks);
+    blocking.map(|(check, finding)| cause_of(check, finding)).collect()
 }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use carrick_cluster::client::Client;
 use carrick_core::aim::{Aim, Token};
+use carrick_core::catalogue::About;
+use carrick_core::check;
 use carrick_core::fact::{Facts, NO_SHELL, Why};
+use carrick_core::id;
 use carrick_core::join::failure::{Cause, Failure};
 use carrick_core::join::input::Request;
 use carrick_core::join::state::{Policy, Stage, State};
@@ -121,7 +124,8 @@ impl Unmended {
     /// The end of a join, because of the worst of what was to be mended.
     pub(super) fn event(self, report: &Report) -> Event {
         let worst = report.findings.iter().filter(|finding| !finding.ignored).min_by_key(|it| Reverse(it.verdict));
-        Event::Failed(Cause::of(worst.map_or("machine.privileges", |finding| finding.id), self.says))
+        let about = worst.and_then(|finding| check::about(finding.id));
+        Event::Failed(Cause::of(about.unwrap_or(id!("machine.privileges")), self.says))
     }
 }
 
@@ -366,14 +370,14 @@ impl<'a, 'm> Driver<'a, 'm> {
                 vec![
                     self.prepare(state, tell)
                         .await
-                        .unwrap_or_else(|trouble| not_done("machine.privileges", &trouble, self.library)),
+                        .unwrap_or_else(|trouble| not_done(id!("machine.privileges"), &trouble, self.library)),
                 ]
             }
             Effect::StartKubeadm => {
                 vec![
                     self.start(state)
                         .await
-                        .unwrap_or_else(|trouble| not_done("kubeadm.installed", &trouble, self.library)),
+                        .unwrap_or_else(|trouble| not_done(id!("kubeadm.installed"), &trouble, self.library)),
                 ]
             }
             Effect::Attach => {
@@ -463,11 +467,11 @@ pub(super) async fn attended<T>(
 
 /// What failed, under what it is known for: a full disk, a file system that cannot be written. What was done of it, the
 /// attempt's clean-up takes back.
-fn not_done(id: &str, trouble: &Trouble, library: &Library) -> Event {
+fn not_done(otherwise: About<'_>, trouble: &Trouble, library: &Library) -> Event {
     let says = trouble.to_string();
-    let id = if says.contains(NO_SHELL) { "ssh.unreachable" } else { id };
-    let known = library.recognise(&says).into_iter().next().map(|at| library.get(at).cause_id());
-    Event::Failed(Cause::of(known.unwrap_or(id), says))
+    let otherwise = if says.contains(NO_SHELL) { id!("ssh.unreachable") } else { otherwise };
+    let known = library.recognise(&says).into_iter().find_map(|at| library.get(at).about());
+    Event::Failed(Cause::of(known.unwrap_or(otherwise), says))
 }
 
 /// What a stage was reached by, in the words of a person.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use carrick_core::check::Evidence;
 use carrick_core::fact::Why;
+use carrick_core::id;
 use carrick_core::join::failure::Cause;
 use carrick_core::join::state::{Stage, State};
 use carrick_core::join::step::Event;
@@ -41,7 +42,7 @@ impl Driver<'_, '_> {
         }
         if let Some(why) = seen.kubelet.as_ref().err().filter(|why| why.is_of_the_link()) {
             let says = format!("the machine is not reached any more ({why}); what was begun goes on there");
-            events.extend(self.newly(Cause::of("ssh.unreachable", says)));
+            events.extend(self.newly(Cause::of(id!("ssh.unreachable"), says)));
             // What was seen of the runtime a moment before the link went may have been of the link, too.
             events.push(Event::Runtime(Err(Why::NotCollected)));
             self.eyes = Some(eyes);
@@ -71,7 +72,7 @@ impl Driver<'_, '_> {
                 sight::request(&list, &eyes.node, self.requests_before.get_or_insert_with(before))
             });
             if let Err(why @ (Why::TimedOut | Why::Broken(_))) = &request {
-                let cause = Cause::of("api.tcp", format!("the API server does not answer any more: {why}"));
+                let cause = Cause::of(id!("api.tcp"), format!("the API server does not answer any more: {why}"));
                 events.extend(self.newly(cause));
             }
             events.push(Event::Request(request));
@@ -145,13 +146,13 @@ impl Driver<'_, '_> {
         for line in ended.out.lines() {
             for at in self.library.recognise(line) {
                 let signature = self.library.get(at);
-                if signature.severity == Severity::Fatal
+                let counts = signature.severity == Severity::Fatal
                     && signature.phase <= Phase::Joining
-                    && signature.lasts.is_none()
-                {
+                    && signature.lasts.is_none();
+                if let Some(about) = signature.about().filter(|_| counts) {
                     let says = redact(&self.library.cause(at, line));
                     let seen = Evidence::of("journalctl -u kubelet", redact(line));
-                    found.push(Cause::of(signature.cause_id(), says).seen([seen]));
+                    found.push(Cause::of(about, says).seen([seen]));
                 }
             }
         }
@@ -162,8 +163,9 @@ impl Driver<'_, '_> {
     fn known(&self, says: &str, who: &str) -> Vec<Event> {
         let mut found = Vec::new();
         for at in self.library.recognise(says) {
+            let Some(about) = self.library.get(at).about() else { continue };
             let seen = Evidence::of(who, redact(says));
-            found.push(Cause::of(self.library.get(at).cause_id(), redact(&self.library.cause(at, says))).seen([seen]));
+            found.push(Cause::of(about, redact(&self.library.cause(at, says))).seen([seen]));
         }
         // Each time: what a runtime says last is what it refuses a sandbox for.
         found.into_iter().map(Event::Trouble).collect()
