@@ -5,7 +5,8 @@
 //! * every `src/fix/NAME.rs` is a module; where it has a `pub const FIX`, its head comment is what `carrick explain` says
 //!   of `--fix`
 //! * every `src/join/verify/proof/NAME.rs` is the proof `verify.NAME`; its head comment is the text of `carrick explain`
-//! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`
+//! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`; what it says of its class and role is a table that
+//!   is known when the code is compiled
 //! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout)]
 
@@ -79,7 +80,7 @@ fn fixes(root: &Path) -> String {
         modules.push_str(&module(file, ""));
         if read(file).contains("pub const FIX: Fix") {
             let (name, explain) = (stem(file), head_comment(file));
-            writeln!(table, "    Registered {{ fix: &{name}::FIX, explain: {explain:?} }},")
+            writeln!(table, "    Registered {{ file: {name:?}, fix: &{name}::FIX, explain: {explain:?} }},")
                 .expect("a String takes it");
         }
     }
@@ -106,14 +107,48 @@ fn module(file: &Path, indent: &str) -> String {
 
 fn signatures(root: &Path) -> String {
     let mut table = String::from("pub static BUILT_IN: &[(&str, &str)] = &[\n");
+    let mut known = String::from("pub static CLASSIFIED: &[About<'static>] = &[\n");
     for family in families(root) {
         for file in files(&family, "toml") {
             let id = format!("{}.{}", stem(&family), stem(&file));
             let path = file.display().to_string();
             writeln!(table, "    ({id:?}, include_str!({path:?})),").expect("a String takes it");
+            known.push_str(&classified(&file, &id));
         }
     }
-    table + "];\n"
+    table + "];\n" + &known + "];\n"
+}
+
+/// What is known of a signature's id, as a row; nothing of one that is never a cause. The lint says what else is wrong with
+/// one; what is not classified is not built.
+fn classified(file: &Path, id: &str) -> String {
+    println!("cargo:rerun-if-changed={}", file.display());
+    let text = read(file);
+    let top: Vec<&str> = text.lines().take_while(|line| !line.starts_with("[[")).collect();
+    let value = |key: &str| {
+        let is_it = |line: &&&str| line.split_once('=').is_some_and(|(name, _)| name.trim_end() == key);
+        let (_, value) = top.iter().find(is_it)?.split_once('=')?;
+        Some(value.trim().strip_prefix('"')?.strip_suffix('"')?.to_owned())
+    };
+    let needs = |key: &str| value(key).unwrap_or_else(|| panic!("{}: there is no {key} = \"…\"", file.display()));
+    if ["good", "benign"].contains(&needs("severity").as_str()) {
+        return String::new();
+    }
+    let subsystem = variant(&needs("subsystem"));
+    let rest = match value("shows") {
+        Some(check) => format!("..shown({check:?})"),
+        None => {
+            let [class, role] = ["class", "role"].map(|key| variant(&needs(key)));
+            format!("class: Class::{class}, role: Role::{role}, needed: Needed::Always")
+        }
+    };
+    format!("    About {{ id: {id:?}, subsystem: Subsystem::{subsystem}, {rest} }},\n")
+}
+
+/// `until-network` is `UntilNetwork`; whether there is one of that name, the compiler says.
+fn variant(name: &str) -> String {
+    let upper = |part: &str| part[..1].to_uppercase() + &part[1..];
+    name.split('-').filter(|part| !part.is_empty()).map(upper).collect()
 }
 
 fn families(root: &Path) -> Vec<PathBuf> {

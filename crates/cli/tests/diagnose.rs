@@ -194,6 +194,8 @@ title = "the badge reader's agent holds the port"
 subsystem = "network"
 phase = "before"
 severity = "fatal"
+class = "configuration"
+role = "root"
 certainty = "certain"
 literals = ["badge-agent: bound"]
 regex = 'badge-agent: bound (?P<port>\d+)'
@@ -211,12 +213,27 @@ why = "no port"
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(report["causes"][0]["why"], "The badge reader's agent listens on 10250.");
 
-    fs::write(own.join("badge.toml"), good.replace("[[miss]]", "[[hit]]").replace("why = \"no port\"\n", "")).unwrap();
-    let linted = carrick(&["diagnose", "--lint", "--signatures", "own"], dir.path());
-    assert_eq!(linted.status.code(), Some(3));
-    let said = String::from_utf8(linted.stdout).unwrap();
-    assert!(said.contains("site.badge-reader: there is no [[miss]] line"), "{said}");
-    assert_eq!(carrick(&["diagnose", "log", "--signatures", "own"], dir.path()).status.code(), Some(2));
+    for (bad, complaint) in [
+        (good.replace("[[miss]]", "[[hit]]").replace("why = \"no port\"\n", ""), "there is no [[miss]] line"),
+        (good.replace("class = \"configuration\"\n", ""), "there is no class: what does a join do about it?"),
+        (good.replace("role = \"root\"\n", ""), "there is no role: root (it says why) or symptom (it says only that)"),
+        (
+            good.replace("cause = ", "shows = \"network.ports\"\ncause = "),
+            "says a class, and shows network.ports: the check's counts",
+        ),
+        (good.replace("\"fatal\"", "\"benign\""), "says a role, and is never a cause"),
+    ] {
+        fs::write(own.join("badge.toml"), bad).unwrap();
+        let linted = carrick(&["diagnose", "--lint", "--signatures", "own"], dir.path());
+        let said = String::from_utf8(linted.stdout).unwrap();
+        assert_eq!(linted.status.code(), Some(3), "{complaint}: {said}");
+        assert!(said.contains(&format!("site.badge-reader: {complaint}")), "{said}");
+        assert_eq!(carrick(&["diagnose", "log", "--signatures", "own"], dir.path()).status.code(), Some(2));
+    }
+    fs::write(own.join("badge.toml"), good.replace("\"configuration\"", "\"sometimes\"")).unwrap();
+    let refused = carrick(&["diagnose", "log", "--signatures", "own"], dir.path());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && said.contains("until-network"), "{said}");
 }
 
 const JOINED: &str = "[preflight] Running pre-flight checks\n\

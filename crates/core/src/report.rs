@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::About;
 use crate::check::{Evidence, Finding, Outcome, Policy, Subsystem, Verdict};
 use crate::fact::Facts;
 use crate::join::verify::Until;
@@ -191,7 +192,7 @@ pub struct Judged {
     pub may_pass: bool,
     /// [`Verdict::means`].
     #[serde(skip)]
-    pub means: Option<&'static str>,
+    pub means: Option<About<'static>>,
 }
 
 #[derive(Debug, Serialize)]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use carrick_core::check::{self, CHECKS, Registered};
+use carrick_core::catalogue::Class;
+use carrick_core::check::{self, CHECKS, Check, FixedBy, Registered};
 use carrick_core::fix;
 use carrick_core::join::verify::{self, PROOFS, Proof};
 use carrick_core::report::nearest;
@@ -72,7 +73,8 @@ fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signat
     let parts = [
         format!("{}  {}", styled(BOLD, check.id), styled(DIM, check.subsystem.name())),
         reflow(explain, width),
-        of_fix(check.id, width),
+        of_fix(check, width),
+        in_a_join(check.class, width),
         named("kubeadm calls it", check.kubeadm.iter().copied(), width),
         named("Read in logs as", showing.map(|signature| signature.id.as_str()), width),
     ];
@@ -85,12 +87,18 @@ fn of_proof(proof: &Proof, width: usize) -> String {
 }
 
 /// What `check --fix` would do about it and how to take that back, or why it does nothing.
-fn of_fix(id: &str, width: usize) -> String {
-    if let Some(why) = fix::left(id) {
-        return wrap(&format!("With --fix: nothing; {why}."), width).join("\n");
+fn of_fix(check: &Check, width: usize) -> String {
+    match check.fixed_by {
+        FixedBy::Operator(why) => wrap(&format!("With --fix: nothing; {why}."), width).join("\n"),
+        FixedBy::Carrick(_) => {
+            let fixes = fix::of(check.id).map(|it| reflow(&format!("With --fix: {}", it.explain), width));
+            fixes.collect::<Vec<_>>().join("\n")
+        }
     }
-    let fixes = fix::of(id).map(|registered| reflow(&format!("With --fix: {}", registered.explain), width));
-    fixes.collect::<Vec<_>>().join("\n")
+}
+
+fn in_a_join(class: Class, width: usize) -> String {
+    wrap(&format!("In a join: carrick {}.", class.does()), width).join("\n")
 }
 
 fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -> String {
@@ -108,6 +116,7 @@ fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -
         wrap(&title, width).join("\n"),
         wrap(&Signature::open(&signature.cause), width).join("\n"),
         wrap(&when_it_counts(signature), width).join("\n"),
+        signature.about().map(|about| in_a_join(about.class, width)).unwrap_or_default(),
         related.join("\n"),
         indented("Mend it:", signature.remedy.iter().map(|command| Signature::open_command(command))),
         indented("So that it does not come again:", signature.prevent.iter().map(|text| Signature::open_command(text))),

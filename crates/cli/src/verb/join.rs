@@ -19,8 +19,7 @@ use carrick_core::join::{document, line};
 use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::join::driver::{self, Ended, Told, Wish};
-use carrick_engine::join::{begin, discovery, token};
-use carrick_engine::observe::FromMachine;
+use carrick_engine::join::{begin, discovery};
 use carrick_host::Host;
 
 use crate::act::{self, Consent};
@@ -150,18 +149,13 @@ async fn carry_out(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit,
     if let Some(note) = wish.policy.note() {
         terminal::say(&note);
     }
-    let (admin, marks) = (wish.admin, Marks::of(&wish.request));
+    let marks = Marks::of(&wish.request);
     let mut show = screen::Show::new(args.events);
     let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent };
     let mender: Option<&mut dyn driver::Mender> = if args.fix { Some(&mut mender) } else { None };
     let begun = Instant::now();
     let mut tell = |told: Told| show.tell(&told);
     let ended = Box::pin(driver::join(host, &actor, wish, &library, mender, &mut tell)).await;
-    if let (Some(token), Some(admin)) = (&ended.minted, admin)
-        && let Err(why) = token::revoke(admin, &FromMachine(host), token).await
-    {
-        terminal::say(&format!("carrick: the token {} could not be revoked ({why}); it ends by itself", token.id));
-    }
     let exit = finish(args, host.name(), &ended, begun.elapsed(), show)?;
     if let (Outcome::Joined { already: true, .. }, Ok(node)) = (&ended.outcome, &ended.state.seen.node)
         && let Some(says) = marks.come_too_late(&node.name)
@@ -374,9 +368,10 @@ fn jitter() -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use carrick_core::join::failure::{self, Class};
+    use carrick_core::catalogue::Class;
+    use carrick_core::join::ending::Left;
+    use carrick_core::join::failure;
     use carrick_core::join::state::{Stage, State};
-    use carrick_engine::join::driver::Left;
     use jiff::Timestamp;
 
     use super::*;
@@ -423,9 +418,8 @@ mod tests {
             let (mut state, _) = State::begin(Policy::default(), Timestamp::UNIX_EPOCH);
             state.changed = changed;
             let (left, last_words) = (Left::default(), Vec::new());
-            let (diagnosis, log, record, minted) = (None, None, None, None);
-            let ended =
-                Ended { outcome, state, diagnosis, log, record, last_words, left, minted, declined: nobody_agreed };
+            let (diagnosis, log, record) = (None, None, None);
+            let ended = Ended { outcome, state, diagnosis, log, record, last_words, left, declined: nobody_agreed };
             assert_eq!(exit_of(&ended), expected, "{ended:?}");
             assert_eq!(declined(&ended).map(|failure| failure.to_string()).as_deref(), only_this, "{ended:?}");
         }

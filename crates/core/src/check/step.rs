@@ -1,8 +1,9 @@
 //! The verdict on one step of the path to the API server: what the checks of the family `api` have in common.
 
 use super::{Evidence, Verdict, fail, pass, skip, unknown};
-use crate::fact::Facts;
 use crate::fact::api_path::{Reason, State, Step};
+use crate::fact::{Facts, Missing, Why};
+use crate::id;
 
 /// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
 pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'static str]) -> Verdict {
@@ -18,9 +19,9 @@ pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'stat
             let verdict = fail(detail).seen(seen);
             let verdict = match path.failed().and_then(|walked| walked.reason) {
                 None => verdict,
-                Some(Reason::NotYetValid) => verdict.means("time.skew"),
+                Some(Reason::NotYetValid) => verdict.means(id!("time.skew")),
                 // Who takes the connection and then says nothing is slow, whatever layer it is on.
-                Some(Reason::NoAnswer) if step > Step::Tcp => verdict.may_pass(true).means("api.slow"),
+                Some(Reason::NoAnswer) if step > Step::Tcp => verdict.may_pass(true).means(id!("api.slow")),
                 Some(Reason::NoAnswer) => verdict.may_pass(true),
             };
             let host = path.endpoint.rsplit_once(':').map_or(path.endpoint.as_str(), |(host, _)| host);
@@ -28,8 +29,13 @@ pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'stat
             mend.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
         }
         (None, Some(_)) => skip("not reached: an earlier step failed"),
-        (None, None) => unknown(&crate::fact::Missing::broken("api path", "ends before this step")),
+        (None, None) => unknown(&Missing::broken("api path", "ends before this step")),
     }
+}
+
+/// Answers of the cluster that could not be had, because the way to it ended at a step.
+pub(super) fn is_behind(missing: &Missing) -> bool {
+    missing.source_name.starts_with("api ") && matches!(missing.why, Why::Broken(_))
 }
 
 #[cfg(test)]
@@ -37,6 +43,7 @@ pub(super) mod testing {
     use crate::check::{Check, Outcome, Policy};
     use crate::fact::api_path::{ApiPath, Reason, State, Step, Walked};
     use crate::fact::{Facts, Source, Why};
+    use crate::id;
     use crate::testing::{facts, judge_row, table};
 
     /// Facts of a path that ended as given; the steps before it went well.
@@ -61,6 +68,7 @@ pub(super) mod testing {
 
     /// What every check of this family has to do.
     pub fn judges_step(check: &Check, step: Step) {
+        assert_eq!(step.check(), check.id);
         table(
             check,
             [
@@ -80,7 +88,7 @@ pub(super) mod testing {
             slow.steps.iter_mut().for_each(|walked| walked.reason = Some(Reason::NoAnswer));
             let slow = facts().with_api("path", &serde_json::to_string(&slow).unwrap());
             let verdict = (check.judge)(&slow, &Policy::default());
-            assert_eq!((verdict.may_pass, verdict.means), (true, Some("api.slow")));
+            assert_eq!((verdict.may_pass, verdict.means), (true, Some(id!("api.slow"))));
         }
         if step > Step::Dns {
             let earlier = path(Step::Dns, State::Failed("no such name".into()));

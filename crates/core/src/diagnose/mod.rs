@@ -13,7 +13,8 @@
 
 use jiff::Timestamp;
 
-use crate::check::{Evidence, Outcome, Policy, Subsystem};
+use crate::catalogue;
+use crate::check::{Evidence, Needed, Outcome, Policy, Subsystem};
 use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
 use crate::report::{
@@ -212,18 +213,14 @@ fn next(ordered: &cause::Ordered, subsystems: &[SubsystemReport]) -> Vec<String>
     ordered.next.iter().cloned().chain(looks).take(ENOUGH).collect()
 }
 
-/// What kubeadm needs for a join, and a node that has joined does not.
-fn is_only_for_a_join(check: &str) -> bool {
-    ["kubeadm.", "machine.tools", "machine.privileges", "machine.package-lock"].iter().any(|it| check.starts_with(it))
-}
-
 /// A finding's verdict on a node that has joined: what only kubeadm needs breaks nothing any more, and what stands in the
 /// way of a join is in its place.
 fn once_joined(finding: &Judged) -> Outcome {
-    match finding.verdict {
-        Outcome::Warn if finding.id.starts_with("stale.") => Outcome::Skip,
-        Outcome::Fail if is_only_for_a_join(finding.id) => Outcome::Warn,
-        verdict => verdict,
+    let needed = catalogue::about(finding.id).map(|about| about.needed);
+    match (finding.verdict, needed) {
+        (Outcome::Warn, Some(Needed::Leftover)) => Outcome::Skip,
+        (Outcome::Fail, Some(Needed::ToJoin)) => Outcome::Warn,
+        (verdict, _) => verdict,
     }
 }
 

@@ -193,7 +193,7 @@ fn of_sighting(signature: &Signature, sighting: &Sighting, findings: &[Judged]) 
 fn of_finding(finding: &Judged) -> Suspect {
     let severity = if finding.verdict == Outcome::Fail { Severity::Fatal } else { Severity::Warning };
     Suspect {
-        id: finding.means.unwrap_or(finding.id).to_owned(),
+        id: finding.means.map_or(finding.id, |about| about.id).to_owned(),
         subsystem: finding.subsystem,
         title: finding.title.clone(),
         why: finding.title.clone(),

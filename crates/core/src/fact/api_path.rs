@@ -28,6 +28,23 @@ pub enum Step {
     Auth,
 }
 
+impl Step {
+    /// The check that judges it.
+    pub fn check(self) -> &'static str {
+        match self {
+            Step::Dns => "api.dns",
+            Step::Tcp => "api.tcp",
+            Step::Tls => "api.tls",
+            Step::Http => "api.http",
+            Step::ClusterInfo => "api.cluster-info",
+            Step::Token => "api.token",
+            Step::CaPin => "api.ca-pin",
+            Step::Certificate => "api.certificate",
+            Step::Auth => "api.auth",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", content = "detail", rename_all = "kebab-case")]
 pub enum State {

@@ -116,6 +116,8 @@ pub enum Why {
     TimedOut,
     /// The program that would tell is not installed.
     NoTool,
+    /// systemd is to be asked, and something else is the first process.
+    NoSystemd,
     /// Nobody looked: not part of this capture.
     NotCollected,
     /// Needs the cluster's address, which was not given.
@@ -129,6 +131,15 @@ pub enum Why {
 }
 
 impl Why {
+    /// What systemctl or timedatectl complained of, where it gave no answer: its first line, or `otherwise`.
+    pub fn of_systemd(errors: &str, otherwise: &str) -> Self {
+        if errors.contains("has not been booted with systemd") {
+            return Why::NoSystemd;
+        }
+        let said = errors.lines().map(str::trim).find(|line| !line.is_empty());
+        Why::Broken(said.unwrap_or(otherwise).to_owned())
+    }
+
     /// The machine itself was not reached: what was to be looked at may be as well as ever.
     pub fn is_of_the_link(&self) -> bool {
         matches!(self, Why::NoShell(_))
@@ -143,6 +154,7 @@ impl Why {
             | Why::Denied
             | Why::TimedOut
             | Why::NoTool
+            | Why::NoSystemd
             | Why::NotCollected
             | Why::NotAsked
             | Why::NotAdmin => self.clone(),
@@ -160,6 +172,7 @@ impl fmt::Display for Why {
             Why::Denied => "permission denied",
             Why::TimedOut => "no answer in time",
             Why::NoTool => "the command is not installed",
+            Why::NoSystemd => "the machine was not booted with systemd",
             Why::NotCollected => "not part of this capture",
             Why::NotAsked => "needs --api",
             Why::NotAdmin => "needs --kubeconfig",

@@ -9,16 +9,6 @@ use crate::plan::{Effect, Step};
 pub const DROP_IN: &str = "/run/systemd/system/kubelet.service.d/90-carrick-join.conf";
 const CONDITION: &str = "# Written by carrick join; it goes when the join ends.\n[Unit]\nConditionPathExists=/var/lib/kubelet/config.yaml\n";
 
-/// Checks that fail only for what [`plan`] sets right for this run. What is not persistent, `check` goes on saying.
-pub const SET_RIGHT: [&str; 6] = [
-    "kernel.modules",
-    "kernel.bridge-nf",
-    "kernel.ip-forward",
-    "cni.directory",
-    "kubelet.restart-loop",
-    "kubelet.not-running",
-];
-
 /// The files a join makes, apart from the kubelet's keys.
 const MADE: [&str; 5] =
     [kubeconfig::KUBELET, kubeconfig::BOOTSTRAP, pki::CA, kubelet_config::FILE, unit::KUBEADM_FLAGS];

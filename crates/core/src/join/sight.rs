@@ -11,6 +11,7 @@ use super::verify::{Certificate, CertificateRequest, Cluster, Kubelet, Node, Pod
 use crate::cni::Flavour;
 use crate::fact::identity::{self, Identity};
 use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, pki, process, unit};
+use crate::id;
 
 /// What is looked at again and again while a join is watched; the runtime's status comes over its socket.
 pub const WATCHED: &[Source] = &[
@@ -231,11 +232,11 @@ fn is_looping(pod: &Pod) -> bool {
 pub fn held_up(agents: &[Pod]) -> Vec<Cause> {
     let cause = |pod: &Pod| match pod.down.as_deref()? {
         down @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName") => {
-            Some(Cause::of("cni.image-pull", format!("the image of {} cannot be pulled: {down}", pod.name)))
+            Some(Cause::of(id!("cni.image-pull"), format!("the image of {} cannot be pulled: {down}", pod.name)))
         }
         _ if is_looping(pod) => {
             let says = format!("{} has ended {} times: {}", pod.name, pod.restarts, pod.why);
-            Some(Cause::of("cni.daemon-crash-loop", says))
+            Some(Cause::of(id!("cni.daemon-crash-loop"), says))
         }
         _ => None,
     };

@@ -104,9 +104,9 @@ impl Driver<'_, '_> {
     pub(super) async fn diagnose(&self, state: &State) -> Report {
         // What failed before anything was done was seen a moment ago.
         let nothing_done = state.failures.last().is_some_and(|failure| failure.stage < Stage::Probed);
-        let facts = match &self.facts {
-            Some(facts) if nothing_done => facts.clone(),
-            _ => self.see().await,
+        let facts = match &self.looked {
+            Some(looked) if nothing_done => looked.facts.clone(),
+            _ => self.see().await.facts,
         };
         let node = self.eyes.as_ref().map(|eyes| eyes.node.clone());
         let output = self.output().await;

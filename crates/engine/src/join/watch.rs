@@ -2,15 +2,12 @@
 
 use std::time::Duration;
 
-use carrick_core::check::Evidence;
 use carrick_core::fact::Why;
 use carrick_core::join::failure::Cause;
 use carrick_core::join::state::{Stage, State};
 use carrick_core::join::step::Event;
 use carrick_core::join::verify::{Certificate, Signing};
-use carrick_core::join::{output, sight};
-use carrick_core::redact::redact;
-use carrick_core::signature::{Phase, Severity};
+use carrick_core::join::{causes, output, sight};
 use carrick_host::host::Entry;
 use serde_json::Value;
 
@@ -40,8 +37,7 @@ impl Driver<'_, '_> {
             events.push(Event::Node(Err(Why::Broken(why))));
         }
         if let Some(why) = seen.kubelet.as_ref().err().filter(|why| why.is_of_the_link()) {
-            let says = format!("the machine is not reached any more ({why}); what was begun goes on there");
-            events.extend(self.newly(Cause::of("ssh.unreachable", says)));
+            events.extend(self.newly(causes::of_lost_link(why)));
             // What was seen of the runtime a moment before the link went may have been of the link, too.
             events.push(Event::Runtime(Err(Why::NotCollected)));
             self.eyes = Some(eyes);
@@ -70,10 +66,8 @@ impl Driver<'_, '_> {
                 let before = || sight::requests(&list, &eyes.node, refused);
                 sight::request(&list, &eyes.node, self.requests_before.get_or_insert_with(before))
             });
-            if let Err(why @ (Why::TimedOut | Why::Broken(_))) = &request {
-                let cause = Cause::of("api.tcp", format!("the API server does not answer any more: {why}"));
-                events.extend(self.newly(cause));
-            }
+            let silent = request.as_ref().err().and_then(causes::of_silent_api);
+            events.extend(silent.and_then(|cause| self.newly(cause)));
             events.push(Event::Request(request));
             events.extend(self.kubelet_troubles().await);
         }
@@ -81,7 +75,9 @@ impl Driver<'_, '_> {
             self.sandbox_at = None;
             let answer = eyes.sandbox(&facts, &self.node).await;
             if let Err(Why::Broken(says)) = &answer {
-                events.extend(self.known(says, "the runtime"));
+                // Each time: what a runtime says last is what it refuses a sandbox for.
+                let known = causes::of_sentence(self.library, says, "the runtime");
+                events.extend(known.into_iter().map(Event::Trouble));
             }
             events.push(Event::Sandbox(answer));
         }
@@ -141,32 +137,8 @@ impl Driver<'_, '_> {
         let since = format!("@{}", self.attempt_began.as_second());
         let argv: Vec<&str> = argv.into_iter().chain([since.as_str()]).collect();
         let Ok(ended) = self.host.run(&argv, Duration::from_secs(5)).await else { return Vec::new() };
-        let mut found = Vec::new();
-        for line in ended.out.lines() {
-            for at in self.library.recognise(line) {
-                let signature = self.library.get(at);
-                if signature.severity == Severity::Fatal
-                    && signature.phase <= Phase::Joining
-                    && signature.lasts.is_none()
-                {
-                    let says = redact(&self.library.cause(at, line));
-                    let seen = Evidence::of("journalctl -u kubelet", redact(line));
-                    found.push(Cause::of(signature.cause_id(), says).seen([seen]));
-                }
-            }
-        }
+        let found = causes::of_kubelet(self.library, &ended.out);
         found.into_iter().filter_map(|cause| self.newly(cause)).collect()
-    }
-
-    /// What a sentence of another program is known to mean.
-    fn known(&self, says: &str, who: &str) -> Vec<Event> {
-        let mut found = Vec::new();
-        for at in self.library.recognise(says) {
-            let seen = Evidence::of(who, redact(says));
-            found.push(Cause::of(self.library.get(at).cause_id(), redact(&self.library.cause(at, says))).seen([seen]));
-        }
-        // Each time: what a runtime says last is what it refuses a sandbox for.
-        found.into_iter().map(Event::Trouble).collect()
     }
 
     /// Each trouble once an attempt.

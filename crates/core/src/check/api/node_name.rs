@@ -10,7 +10,10 @@
 
 use serde_json::Value;
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, unknown, warn,
+};
 use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Missing, OrAbsent};
 use crate::known;
@@ -20,6 +23,11 @@ pub const CHECK: Check = Check {
     title: "no other machine has this node's name",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Decided,
+    fixed_by: FixedBy::Operator("whose Node it is, and which of two machines keeps the name, is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! See it yourself: `timeout 3 bash -c '</dev/tcp/ADDRESS/6443' && echo open`
 //! Mend it: on the control plane `ss -lntp 'sport = :6443'`, then its firewall; on the way the security group or router.
 
-use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
 use crate::fact::Facts;
 use crate::fact::api_path::Step;
 
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "the API endpoint accepts connections",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::CLUSTER,
+    accounts_for: step::is_behind,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! See it yourself: on the control plane `kubeadm token list`
 //! Mend it: on the control plane `kubeadm token create --print-join-command`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, step};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
 use crate::fact::Facts;
 use crate::fact::api_path::Step;
 
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "the token is known to the cluster",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("a token is made on the control plane"),
+    accounts_for: step::is_behind,
     judge,
 };
 

@@ -8,9 +8,10 @@
 //! See it yourself: `ls /etc/cni/net.d; journalctl -u containerd | grep 'cni config load failed'`
 //! Mend it: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`
 
-use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::cni::{Broken, Candidate, Conf};
+use crate::fact::{Facts, Why};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the pod network's configuration can be loaded",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the file is the pod network's: it writes it anew, or somebody put it there"),
+    accounts_for: |missing| missing.source_name.starts_with("/etc/cni/") && matches!(missing.why, Why::Broken(_)),
     judge,
 };
 
@@ -69,7 +75,7 @@ fn unfit(conf: &Conf) -> Option<String> {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::{Source, Why};
+    use crate::fact::Source;
     use crate::testing::{facts, judge_row, table};
 
     const FLANNEL: &str = r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel"},{"type":"portmap"}]}"#;

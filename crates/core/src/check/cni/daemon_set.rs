@@ -8,7 +8,8 @@
 //! See it yourself: `kubectl get daemonsets -A`
 //! Mend it: `kubectl -n NAMESPACE describe daemonset NAME`, `kubectl -n NAMESPACE logs daemonset/NAME`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::daemon_sets::DaemonSet;
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the cluster's pod network is up on its nodes",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it is the cluster's, and not this machine's"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! See it yourself: `ls -ld /etc/cni/net.d`
 //! Mend it: `mkdir -p /etc/cni/net.d && systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::known;
 
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "the directory for the pod network's configuration is there",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["cni_directory"]),
+    accounts_for: nothing,
     judge,
 };
 

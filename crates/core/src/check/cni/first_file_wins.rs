@@ -9,7 +9,10 @@
 //! Mend it: move the file that is not the pod network's away: `mv /etc/cni/net.d/FILE /root/`, then `ip link del cni0`
 //! if it is there.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, unknown, warn,
+};
 use crate::cni::Flavour;
 use crate::fact::cni::Candidate;
 use crate::fact::{Facts, Known, Missing};
@@ -20,6 +23,11 @@ pub const CHECK: Check = Check {
     title: "the configuration that wins by its name is the pod network's",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which pod network is meant is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

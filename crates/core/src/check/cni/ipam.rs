@@ -8,7 +8,10 @@
 //! Mend it: give `ipam` a `type`, and host-local this node's range: `kubectl get node NODE -o
 //! jsonpath='{.spec.podCIDR}'`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::Facts;
 use crate::fact::cidr::Cidr;
 use crate::fact::cni::{Candidate, Conf, Plugin};
@@ -19,6 +22,11 @@ pub const CHECK: Check = Check {
     title: "the configuration gives every pod an address",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which range is this node's, the cluster says; the file is the pod network's"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,10 @@
 //! See it yourself: `crictl info | grep -A3 NetworkReady`
 //! Mend it: see cni.config and cni.watch-lost; `systemctl restart containerd` makes it read the directory again
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, unknown,
+};
 use crate::fact::{Facts, Missing};
 use crate::known;
 
@@ -16,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the runtime's network is ready where it is configured",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it follows from what another check finds, or from the pod network's pod"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,10 @@
 //! See it yourself: `file /opt/cni/bin/*`; `crictl info | grep -A3 PluginDirs` says where they are looked for
 //! Mend it: `apt-get install --reinstall kubernetes-cni` (`dnf reinstall kubernetes-cni`)
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, unknown, warn,
+};
 use crate::fact::cni::Program;
 use crate::fact::{Facts, Missing};
 use crate::known;
@@ -18,6 +21,11 @@ pub const CHECK: Check = Check {
     title: "every program the pod network calls is there and can run",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::UntilNetwork,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cni_programs"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -9,7 +9,10 @@
 //! Mend it: `ip link del cni0`; the next pod makes it anew. Pods that run on the bridge lose their network: drain the
 //! node first.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::net::LINKS;
 use crate::fact::{Facts, Missing, Why};
@@ -20,6 +23,11 @@ pub const CHECK: Check = Check {
     title: "the bridge cni0 is of the present pod range",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::UntilNetwork,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("pods that run on the bridge would lose their network"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,10 @@
 //! See it yourself: `cat /run/flannel/subnet.env; crictl ps --name kube-flannel`
 //! Mend it: `crictl logs $(crictl ps -aq --name kube-flannel | head -1)` says why flannel does not run
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, unknown, warn,
+};
 use crate::cni::flannel;
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::{Facts, Missing, Why};
@@ -19,6 +22,11 @@ pub const CHECK: Check = Check {
     title: "flannel has said which pod addresses are this machine's",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("flannel writes it; by hand it would not agree with the cluster"),
+    accounts_for: nothing,
     judge,
 };
 

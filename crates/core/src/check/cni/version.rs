@@ -7,7 +7,10 @@
 //! See it yourself: `grep cniVersion /etc/cni/net.d/*`
 //! Mend it: in the pod network's manifest or ConfigMap, set `cniVersion` to 1.0.0 or 0.3.1, and roll it out.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::cni::{Candidate, Conf};
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known, Missing, Why};
@@ -18,6 +21,11 @@ pub const CHECK: Check = Check {
     title: "the CNI version of the configuration is known",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the version is set in the pod network's manifest, for all nodes"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! See it yourself: `crictl info | grep -E 'lastCNILoadStatus|"Name"'` beside `ls /etc/cni/net.d`
 //! Mend it: `systemctl restart containerd` (running pods go on)
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::Facts;
 use crate::known;
 
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "the runtime has loaded the configuration that is there",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cni_watch"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! See it yourself: `timeout 2 stat -f MOUNTPOINT`
 //! Mend it: bring the server back, or `umount -l MOUNTPOINT` (with `-f` for NFS) and mount it again.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::mounts::{ANSWERS, Answer, is_at_or_under};
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "every network mount answers",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the server may come back; to take the mount away may lose data"),
+    accounts_for: nothing,
     judge,
 };
 

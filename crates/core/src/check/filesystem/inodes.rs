@@ -7,7 +7,10 @@
 //! Mend it: find the directory with too many files: `du -x --inodes -d3 / | sort -n | tail`
 
 use super::space::worst;
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, unknown, warn,
+};
 use crate::fact::space::{CONTAINERD, KUBELET, PLACES, Place, Space};
 use crate::fact::{Facts, Missing};
 
@@ -16,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the disks have inodes to spare",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("what takes the room, and what of it can go, only you know"),
+    accounts_for: nothing,
     judge,
 };
 

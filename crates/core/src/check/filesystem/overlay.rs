@@ -7,7 +7,8 @@
 //! See it yourself: `findmnt -T /var/lib/containerd -o FSTYPE,SOURCE`
 //! Mend it: a local disk of ext4 or xfs at /var/lib/containerd; or another snapshotter in containerd's configuration.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::mounts::MOUNTINFO;
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "images lie on a filesystem overlayfs can write to",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("images need another disk, or another snapshotter"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! Mend it: after an error, `fsck` from a rescue system and a look at the disk's health; else `mount -o remount,rw
 //! TARGET`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::Facts;
 use crate::fact::mounts::MOUNTINFO;
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "Kubernetes can write where it must",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("a disk that had an error is looked at before it is written to"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,10 @@
 //! See it yourself: `df -h /var/lib/kubelet /var/lib/containerd /etc/kubernetes /`
 //! Mend it: `journalctl --vacuum-size=200M`, `crictl rmi --prune`, or a larger disk.
 
-use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, nothing, pass, unknown, warn,
+};
 use crate::fact::Facts;
 use crate::fact::Missing;
 use crate::fact::space::{PLACES, Place, Space, shown_bytes};
@@ -18,6 +21,11 @@ pub const CHECK: Check = Check {
     title: "the disks have room for a node",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("what takes the room, and what of it can go, only you know"),
+    accounts_for: nothing,
     judge,
 };
 

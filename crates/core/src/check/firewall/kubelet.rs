@@ -7,7 +7,10 @@
 //! See it yourself: `nc -vz THIS-MACHINE 10250` from the control plane; `iptables-save; nft list ruleset`
 //! Mend it: `ufw allow 10250/tcp`, or `firewall-cmd --permanent --add-port=10250/tcp && firewall-cmd --reload`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, unknown, warn,
+};
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
@@ -19,6 +22,11 @@ pub const CHECK: Check = Check {
     title: "the API server can reach the kubelet on TCP 10250",
     subsystem: Subsystem::Network,
     kubeadm: &["Firewalld"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("whom a firewall lets in is your decision"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,10 @@
 //! See it yourself: `iptables-save; nft list ruleset`; on this machine `tcpdump -ni any udp port 8472`
 //! Mend it: `ufw allow 8472/udp`, or `firewall-cmd --permanent --add-port=8472/udp && firewall-cmd --reload`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, unknown, warn,
+};
 use crate::cni::flannel;
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
@@ -20,6 +23,11 @@ pub const CHECK: Check = Check {
     title: "other nodes can reach this machine's pods on UDP 8472",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("whom a firewall lets in is your decision"),
+    accounts_for: nothing,
     judge,
 };
 

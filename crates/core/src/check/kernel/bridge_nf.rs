@@ -8,7 +8,10 @@
 //! Mend it: `sysctl -w net.bridge.bridge-nf-call-iptables=1`, and find who turned it off: `grep -r bridge-nf
 //! /etc/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::Facts;
 use crate::fact::sysctl::{BRIDGE_IP6TABLES, BRIDGE_IPTABLES};
 use crate::known;
@@ -21,6 +24,11 @@ pub const CHECK: Check = Check {
         "FileContent--proc-sys-net-bridge-bridge-nf-call-iptables",
         "FileContent--proc-sys-net-bridge-bridge-nf-call-ip6tables",
     ],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["forwarding"]),
+    accounts_for: nothing,
     judge,
 };
 

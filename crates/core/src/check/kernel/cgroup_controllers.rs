@@ -8,7 +8,8 @@
 //! Mend it: add `cgroup_enable=cpuset cgroup_enable=memory` to the kernel's command line (on a Raspberry Pi in
 //! /boot/firmware/cmdline.txt, on its one line), and reboot.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::Facts;
 use crate::fact::cgroup::{CgroupVersion, V1_CONTROLLERS, V2_CONTROLLERS};
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the control groups offer what the kubelet limits pods with",
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the kernel's command line is changed where the machine boots from"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! Mend it: boot with `systemd.unified_cgroup_hierarchy=1`: on RHEL 8
 //! `grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1`, on Debian in /etc/default/grub; then reboot.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::cgroup::{CgroupVersion, ROOT};
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "the machine uses control groups version 2",
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the kernel's command line is changed where the machine boots from"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,10 @@
 //! Mend it: another kernel. Where only the configuration is missing: put it at /boot/config-$(uname -r), or join with
 //! `--ignore-preflight-errors=SystemVerification` once you know that the options are there.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, unknown, warn,
+};
 use crate::fact::cgroup::CgroupVersion;
 use crate::fact::kernel::{CONFIG, ConfigFound};
 use crate::fact::{Facts, Missing};
@@ -19,6 +22,11 @@ pub const CHECK: Check = Check {
     title: "the kernel was built with what Kubernetes needs",
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another kernel"),
+    accounts_for: nothing,
     judge,
 };
 

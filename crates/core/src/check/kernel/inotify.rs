@@ -7,7 +7,8 @@
 //! See it yourself: `sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches`
 //! Mend it: `sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288`, and in /etc/sysctl.d
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::sysctl::{INOTIFY_INSTANCES, INOTIFY_WATCHES};
 use crate::fact::{Facts, Known, Missing, Why};
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "programs may watch enough files",
     subsystem: Subsystem::Kernel,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["inotify"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -6,7 +6,10 @@
 //! See it yourself: `cat /proc/sys/net/ipv4/ip_forward`
 //! Mend it: `sysctl -w net.ipv4.ip_forward=1`; see `carrick explain kernel.sysctl-after-boot` to keep it.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, unknown,
+};
 use crate::fact::sysctl::IP_FORWARD;
 use crate::fact::{Facts, Missing, Why};
 use crate::known;
@@ -16,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the machine forwards IPv4 packets",
     subsystem: Subsystem::Kernel,
     kubeadm: &["FileContent--proc-sys-net-ipv4-ip_forward"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["forwarding"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! See it yourself: `lsmod | grep -E 'br_netfilter|overlay'; ls /proc/sys/net/bridge`
 //! Mend it: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::Facts;
 use crate::fact::modules::{AT_HAND, LOADED, Module};
 use crate::fact::sysctl::BRIDGE_IPTABLES;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the kernel modules a node needs are there",
     subsystem: Subsystem::Kernel,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["modules"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -6,7 +6,8 @@
 //! See it yourself: `grep -r br_netfilter /etc/modules-load.d /usr/lib/modules-load.d /etc/modules`
 //! Mend it: `echo br_netfilter >>/etc/modules-load.d/kubernetes.conf`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::Facts;
 use crate::fact::modules::Module;
 use crate::fact::sysctl::BRIDGE_IPTABLES;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "br_netfilter is loaded at boot",
     subsystem: Subsystem::Kernel,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["modules_at_boot"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! See it yourself: `grep -rE 'ip_forward|bridge-nf' /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
 //! Mend it: `echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::sysctl::{BRIDGE_IPTABLES, IP_FORWARD, Setting};
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "forwarding stays on after a reboot",
     subsystem: Subsystem::Kernel,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["forwarding_at_boot"]),
+    accounts_for: nothing,
     judge,
 };
 

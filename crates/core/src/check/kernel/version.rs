@@ -7,7 +7,8 @@
 //! See it yourself: `uname -r`
 //! Mend it: run the newest kernel the distribution has, and reboot.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::kernel::RELEASE;
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "the kernel is one Kubernetes supports",
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another kernel"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -5,15 +5,21 @@
 //! See it yourself: `kubeadm version -o short`
 //! Mend it: `apt-get install kubeadm` from the repository of your minor version (pkgs.k8s.io)
 
-use crate::check::{Check, Policy, Subsystem, Verdict, program};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, program};
 use crate::fact::version::KUBEADM;
+use crate::fact::{Facts, Why};
 
 pub const CHECK: Check = Check {
     id: "kubeadm.installed",
     title: "kubeadm is installed",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: |missing| missing.why == Why::NoTool && missing.source_name == KUBEADM.name,
     judge,
 };
 
@@ -25,7 +31,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::{Source, Why};
+    use crate::fact::Source;
     use crate::testing::{facts, table};
 
     #[test]

@@ -6,7 +6,8 @@
 //! See it yourself: `kubeadm version -o short`, `kubelet --version`
 //! Mend it: install both from the repository of one minor version, `apt-get install kubelet kubeadm`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::version::{KUBEADM, KUBELET};
 use crate::known;
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "kubeadm and kubelet are of one minor version",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["KubeletVersion"],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,10 @@
 //! See it yourself: `kubectl version`, `kubelet --version`
 //! Mend it: install kubelet and kubeadm of the server's minor version
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, unknown, warn,
+};
 use crate::fact::version::{self, KUBEADM, KUBELET};
 use crate::fact::{Facts, Known, Missing};
 use crate::known;
@@ -17,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "kubelet and kubeadm fit the cluster's version",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 

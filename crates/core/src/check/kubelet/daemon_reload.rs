@@ -7,7 +7,8 @@
 //! See it yourself: `systemctl show -p NeedDaemonReload kubelet containerd`
 //! Mend it: `systemctl daemon-reload`, then restart what is meant to change
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::Facts;
 use crate::known;
 
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "systemd has read the unit files as they are now",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["unit_files"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! See it yourself: `systemctl cat kubelet`, `systemd-analyze verify kubelet.service`
 //! Mend it: remove the file, or put `[Service]` above its lines; then `systemctl daemon-reload`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::{Facts, OrAbsent};
 use crate::known;
 
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "every line of the kubelet's unit stands in a section",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_sections"]),
+    accounts_for: nothing,
     judge,
 };
 

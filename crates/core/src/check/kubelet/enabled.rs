@@ -6,7 +6,8 @@
 //! See it yourself: `systemctl is-enabled kubelet`
 //! Mend it: `systemctl enable kubelet`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::Facts;
 use crate::known;
 
@@ -15,6 +16,11 @@ pub const CHECK: Check = Check {
     title: "the kubelet is started at boot",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["Service-Kubelet"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_enabled"]),
+    accounts_for: nothing,
     judge,
 };
 

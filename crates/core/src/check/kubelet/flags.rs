@@ -7,7 +7,10 @@
 //! See it yourself: `systemctl cat kubelet`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, unknown, warn,
+};
 use crate::fact::{Facts, OrAbsent};
 use crate::known;
 
@@ -16,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the kubelet knows how to bootstrap and where its configuration is",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("somebody wrote a command of their own for the kubelet"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -6,7 +6,8 @@
 //! See it yourself: `systemctl is-enabled kubelet`
 //! Mend it: `systemctl unmask kubelet && systemctl enable kubelet`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::Facts;
 use crate::known;
 
@@ -15,6 +16,11 @@ pub const CHECK: Check = Check {
     title: "the kubelet's service is not masked",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_masked"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -6,7 +6,8 @@
 //! See it yourself: `systemctl status kubelet`
 //! Mend it: `systemctl enable --now kubelet`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::Facts;
 use crate::fact::join_state::JoinState;
 use crate::known;
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "the kubelet of a joined machine runs",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["kubelet_stopped"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -6,7 +6,8 @@
 //! See it yourself: `dpkg -V kubelet kubeadm` or `rpm -V kubelet kubeadm`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm` or `dnf reinstall kubelet kubeadm`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::Facts;
 use crate::fact::package::Altered;
 use crate::fix::kubelet_drop_in::FILE as DROP_IN;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "the packages' files are as they were shipped",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,10 @@
 //! See it yourself: `grep -e -- /etc/default/kubelet /etc/sysconfig/kubelet /var/lib/kubelet/kubeadm-flags.env`
 //! Mend it: take the flag out, then `systemctl daemon-reload`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, unknown, warn,
+};
 use crate::fact::unit::KUBEADM_FLAGS;
 use crate::fact::{Facts, OrAbsent, flags};
 use crate::known;
@@ -17,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "the kubelet knows all its flags",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("what takes the flag's place is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! Mend it: `systemctl enable --now systemd-resolved`, or join with `--resolv-conf=/etc/resolv.conf` in
 //! KUBELET_EXTRA_ARGS
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::kubelet_config::KubeletConfig;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why, kubelet_config};
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "the kubelet's file of name servers is there",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which name servers pods shall ask is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,10 @@
 //! See it yourself: `systemctl status kubelet`, `journalctl -u kubelet -n 30`
 //! Mend it: the last error of the journal says what is wrong
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::unit::UnitState;
 use crate::fact::{Facts, OrAbsent, kubelet_config};
 use crate::known;
@@ -17,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "the kubelet does not crash",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["kubelet_stopped"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,10 @@
 //! See it yourself: `systemctl cat kubelet`, `ps -ww -C kubelet -o args=`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload && systemctl restart kubelet`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, unknown,
+};
 use crate::fact::process::Process;
 use crate::fact::unit::KUBELET;
 use crate::fact::{Facts, Missing, OrAbsent, Why};
@@ -19,6 +22,11 @@ pub const CHECK: Check = Check {
     title: "the kubelet knows its cluster",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_drop_in", "kubelet_early"]),
+    accounts_for: nothing,
     judge,
 };
 

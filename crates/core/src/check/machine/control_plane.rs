@@ -8,7 +8,8 @@
 //! Mend it: most often the wrong machine was named. If it really is to become a worker, and nothing on it is needed any
 //! more: `kubeadm reset`, by hand.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::Facts;
 use crate::known;
 
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "this machine is not a control plane",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Fatal,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("nothing is ever changed on a control plane"),
+    accounts_for: nothing,
     judge,
 };
 

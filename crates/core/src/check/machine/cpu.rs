@@ -6,7 +6,8 @@
 //! See it yourself: `nproc --all`
 //! Mend it: give the virtual machine a second processor, or keep it for very small loads.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::cpu::ONLINE;
 use crate::known;
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "the machine has two processors",
     subsystem: Subsystem::Machine,
     kubeadm: &["NumCPU"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another machine"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! See it yourself: `hostname`
 //! Mend it: `hostnamectl set-hostname NAME`, and the old name in /etc/hosts; or join with `nodeRegistration.name`.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::identity::HOSTNAME;
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the host name can be a node's name",
     subsystem: Subsystem::Machine,
     kubeadm: &["Hostname"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("a machine's name is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! See it yourself: `getent ahosts "$(hostname)"` and `ip -brief address`
 //! Mend it: one line in /etc/hosts: this machine's address, then its name.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::OWN_NAME;
 use crate::fact::{Facts, Missing, Why};
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the host name leads back to this machine",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which address is meant is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! See it yourself: `cat /etc/machine-id /var/lib/dbus/machine-id`
 //! Mend it: `rm -f /etc/machine-id /var/lib/dbus/machine-id && systemd-machine-id-setup`, before the join.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::identity::{DBUS_MACHINE_ID, MACHINE_ID, is_machine_id};
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "the machine has an id of its own",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("an id that others know the machine by is not made anew unasked"),
+    accounts_for: nothing,
     judge,
 };
 

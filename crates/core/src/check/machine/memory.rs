@@ -7,7 +7,8 @@
 //! See it yourself: `grep MemTotal /proc/meminfo`
 //! Mend it: give the machine more memory.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::memory::MEMINFO;
 use crate::fact::space::shown_bytes;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the machine has memory enough for a node",
     subsystem: Subsystem::Machine,
     kubeadm: &["Mem"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another machine"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -9,7 +9,8 @@
 
 use std::collections::BTreeSet;
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::known;
 
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "no other Kubernetes is installed here",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("whether the other one is still needed, only you know"),
+    accounts_for: nothing,
     judge,
 };
 

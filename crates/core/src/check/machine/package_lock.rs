@@ -7,7 +7,8 @@
 //! See it yourself: `lslocks | grep -E 'dpkg|apt|rpm'`
 //! Mend it: wait until it has finished. Do not delete the lock: the file is always there, it is the holder that counts.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::known;
 
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "no package manager is at work",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it ends by itself"),
+    accounts_for: nothing,
     judge,
 };
 

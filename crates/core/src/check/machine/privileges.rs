@@ -6,7 +6,8 @@
 //! See it yourself: `id -u` prints 0 for root.
 //! Mend it: `sudo carrick check`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::identity::USER;
 use crate::known;
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "carrick runs as root",
     subsystem: Subsystem::Machine,
     kubeadm: &["IsPrivilegedUser"],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("only root may change anything"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! See it yourself: `cat /sys/class/dmi/id/product_uuid` (as root)
 //! Mend it: a virtual machine gets a new one from its hypervisor; a board cannot be mended: give it its own machine-id.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::Facts;
 use crate::fact::identity::{PRODUCT_UUID, is_shared_uuid};
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "the firmware's UUID is this machine's alone",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it comes from the firmware or the hypervisor"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -6,12 +6,23 @@
 //! See it yourself: `swapon --show`
 //! Mend it: `swapoff -a`, and see `carrick explain machine.swap-after-boot` to keep it off.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::Facts;
 use crate::known;
 
-pub const CHECK: Check =
-    Check { id: "machine.swap", title: "swap is off", subsystem: Subsystem::Machine, kubeadm: &["Swap"], judge };
+pub const CHECK: Check = Check {
+    id: "machine.swap",
+    title: "swap is off",
+    subsystem: Subsystem::Machine,
+    kubeadm: &["Swap"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["swap"]),
+    accounts_for: nothing,
+    judge,
+};
 
 fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let areas = known!(facts.swaps());

@@ -7,7 +7,8 @@
 //! See it yourself: `grep swap /etc/fstab; systemctl list-unit-files '*.swap' '*swap*.service' '*zram*.service'`
 //! Mend it: comment the line out; `systemctl mask UNIT`; for zram-generator an empty /etc/systemd/zram-generator.conf.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::swap::{SWAPOFF, SwapLine, UNITS};
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "swap stays off after a reboot",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["swap_at_boot"]),
+    accounts_for: nothing,
     judge,
 };
 

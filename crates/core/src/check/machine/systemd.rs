@@ -7,9 +7,10 @@
 //! See it yourself: `cat /proc/1/comm`
 //! Mend it: boot with systemd; in WSL, `[boot] systemd=true` in /etc/wsl.conf.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::identity::FIRST_PROCESS;
+use crate::fact::{Facts, Why};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "systemd runs the machine",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another boot"),
+    accounts_for: |missing| missing.why == Why::NoSystemd,
     judge,
 };
 
@@ -35,7 +41,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::{Source, Why};
+    use crate::fact::Source;
     use crate::testing::{facts, table};
 
     #[test]

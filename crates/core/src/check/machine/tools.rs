@@ -9,7 +9,10 @@
 //! See it yourself: `command -v mount losetup cp iptables`
 //! Mend it: install the package that has the program, such as util-linux, iptables, conntrack.
 
-use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::Facts;
 use crate::fact::tools::INSTALLED;
 use crate::known;
@@ -33,6 +36,11 @@ pub const CHECK: Check = Check {
         "FileExisting-socat",
         "FileExisting-ebtables",
     ],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 

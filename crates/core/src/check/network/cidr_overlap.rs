@@ -8,7 +8,8 @@
 //! Mend it: renumber the machine's network, or the route (a VPN, docker0: `bip` in /etc/docker/daemon.json); the
 //! cluster's ranges are chosen at `kubeadm init` and hard to change later.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::Facts;
 use crate::fact::cidr::Cidr;
 use crate::fact::net::{LINKS, ROUTES, Route, is_of_pod_network};
@@ -19,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "the machine's own networks are not the cluster's",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("one of two networks has to be renumbered"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! Mend it: `ip route add default via GATEWAY dev LINK`, and in the network's configuration, so that it is there after
 //! a boot.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::Facts;
 use crate::fact::net::ROUTES;
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the machine has a default route",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which way leads out is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

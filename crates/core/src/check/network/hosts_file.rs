@@ -10,7 +10,8 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::Facts;
 use crate::fact::resolver::{HOSTS, HostsLine};
 use crate::known;
@@ -20,6 +21,11 @@ pub const CHECK: Check = Check {
     title: "/etc/hosts knows this machine by one address",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which address is meant is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

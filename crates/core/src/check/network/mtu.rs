@@ -8,7 +8,10 @@
 //! Mend it: `ip link set dev LINK mtu 1500` where the card's was lowered by mistake; else restart the flannel pod of
 //! this machine, which reads the card's anew.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, unknown, warn,
+};
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::net::{LINKS, Link};
 use crate::fact::{Facts, Missing};
@@ -19,6 +22,11 @@ pub const CHECK: Check = Check {
     title: "packets of the pod network fit through the card",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("a card's size may be what its network carries"),
+    accounts_for: nothing,
     judge,
 };
 

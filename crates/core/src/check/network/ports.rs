@@ -7,7 +7,10 @@
 //! See it yourself: `ss -lntup | grep -E ':(10248|10250|10256|8472) '`
 //! Mend it: stop what listens there. A kubelet before a join: `systemctl stop kubelet` (kubeadm starts it again).
 
-use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, nothing, pass, unknown, warn,
+};
 use crate::fact::listen::{LISTENERS, Listener, Proto};
 use crate::fact::{Facts, Missing, Why};
 use crate::known;
@@ -17,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "the ports of the kubelet and kube-proxy are free",
     subsystem: Subsystem::Network,
     kubeadm: &["Port-10250"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_early"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,10 @@
 //! Mend it: `export no_proxy=localhost,127.0.0.1,APISERVER,10.244.0.0/16,10.96.0.0/12`, and the same in
 //! /etc/environment and in containerd's drop-in.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, unknown, warn,
+};
 use crate::fact::cidr::Cidr;
 use crate::fact::proxy::Proxy;
 use crate::fact::{Facts, Missing, Why};
@@ -19,6 +22,11 @@ pub const CHECK: Check = Check {
     title: "no proxy stands between the machine and its cluster",
     subsystem: Subsystem::Network,
     kubeadm: &["HTTPProxy", "HTTPProxyCIDR"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which addresses go past the proxy is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -9,7 +9,8 @@
 //! Mend it: put a reachable server into /etc/resolv.conf (`nameserver 192.168.1.1`), or set `resolvConf` in the
 //! kubelet's configuration to a file that has one.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::resolver::{RESOLV_CONF, RESOLVED_CONF, Resolver};
 use crate::known;
@@ -19,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "names can be resolved, by the machine and by its pods",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which name servers to ask is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

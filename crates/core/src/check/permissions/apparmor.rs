@@ -7,7 +7,8 @@
 //! See it yourself: `cat /sys/module/apparmor/parameters/enabled; command -v apparmor_parser`
 //! Mend it: `apt-get install -y apparmor && systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::security::APPARMOR_ENABLED;
 use crate::fact::tools::INSTALLED;
@@ -19,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "AppArmor's tools are there where the kernel has it on",
     subsystem: Subsystem::Permissions,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! See it yourself: `getenforce; rpm -q container-selinux; ausearch -m avc -ts recent`
 //! Mend it: `dnf install -y container-selinux`; to find out whether SELinux is the cause, `setenforce 0` for a while.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::security::{SELINUX_CONFIG, SELINUX_ENFORCE, SELINUX_PACKAGES, Selinux};
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "SELinux lets containers work",
     subsystem: Subsystem::Permissions,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 

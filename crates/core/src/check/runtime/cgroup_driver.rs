@@ -9,7 +9,8 @@
 //! See it yourself: `containerd config dump | grep SystemdCgroup`, `grep cgroupDriver /var/lib/kubelet/config.yaml`
 //! Mend it: set `SystemdCgroup = true` in the table of runc's options, then `systemctl restart containerd`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::fact::containerd_config::FILE;
 use crate::known;
@@ -19,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "kubelet and runtime use the same cgroup driver",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cgroup_driver"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,10 @@
 //! Mend it: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table,
 //! then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, unknown, warn,
+};
 use crate::fact::containerd_config::FILE;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Missing};
@@ -18,6 +21,11 @@ pub const CHECK: Check = Check {
     title: "the runtime looks for CNI in the usual places",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cni_places"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,10 @@
 //! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
 //! then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::containerd_config::{FILE, Stray, stray_keys};
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, OrAbsent};
@@ -19,6 +22,11 @@ pub const CHECK: Check = Check {
     title: "containerd reads every key of its configuration",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["stray_keys"]),
+    accounts_for: nothing,
     judge,
 };
 

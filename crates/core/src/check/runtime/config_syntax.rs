@@ -6,10 +6,11 @@
 //! See it yourself: `containerd config dump > /dev/null`
 //! Mend it: correct the line, then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::containerd_config::{self, DUMP, FILE, SyntaxError};
 use crate::fact::runtime_sockets::Runtime;
-use crate::fact::{Capture, Facts, OrAbsent};
+use crate::fact::{Capture, Facts, OrAbsent, Why};
 use crate::known;
 
 pub const CHECK: Check = Check {
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "containerd can read its configuration",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("what a broken line was meant to say, only its author knows"),
+    accounts_for: |missing| missing.source_name == DUMP.name && matches!(missing.why, Why::Broken(_)),
     judge,
 };
 
@@ -62,8 +68,8 @@ fn mend(verdict: Verdict) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
+    use crate::fact::Source;
     use crate::fact::containerd_config::sample;
-    use crate::fact::{Source, Why};
     use crate::testing::{facts, judge_row, table};
 
     const BROKEN: &str = "version = 2\n[plugins\n";

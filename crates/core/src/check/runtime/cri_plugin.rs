@@ -8,7 +8,10 @@
 //! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
 //! then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, unknown, warn,
+};
 use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Why};
@@ -18,6 +21,11 @@ pub const CHECK: Check = Check {
     title: "containerd's CRI plugin is on",
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cri_plugin"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -6,7 +6,10 @@
 //! See it yourself: `crictl info | jq .status.conditions`
 //! Mend it: `journalctl -u containerd -n 50`, then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, unknown,
+};
 use crate::fact::{Facts, Missing};
 use crate::known;
 
@@ -15,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "the container runtime is ready",
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the runtime's log says why; a restart would hide it"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,10 @@
 //! See it yourself: `crictl images | grep pause`, `containerd config dump | grep -e sandbox_image -e 'sandbox ='`
 //! Mend it: `ctr -n k8s.io images pull registry.k8s.io/pause:3.10.1`, or set the image in containerd's configuration
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, unknown, warn,
+};
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known, Missing};
 use crate::known;
@@ -17,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "the pause image is there",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["sandbox_image"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,10 @@
 //! See it yourself: `containerd config dump | grep snapshotter`, `ctr plugins ls | grep snapshotter`
 //! Mend it: set `snapshotter = "overlayfs"` in /etc/containerd/config.toml, then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, unknown, warn,
+};
 use crate::fact::containerd_config::FILE;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Missing};
@@ -17,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "containerd keeps images with overlayfs",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("images would have to be fetched again; it may be a choice"),
+    accounts_for: nothing,
     judge,
 };
 

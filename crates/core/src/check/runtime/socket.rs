@@ -7,7 +7,8 @@
 //! See it yourself: `ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock`, `crictl info`
 //! Mend it: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
 use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Why};
@@ -18,6 +19,13 @@ pub const CHECK: Check = Check {
     title: "one container runtime answers on its socket",
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["runtime_unit"]),
+    accounts_for: |missing| {
+        missing.source_name.starts_with("cri ") && matches!(missing.why, Why::Absent | Why::Broken(_))
+    },
     judge,
 };
 

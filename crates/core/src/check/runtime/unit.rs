@@ -6,7 +6,8 @@
 //! See it yourself: `systemctl status containerd`
 //! Mend it: `systemctl enable --now containerd`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::known;
 
@@ -15,6 +16,11 @@ pub const CHECK: Check = Check {
     title: "the container runtime runs as a service and starts at boot",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["runtime_unit"]),
+    accounts_for: nothing,
     judge,
 };
 

@@ -6,7 +6,10 @@
 //! See it yourself: `containerd --version`, `kubelet --version`
 //! Mend it: `apt-get install containerd.io` (Docker's repository has 2.x), or a newer release of the distribution
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, unknown, warn,
+};
 use crate::fact::Facts;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::version::{CONTAINERD, KUBELET};
@@ -17,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "the container runtime is new enough",
     subsystem: Subsystem::Runtime,
     kubeadm: &["ContainerRuntimeVersion"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 

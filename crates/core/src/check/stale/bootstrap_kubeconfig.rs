@@ -7,7 +7,8 @@
 //! See it yourself: `ls -l /etc/kubernetes/bootstrap-kubelet.conf`
 //! Mend it: `rm /etc/kubernetes/bootstrap-kubelet.conf`, or `kubeadm reset` where more is left
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::kubeconfig::BOOTSTRAP;
 use crate::fact::{Facts, Missing, Why};
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "no earlier join has left a bootstrap-kubelet.conf",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["FileAvailable--etc-kubernetes-bootstrap-kubelet.conf"],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! See it yourself: `openssl x509 -noout -subject -dates -in /etc/kubernetes/pki/ca.crt`
 //! Mend it: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::join_state::JoinState;
 use crate::fact::pki::CA;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "no earlier join has left a CA certificate",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["FileAvailable--etc-kubernetes-pki-ca.crt"],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! See it yourself: `openssl x509 -noout -subject -issuer -dates -in /var/lib/kubelet/pki/kubelet-client-current.pem`
 //! Mend it: `rm /var/lib/kubelet/pki/kubelet-client-*.pem`, or `kubeadm reset`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::join_state::JoinState;
 use crate::fact::pki::{CLIENT, Certificate};
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
@@ -19,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "the kubelet has no certificate of another cluster or machine",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! `openssl x509 -noout -subject -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem`
 //! Mend it: `kubeadm reset`, on a machine that is no control plane
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, kubeconfig};
 use crate::known;
@@ -18,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "no earlier join has left a kubelet.conf",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["FileAvailable--etc-kubernetes-kubelet.conf"],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 

@@ -8,7 +8,8 @@
 //! Mend it: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`,
 //! or `kubeadm reset`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::kubelet_config::FILE;
 use crate::fact::unit::KUBEADM_FLAGS;
 use crate::fact::{Facts, OrAbsent};
@@ -19,6 +20,11 @@ pub const CHECK: Check = Check {
     title: "no kubelet configuration is left without its cluster",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 

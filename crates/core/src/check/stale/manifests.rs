@@ -7,7 +7,8 @@
 //! See it yourself: `ls -la /etc/kubernetes/manifests`
 //! Mend it: move the files away
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::join_state::MANIFESTS;
 use crate::fact::{Facts, OrAbsent};
 use crate::known;
@@ -17,6 +18,11 @@ pub const CHECK: Check = Check {
     title: "no static pods are left on this worker",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["DirAvailable--etc-kubernetes-manifests"],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 

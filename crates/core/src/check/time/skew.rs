@@ -7,7 +7,10 @@
 //! See it yourself: `curl -skI https://HOST:PORT/version | grep -i ^date; date -u`
 //! Mend it: `timedatectl set-ntp true`, and look again when it has synchronised.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::Facts;
 use crate::known;
 
@@ -16,6 +19,11 @@ pub const CHECK: Check = Check {
     title: "the clock agrees with the API server's",
     subsystem: Subsystem::Time,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("a clock that jumps may break what runs; which time to trust is a choice"),
+    accounts_for: nothing,
     judge,
 };
 

@@ -7,7 +7,8 @@
 //! See it yourself: `timedatectl` or `chronyc tracking`
 //! Mend it: `timedatectl set-ntp true`, with chrony or systemd-timesyncd installed and UDP 123 open to a server.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::Facts;
 use crate::known;
 
@@ -16,6 +17,11 @@ pub const CHECK: Check = Check {
     title: "something keeps the clock right",
     subsystem: Subsystem::Time,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which time service and which servers is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
