@@ -1,135 +1,147 @@
 //! Finds the facts and the checks, so that adding one is one new file, and a file that is there cannot be forgotten.
 //!
-//! * every `src/fact/NAME.rs` is a module; where it has a `pub const SOURCES`, those are read on a machine
-//! * every `src/cni/NAME.rs` is a module; where it has a `pub const FLAVOUR`, that is a pod network that is told apart
-//! * every `src/fix/NAME.rs` is a module; where it has a `pub const FIX`, its head comment is what `carrick explain` says
+//! * every `src/fact/NAME.rs` is a module; its `pub const SOURCES` are read on a machine
+//! * every `src/cni/NAME.rs` is a module; its `pub const FLAVOUR` is a pod network that is told apart
+//! * every `src/fix/NAME.rs` is a module; its `pub const FIX` is a fix, its head comment is what `carrick explain` says
 //!   of `--fix`
 //! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`
 //! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
+//!
+//! A module without such a constant says in its head comment that it is shared; any other file fails the build
+//! (`registry.rs`).
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout)]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+mod registry;
+
+use registry::{Registry, Role, all, expect_extension};
+
+const FACT: Registry = Registry { what: "fact", line: "pub const SOURCES: &[Source]" };
+const FLAVOUR: Registry = Registry { what: "pod network", line: "pub const FLAVOUR: Flavour" };
+const FIX: Registry = Registry { what: "fix", line: "pub const FIX: Fix" };
+const CHECK: Registry = Registry { what: "check", line: "pub const CHECK: Check" };
+
 fn main() {
+    if let Err(problem) = generate() {
+        println!("cargo::error={problem}");
+    }
+}
+
+fn generate() -> Result<(), String> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let source = here.join("src");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    fs::write(out.join("facts.rs"), facts(&source.join("fact"))).expect("OUT_DIR is ours to write");
-    fs::write(out.join("flavours.rs"), flavours(&source.join("cni"))).expect("OUT_DIR is ours to write");
-    fs::write(out.join("checks.rs"), checks(&source.join("check"))).expect("OUT_DIR is ours to write");
-    fs::write(out.join("fixes.rs"), fixes(&source.join("fix"))).expect("OUT_DIR is ours to write");
-    fs::write(out.join("signatures.rs"), signatures(&here.join("signatures"))).expect("OUT_DIR is ours to write");
+    let tables = [
+        ("facts.rs", facts(&source.join("fact"))?),
+        ("flavours.rs", flavours(&source.join("cni"))?),
+        ("checks.rs", checks(&source.join("check"))?),
+        ("fixes.rs", fixes(&source.join("fix"))?),
+        ("signatures.rs", signatures(&here.join("signatures"))?),
+    ];
+    for (name, text) in tables {
+        fs::write(out.join(name), text).expect("OUT_DIR is ours to write");
+    }
+    Ok(())
 }
 
-fn facts(root: &Path) -> String {
-    let mut modules = String::new();
-    let mut table = String::from("static SOURCES: &[&[Source]] = &[\n");
-    for file in files(root, "rs") {
-        let stem = stem(&file);
-        if stem == "mod" {
-            continue;
+fn facts(root: &Path) -> Result<String, String> {
+    let row = |file: &Path| format!("{}::SOURCES", stem(file));
+    table("static SOURCES: &[&[Source]]", root, &FACT, row)
+}
+
+fn flavours(root: &Path) -> Result<String, String> {
+    let row = |file: &Path| format!("&{}::FLAVOUR", stem(file));
+    table("pub static FLAVOURS: &[&Flavour]", root, &FLAVOUR, row)
+}
+
+fn fixes(root: &Path) -> Result<String, String> {
+    let row = |file: &Path| format!("Registered {{ fix: &{}::FIX, explain: {:?} }}", stem(file), head_comment(file));
+    table("pub static FIXES: &[Registered]", root, &FIX, row)
+}
+
+/// Every file as a module, and a row for each that is registered.
+fn table(head: &str, root: &Path, registry: &Registry, row: impl Fn(&Path) -> String) -> Result<String, String> {
+    let (mut modules, mut rows) = (String::new(), String::new());
+    for (file, role) in registry.roles(entries(root)?)? {
+        match role {
+            Role::Root => continue,
+            Role::Registered => writeln!(rows, "    {},", row(&file)).expect("a String takes it"),
+            Role::Shared => {}
         }
-        modules.push_str(&module(&file, ""));
-        if read(&file).contains("pub const SOURCES: &[Source]") {
-            writeln!(table, "    {stem}::SOURCES,").expect("a String takes it");
+        modules.push_str(&module(&file, "pub mod"));
+    }
+    Ok(format!("{modules}{head} = &[\n{rows}];\n"))
+}
+
+fn checks(root: &Path) -> Result<String, String> {
+    let (families, files): (Vec<PathBuf>, Vec<PathBuf>) = entries(root)?.into_iter().partition(|path| path.is_dir());
+    let (mut modules, mut rows) = (String::new(), String::new());
+    for (file, role) in CHECK.roles(files)? {
+        match role {
+            Role::Root => {}
+            Role::Registered => return Err(format!("{}: a check is src/check/FAMILY/NAME.rs", file.display())),
+            Role::Shared => modules.push_str(&module(&file, "mod")),
         }
     }
-    modules + &table + "];\n"
-}
-
-fn flavours(root: &Path) -> String {
-    let mut modules = String::new();
-    let mut table = String::from("pub static FLAVOURS: &[&Flavour] = &[\n");
-    for file in files(root, "rs").iter().filter(|file| stem(file) != "mod") {
-        modules.push_str(&module(file, ""));
-        if read(file).contains("pub const FLAVOUR: Flavour") {
-            writeln!(table, "    &{}::FLAVOUR,", stem(file)).expect("a String takes it");
-        }
-    }
-    modules + &table + "];\n"
-}
-
-fn checks(root: &Path) -> String {
-    let mut modules = String::new();
-    let mut table = String::from("pub static CHECKS: &[Registered] = &[\n");
-    for family in families(root) {
+    for family in families {
         let name = stem(&family);
         writeln!(modules, "pub mod {name} {{").expect("a String takes it");
-        for file in files(&family, "rs") {
-            let (check, explain) = (stem(&file), head_comment(&file));
-            let id = format!("{name}.{check}").replace('_', "-");
-            assert!(!explain.is_empty(), "{}: the head comment is the text of `carrick explain {id}`", file.display());
-            modules.push_str(&module(&file, "    "));
-            writeln!(table, "    Registered {{ file: {id:?}, check: &{name}::{check}::CHECK, explain: {explain:?} }},")
-                .expect("a String takes it");
+        for (file, role) in CHECK.roles(all(&family)?)? {
+            if role == Role::Registered {
+                rows.push_str(&check(&name, &file)?);
+            }
+            modules.push_str(&module(&file, "pub mod"));
         }
         modules.push_str("}\n");
     }
-    modules + &table + "];\n"
+    Ok(format!("{modules}pub static CHECKS: &[Registered] = &[\n{rows}];\n"))
 }
 
-fn fixes(root: &Path) -> String {
-    let mut modules = String::new();
-    let mut table = String::from("pub static FIXES: &[Registered] = &[\n");
-    for file in files(root, "rs").iter().filter(|file| stem(file) != "mod") {
-        modules.push_str(&module(file, ""));
-        if read(file).contains("pub const FIX: Fix") {
-            let (name, explain) = (stem(file), head_comment(file));
-            writeln!(table, "    Registered {{ fix: &{name}::FIX, explain: {explain:?} }},")
-                .expect("a String takes it");
-        }
+fn check(family: &str, file: &Path) -> Result<String, String> {
+    let (name, explain) = (stem(file), head_comment(file));
+    let id = format!("{family}.{name}").replace('_', "-");
+    if explain.is_empty() {
+        return Err(format!("{}: the head comment is the text of `carrick explain {id}`: write one", file.display()));
     }
-    modules + &table + "];\n"
+    Ok(format!("    Registered {{ file: {id:?}, check: &{family}::{name}::CHECK, explain: {explain:?} }},\n"))
 }
 
-fn module(file: &Path, indent: &str) -> String {
-    format!("{indent}#[path = {:?}]\n{indent}pub mod {};\n", file.display().to_string(), stem(file))
-}
-
-fn signatures(root: &Path) -> String {
-    let mut table = String::from("pub static BUILT_IN: &[(&str, &str)] = &[\n");
-    for family in families(root) {
-        for file in files(&family, "toml") {
+fn signatures(root: &Path) -> Result<String, String> {
+    let mut rows = String::new();
+    for family in entries(root)? {
+        if !family.is_dir() {
+            return Err(format!("{}: a signature is signatures/FAMILY/NAME.toml", family.display()));
+        }
+        for file in all(&family)? {
+            expect_extension(&file, "toml")?;
             let id = format!("{}.{}", stem(&family), stem(&file));
             let path = file.display().to_string();
-            writeln!(table, "    ({id:?}, include_str!({path:?})),").expect("a String takes it");
+            writeln!(rows, "    ({id:?}, include_str!({path:?})),").expect("a String takes it");
         }
     }
-    table + "];\n"
+    Ok(format!("pub static BUILT_IN: &[(&str, &str)] = &[\n{rows}];\n"))
 }
 
-fn families(root: &Path) -> Vec<PathBuf> {
-    println!("cargo:rerun-if-changed={}", root.display());
-    let mut families: Vec<PathBuf> = entries(root).into_iter().filter(|path| path.is_dir()).collect();
-    families.sort();
-    families
+/// What is in a directory that is found again whenever something in it changes.
+fn entries(root: &Path) -> Result<Vec<PathBuf>, String> {
+    println!("cargo::rerun-if-changed={}", root.display());
+    all(root)
 }
 
-fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
-    println!("cargo:rerun-if-changed={}", dir.display());
-    let is_one = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
-    let mut files: Vec<PathBuf> = entries(dir).into_iter().filter(is_one).collect();
-    files.sort();
-    files
-}
-
-fn entries(dir: &Path) -> Vec<PathBuf> {
-    fs::read_dir(dir).expect("a directory of this crate").flatten().map(|entry| entry.path()).collect()
+fn module(file: &Path, keyword: &str) -> String {
+    format!("#[path = {:?}]\n{keyword} {};\n", file.display().to_string(), stem(file))
 }
 
 fn stem(path: &Path) -> String {
     path.file_stem().expect("it has a name").to_string_lossy().into_owned()
 }
 
-fn read(file: &Path) -> String {
-    fs::read_to_string(file).expect("a file of this crate can be read")
-}
-
 /// The `//!` lines at the top of a file, without their marks.
 fn head_comment(file: &Path) -> String {
-    let text = read(file);
+    let text = fs::read_to_string(file).expect("it was read before");
     let lines = text.lines().map_while(|line| line.strip_prefix("//!"));
     let lines: Vec<&str> = lines.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect();
     lines.join("\n").trim().to_owned()

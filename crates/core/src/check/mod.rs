@@ -8,9 +8,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::fact::{Capture, Facts, Missing, Why, containerd_config, version};
 
-mod program;
-mod step;
-
 include!(concat!(env!("OUT_DIR"), "/checks.rs"));
 
 /// One prerequisite of a join.

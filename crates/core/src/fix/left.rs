@@ -1,4 +1,6 @@
 //! The checks that no fix mends, and why they stay with the operator.
+//!
+//! Shared: `carrick explain`, the report, and the test that misses no check.
 
 /// Programs and files of packages are the package manager's; Carrick installs nothing.
 const PACKAGES: &str = "packages are yours to install: which version, from which repository";
