@@ -9,6 +9,7 @@ use crate::fact::listing::{self, Entry};
 use crate::fact::{Capture, Facts, Query, Source, Why, dir_key, file_key};
 use crate::fix::Fix;
 use crate::plan::Effect;
+use crate::plan::protect::Protected;
 
 /// 2026-11-15 12:00 UTC: when the facts of a test were taken.
 pub const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
@@ -159,7 +160,10 @@ pub fn plans<const N: usize>(fix: &Fix, rows: [(&str, Facts, &[&str]); N]) {
     assert!(rows.iter().any(|row| row.2.is_empty()), "{:?}: no row is left alone", fix.mends);
     assert!(rows.iter().any(|row| !row.2.is_empty()), "{:?}: no row is changed", fix.mends);
     for (name, facts, expected) in rows {
-        let told: Vec<String> = (fix.plan)(&facts).unwrap_or_default().iter().map(ToString::to_string).collect();
+        let effects = (fix.plan)(&facts).unwrap_or_default();
+        let told: Vec<String> = effects.iter().map(ToString::to_string).collect();
         assert_eq!(told, expected, "{:?}: {name}", fix.mends);
+        let refused = effects.iter().find_map(|effect| Protected::default().refuse(effect));
+        assert_eq!(refused, None, "{:?}: {name}: planned, and would not be carried out", fix.mends);
     }
 }

@@ -1,6 +1,6 @@
 //! A plan as it is shown: for people each change in a sentence, why, and what a file's lines become; for programs as JSON.
 //! What would be refused is told where it stands, so that a plan never promises what applying it would not do.
-#![deny(clippy::wildcard_enum_match_arm)]
+#![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -9,9 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::{About, Class, Role, is_same};
 use crate::fact::{Capture, Facts, Missing, Why};
 
-mod program;
-mod step;
-
 include!(concat!(env!("OUT_DIR"), "/checks.rs"));
 
 /// One prerequisite of a join.

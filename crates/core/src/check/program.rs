@@ -1,4 +1,6 @@
-//! The verdict on a program a join needs: what `kubelet.installed` and `kubeadm.installed` have in common.
+//! The verdict on a program a join needs.
+//!
+//! Shared: `kubelet.installed` and `kubeadm.installed`.
 
 use super::{Evidence, Verdict, fail, pass, unknown};
 use crate::fact::version::Version;

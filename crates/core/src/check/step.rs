@@ -1,4 +1,6 @@
-//! The verdict on one step of the path to the API server: what the checks of the family `api` have in common.
+//! The verdict on one step of the path to the API server.
+//!
+//! Shared: the checks of the family `api`.
 
 use super::{Evidence, Verdict, fail, pass, skip, unknown};
 use crate::fact::api_path::{Reason, State, Step};

@@ -1,5 +1,7 @@
 //! Configuration files of a pod network, judged as the checks judge the one that is loaded: a file, a directory, a
 //! machine's own.
+//!
+//! Shared: `carrick cni lint`, for every flavour.
 
 use crate::check::cni::{config, directory, first_file_wins, ipam, plugins, version};
 use crate::check::{Check, Finding, Outcome, Policy, Verdict};

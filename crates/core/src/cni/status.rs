@@ -1,5 +1,7 @@
 //! What is configured, what the runtime has loaded, and what runs: the pieces `diagnose` tells of the pod network, with
 //! what its flavour adds, and the checks of it.
+//!
+//! Shared: `carrick cni status`, for every flavour.
 
 use super::{Addresses, Detected, Flavour, Ready};
 use crate::catalogue::{self, Role};

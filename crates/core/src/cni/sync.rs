@@ -2,6 +2,8 @@
 //!
 //! Only what a ConfigMap holds word for word can be brought back. Files of others are never taken away: where one comes
 //! first, the operator is told.
+//!
+//! Shared: `carrick cni sync`, for every flavour.
 
 use super::{Flavour, Key, Origin, flannel};
 use crate::fact::cni::{Candidate, Conf, parse_conf};

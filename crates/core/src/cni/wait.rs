@@ -2,6 +2,8 @@
 //!
 //! It works where the runtime says so, every check of it passes, and, once the machine has joined, the kubelet says that
 //! it is ready: the runtime alone says true of a network whose programs are missing.
+//!
+//! Shared: `carrick cni wait`, for every flavour.
 
 use jiff::Timestamp;
 

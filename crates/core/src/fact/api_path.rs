@@ -2,6 +2,8 @@
 //!
 //! `api path` is JSON; the documents found on the way are captures of their own: `api cluster-ca` (PEM), `api version`,
 //! `api kubelet-config`, `api kubeadm-config`, `api node`.
+//!
+//! Shared: `cluster::path` walks it, the family `api` judges it; no source of a machine.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};

@@ -2,7 +2,7 @@
 //!
 //! A fix names the checks it mends and says which changes would make them pass, from the facts of the machine. Only what
 //! is safe is fixed: what would need a choice stays with the operator, as the check's remedy says it, and the check says why.
-//! Files without a `FIX` hold what several fixes share.
+//! Files without a `FIX` say in their head who uses them.
 
 use crate::check::Outcome;
 use crate::fact::{Facts, Known};

@@ -10,7 +10,7 @@
 //!
 //! No table of effects here ends in `_`: what a new effect may touch, and how it is undone, is never decided by default.
 //! The lint does not see into tuples and `matches!`, so neither is used on an effect.
-#![deny(clippy::wildcard_enum_match_arm)]
+#![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
 
 use serde::{Deserialize, Serialize};
 

@@ -9,7 +9,7 @@
 //! * [`undo`]: takes a run back
 //!
 //! What is looked at, made and undone is decided in one table each (`look`, `perform`, `undo`), which names every effect.
-#![deny(clippy::wildcard_enum_match_arm)]
+#![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
 
 use std::time::Duration;
 
