@@ -1,10 +1,13 @@
 //! What takes a machine out of its cluster: in the cluster by the node's own credential or an admin's, on the machine by the
 //! tools that put it there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
-use carrick_cluster::leaving::{self, Evicted, Leaving, NotSaid};
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::error::ApiError;
+use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
+use carrick_cluster::pods::{self as cluster_pods, Evicted};
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
 use carrick_core::fact::{join_state, kubeconfig};
@@ -19,7 +22,6 @@ use super::journal::HOME;
 use super::perform::{SHORT, run};
 use super::{Told, look};
 use crate::credentials;
-use crate::observe::FromMachine;
 
 /// A cluster that answers takes 50 ms for each of three questions. One that does not is not waited for: the machine can go
 /// without its word.
@@ -101,18 +103,19 @@ pub(super) async fn ready(host: &dyn Host, effect: &Effect) -> Result<(), Troubl
 
 /// Makes one such change. A note: it could not be made, and why the rest goes on without it.
 pub(super) async fn perform(
-    host: &dyn Host,
-    admin: Option<&Client>,
+    machine: &Arc<dyn Host>,
+    admin: Option<&ClusterClient>,
     effect: &Effect,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<Option<String>, Trouble> {
+    let host = machine.as_ref();
     match effect {
         Effect::Drain { node, pods, seconds } => {
             let admin = admin.ok_or_else(|| Trouble::new(node, "draining it needs an admin's --kubeconfig"))?;
-            drain(host, admin, node, pods, Duration::from_secs(*seconds), tell).await?;
+            drain(admin, node, pods, Duration::from_secs(*seconds), tell).await?;
         }
         Effect::MarkNotReady { node, system_uuid, machine_id } => {
-            return say_it_leaves(host, node, &identity(system_uuid, machine_id)).await;
+            return say_it_leaves(machine, node, &identity(system_uuid, machine_id)).await;
         }
         Effect::Unmount { .. } => unmount(host).await?,
         Effect::KubeadmReset { socket, .. } => {
@@ -202,36 +205,32 @@ async fn remove_chains(host: &dyn Host, tool: &str) -> Result<(), Trouble> {
     host.remove(RULES).await
 }
 
-async fn say_it_leaves(host: &dyn Host, node: &str, own: &Identity) -> Result<Option<String>, Trouble> {
+async fn say_it_leaves(machine: &Arc<dyn Host>, node: &str, own: &Identity) -> Result<Option<String>, Trouble> {
     const MEANWHILE: &str =
         "its Node stays Ready until the cluster misses it, about 50 s: a join before that is refused";
-    let said = timeout(SAY, async {
-        let client = credentials::of_kubelet(host).await.map_err(|why| NotSaid::Why(broken(why)))?;
-        leaving::leave(&client, &FromMachine(host), node, own).await
-    });
-    match said.await {
-        Ok(Ok(Leaving::Said | Leaving::NoNode)) => Ok(None),
-        Ok(Ok(Leaving::CordonedBefore)) => Ok(Some("it is marked; somebody else had cordoned it before".to_owned())),
-        Ok(Err(NotSaid::ControlPlane(node))) => Err(Trouble::new(node, "is a control plane by its label")),
-        Ok(Err(why @ NotSaid::AnotherMachine(_))) => Ok(Some(why.to_string())),
-        Ok(Err(NotSaid::Why(why))) => Ok(Some(format!("{why}; {MEANWHILE}"))),
+    let client = match credentials::of_kubelet(machine).await {
+        Ok(client) => client,
+        Err(why) => return Ok(Some(format!("{why}; {MEANWHILE}"))),
+    };
+    match timeout(SAY, nodes::mark_not_ready_and_cordon(&client, node, own)).await {
+        Ok(Ok(MarkedNode::Cordoned | MarkedNode::Absent)) => Ok(None),
+        Ok(Ok(MarkedNode::CordonedBefore)) => Ok(Some("it is marked; somebody else had cordoned it before".to_owned())),
+        Ok(Err(UnmarkedNode::ControlPlane(node))) => Err(Trouble::new(node, "is a control plane by its label")),
+        Ok(Err(why @ UnmarkedNode::AnotherMachine(_))) => Ok(Some(why.to_string())),
+        Ok(Err(UnmarkedNode::Api(error))) => Ok(Some(format!("{error}; {MEANWHILE}"))),
         Err(_) => Ok(Some(format!("no answer in {} s; {MEANWHILE}", SAY.as_secs()))),
     }
 }
 
-fn broken(why: String) -> carrick_core::fact::Why {
-    carrick_core::fact::Why::Broken(why)
-}
-
 /// Takes back that a node was cordoned, as far as the node may do so itself.
-pub(super) async fn back(host: &dyn Host, node: &str) -> Option<String> {
-    let opened = timeout(SAY, async {
-        let client = credentials::of_kubelet(host).await.map_err(broken)?;
-        leaving::open(&client, &FromMachine(host), node).await
-    });
-    let why = match opened.await {
+pub(super) async fn back(machine: &Arc<dyn Host>, node: &str) -> Option<String> {
+    let uncordoned = async {
+        let client = credentials::of_kubelet(machine).await?;
+        nodes::uncordon(&client, node).await.map_err(|error| error.to_string())
+    };
+    let why = match timeout(SAY, uncordoned).await {
         Ok(Ok(_)) => return None,
-        Ok(Err(why)) => why.to_string(),
+        Ok(Err(why)) => why,
         Err(_) => format!("no answer in {} s", SAY.as_secs()),
     };
     Some(format!("{why}; do it yourself: kubectl uncordon {node}"))
@@ -240,19 +239,17 @@ pub(super) async fn back(host: &dyn Host, node: &str) -> Option<String> {
 /// Cordons a node and evicts what can be elsewhere, until it is gone. Only pods that the plan names, or that have a
 /// controller.
 async fn drain(
-    host: &dyn Host,
-    admin: &Client,
+    admin: &ClusterClient,
     node: &str,
     named: &[String],
     limit: Duration,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<(), Trouble> {
-    let way = FromMachine(host);
-    let trouble = |why: carrick_core::fact::Why| Trouble::new(format!("node {node}"), why);
-    leaving::close(admin, &way, node).await.map_err(trouble)?;
+    let trouble = |error: ApiError| Trouble::new(format!("node {node}"), error);
+    nodes::cordon(admin, node).await.map_err(trouble)?;
     let begun = Instant::now();
     loop {
-        let pods = leaving::pods(admin, &way, node).await.map_err(trouble)?;
+        let pods = cluster_pods::known_on_node(admin, node).await.map_err(trouble)?;
         let moving: Vec<Pod> = pods.into_iter().filter(Pod::moves).collect();
         if moving.is_empty() {
             return Ok(());
@@ -263,7 +260,7 @@ async fn drain(
             if pod.controller.is_none() && !named.contains(&name) {
                 return Err(Trouble::new(name, "came after the plan was made, and has no controller"));
             }
-            match leaving::evict(admin, &way, pod).await.map_err(trouble)? {
+            match cluster_pods::evict(admin, pod).await.map_err(trouble)? {
                 Evicted::Going => waits.push(format!("{name} ends")),
                 Evicted::Gone => {}
                 Evicted::NotNow(why) => waits.push(format!("{name}: {why}")),

@@ -2,6 +2,8 @@
 //!
 //! What somebody changed since is not written over: then nothing is taken back, and the message says where the old file is.
 
+use std::sync::Arc;
+
 use carrick_core::plan::protect::{Protected, Refusal};
 use carrick_core::plan::{Effect, Plan, State};
 use carrick_host::Host;
@@ -168,11 +170,12 @@ fn has_readers(past: &Past, moment: &Recorded) -> bool {
 
 /// Puts everything back. The caller holds the lock.
 pub async fn apply(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
     back: &Return,
     protected: &Protected,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<(), NotUndone> {
+    let host = machine.as_ref();
     let steps = back.backs.iter().map(|back| back.recorded.step.clone()).collect();
     if let Some(refusal) = protected.refusal(&Plan { steps }) {
         return Err(refusal.into());
@@ -183,7 +186,7 @@ pub async fn apply(
     for (at, back) in back.backs.iter().enumerate() {
         tell(Told::Begins(at, back.sentence()));
         let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
-        let note = put_back(host, back, tell).await.map_err(stopped)?;
+        let note = put_back(machine, back, tell).await.map_err(stopped)?;
         let said = note.as_deref().unwrap_or_default();
         Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, said).await.map_err(stopped)?;
         tell(note.map_or(Told::Done(at), |why| Told::Passed(at, why)));
@@ -197,12 +200,13 @@ pub async fn apply(
 
 /// A note: it could not be put back, and the rest goes on.
 async fn put_back(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
     back: &Back,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<Option<String>, Trouble> {
+    let host = machine.as_ref();
     match &back.recorded.step.effect {
-        Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => Ok(leave::back(host, node).await),
+        Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => Ok(leave::back(machine, node).await),
         // It may have been mended only because it did not answer, or did not even start: that comes back, too.
         Effect::RestartRuntime { unit, .. } => {
             let restarted = perform::run(host, &["systemctl", "restart", unit], perform::UNIT_TIME).await;

@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::ClusterClient;
 use carrick_core::aim::{Aim, Token};
 use carrick_core::fact::{Facts, NO_SHELL, Why};
 use carrick_core::join::failure::{Cause, Failure};
@@ -38,9 +39,9 @@ pub struct Wish<'a> {
     pub request: Request,
     pub policy: Policy,
     pub ignore: Ignore,
-    pub admin: Option<&'a Client>,
+    pub admin: Option<&'a ClusterClient>,
     /// Who may ask as the file says that discovery goes by.
-    pub asker: Option<Client>,
+    pub asker: Option<ClusterClient>,
     pub protect: Vec<String>,
     pub time_box: Duration,
 }
@@ -136,18 +137,20 @@ pub trait Mender: Send {
 
 /// Joins a machine. The caller holds its lock.
 pub async fn join(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
     actor: &Actor,
     wish: Wish<'_>,
     library: &Library,
     mender: Option<&mut dyn Mender>,
     tell: &mut (dyn FnMut(Told) + Send),
 ) -> Ended {
-    let mut driver = Driver::new(host, actor, wish, library, mender);
+    let mut driver = Driver::new(machine, actor, wish, library, mender);
     Box::pin(driver.run(tell)).await
 }
 
 pub(super) struct Driver<'a, 'm> {
+    pub(super) machine: &'a Arc<dyn Host>,
+    /// The same, to look at and to change.
     pub(super) host: &'a dyn Host,
     pub(super) actor: &'a Actor,
     pub(super) wish: Wish<'a>,
@@ -158,7 +161,7 @@ pub(super) struct Driver<'a, 'm> {
     /// Of the last full look.
     pub(super) facts: Option<Facts>,
     /// Asks with the token, once the cluster has proven itself.
-    pub(super) asker: Option<Client>,
+    pub(super) asker: Option<ClusterClient>,
     pub(super) eyes: Option<Eyes<'a>>,
     pub(super) node: Result<Value, Why>,
     /// Runs of preparation, to be taken back where the join fails.
@@ -188,14 +191,16 @@ pub(super) struct Driver<'a, 'm> {
 
 impl<'a, 'm> Driver<'a, 'm> {
     pub(super) fn new(
-        host: &'a dyn Host,
+        machine: &'a Arc<dyn Host>,
         actor: &'a Actor,
         mut wish: Wish<'a>,
         library: &'a Library,
         mender: Option<&'m mut dyn Mender>,
     ) -> Self {
-        let (now, asker) = (host.now(), wish.asker.take());
+        let (host, asker) = (machine.as_ref(), wish.asker.take());
+        let now = host.now();
         Driver {
+            machine,
             host,
             actor,
             wish,
