@@ -62,7 +62,9 @@ fn flavours(root: &Path) -> Result<String, String> {
 }
 
 fn fixes(root: &Path) -> Result<String, String> {
-    let row = |file: &Path| format!("Registered {{ file: {0:?}, fix: &{0}::FIX, explain: {1:?} }}", stem(file), head_comment(file));
+    let row = |file: &Path| {
+        format!("Registered {{ file: {0:?}, fix: &{0}::FIX, explain: {1:?} }}", stem(file), head_comment(file))
+    };
     table("pub static FIXES: &[Registered]", root, &FIX, row)
 }
 

@@ -15,9 +15,9 @@ use hyper::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
+use crate::dialer::{Dialer, Stream};
 use crate::http::{self, Connection, Response};
 use crate::tls::{self, Trust};
-use crate::way::{Stream, Way};
 
 /// A layer that has not answered by then has failed: a person waits for this, and a healthy path takes 50 ms.
 const DEADLINE: Duration = Duration::from_millis(2800);
@@ -32,9 +32,9 @@ const KUBEADM_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-
 pub type Found = Vec<(&'static str, Result<Capture, Why>)>;
 
 /// Walks the whole path. `node` is the name this machine would register under.
-pub async fn walk(way: &dyn Way, aim: &Aim, node: Option<&str>) -> Found {
+pub async fn walk(dialer: &dyn Dialer, aim: &Aim, node: Option<&str>) -> Found {
     let mut walk =
-        Walk { way, aim, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
+        Walk { dialer, aim, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
     let mut found = match walk.find_trust().await {
         Some((mut connection, info)) => {
             let mut found = vec![("cluster-ca", Ok(Capture::text(info.ca)))];
@@ -58,7 +58,7 @@ pub async fn walk(way: &dyn Way, aim: &Aim, node: Option<&str>) -> Found {
 }
 
 struct Walk<'a> {
-    way: &'a dyn Way,
+    dialer: &'a dyn Dialer,
     aim: &'a Aim,
     until: Instant,
     steps: Vec<Walked>,
@@ -111,7 +111,7 @@ impl Walk<'_> {
             return self.not_needed(Step::Dns, format!("{address} is an address"), vec![address]);
         }
         let host = self.aim.endpoint.host.clone();
-        match timeout_at(self.until, self.way.resolve(&host)).await {
+        match timeout_at(self.until, self.dialer.resolve(&host)).await {
             Ok(Ok(addresses)) if !addresses.is_empty() => {
                 let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 self.ok(Step::Dns, format!("{host} is {}", shown.join(", ")), addresses)
@@ -126,7 +126,7 @@ impl Walk<'_> {
         let port = self.aim.endpoint.port;
         let mut errors = Vec::new();
         for &address in addresses.iter().take(ADDRESSES) {
-            let error = match timeout_at(self.until, self.way.dial(address, port)).await {
+            let error = match timeout_at(self.until, self.dialer.dial(address, port)).await {
                 Ok(Ok(stream)) => {
                     return self.ok(Step::Tcp, format!("{address} port {port} answers"), (stream, address));
                 }
@@ -140,7 +140,7 @@ impl Walk<'_> {
 
     async fn tls(&mut self, stream: Box<dyn Stream>) -> Option<Connection> {
         let host = self.aim.endpoint.host.clone();
-        match timeout_at(self.until, tls::handshake(stream, &host, &Trust::Anybody)).await {
+        match timeout_at(self.until, tls::handshake(stream, &host, &Trust::Anybody, self.dialer.now())).await {
             Err(_) => self.no_answer(Step::Tls, "connected, but the TLS handshake gets no answer (MTU? a proxy?)"),
             Ok(Err(error)) => self.failed(Step::Tls, tls::explain(&error)),
             Ok(Ok(stream)) => {
@@ -160,7 +160,7 @@ impl Walk<'_> {
             Ok(Err(error)) => return self.failed(Step::Http, error),
             Ok(Ok(response)) => response,
         };
-        let here = self.way.now();
+        let here = self.dialer.now();
         self.clocks = response.date.map(|server| Clocks { server, here });
         if !response.json {
             let server = response.server.as_deref().unwrap_or("something");
@@ -223,8 +223,8 @@ impl Walk<'_> {
     async fn certificate(&mut self, address: IpAddr, info: &ClusterInfo) -> Option<Connection> {
         let host = self.aim.endpoint.host.clone();
         let opened = async {
-            let stream = self.way.dial(address, self.aim.endpoint.port).await?;
-            tls::handshake(stream, &host, &Trust::Ca(&info.ca)).await
+            let stream = self.dialer.dial(address, self.aim.endpoint.port).await?;
+            tls::handshake(stream, &host, &Trust::Ca(&info.ca), self.dialer.now()).await
         };
         match timeout_at(self.until, opened).await {
             Err(_) => self.no_answer(Step::Certificate, "the second connection gets no answer"),
@@ -306,7 +306,7 @@ fn entry(response: &Response, key: &str) -> Result<Capture, Why> {
     value.map(Capture::text).ok_or_else(|| Why::Broken(format!("the ConfigMap has no {key:?}")))
 }
 
-pub(crate) fn in_words(error: &io::Error) -> String {
+fn in_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused: nothing listens there".to_owned(),
         io::ErrorKind::HostUnreachable => "no route to the host, or its firewall rejects".to_owned(),

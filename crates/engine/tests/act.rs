@@ -68,12 +68,12 @@ fn actor() -> Actor {
 
 async fn apply(machine: &Machine, plan: &Plan) -> Result<u32, Stopped> {
     let steps = act::ground(machine, plan).await.map_err(Stopped::Before)?;
-    act::apply(machine, &actor(), &steps, &Protected::default(), &mut |_| {}).await
+    act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut |_| {}).await
 }
 
 async fn take_back(machine: &Machine, run: Option<u32>) -> Result<(), NotUndone> {
     let back = undo::plan(machine, run).await?;
-    undo::apply(machine, &back, &Protected::default(), &mut |_| {}).await
+    undo::apply(&machine.shared(), &back, &Protected::default(), &mut |_| {}).await
 }
 
 #[tokio::test]
@@ -182,7 +182,7 @@ async fn what_somebody_changed_meanwhile_is_not_written_over() {
     let machine = machine();
     let steps = act::ground(&machine, &plan()).await.unwrap();
     machine.meddle("/etc/fstab", "new\n");
-    let stopped = act::apply(&machine, &actor(), &steps, &Protected::default(), &mut |_| {}).await;
+    let stopped = act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut |_| {}).await;
     let stopped = stopped.unwrap_err().to_string();
     assert!(stopped.contains("/etc/fstab: was changed by somebody else since the plan was made"), "{stopped}");
     assert!(stopped.ends_with("carrick undo 1"), "{stopped}");
@@ -201,7 +201,7 @@ async fn a_protected_path_stops_the_whole_plan_before_it_begins() {
     let (machine, before) = (machine(), machine().all_but("/none"));
     let protected = Protected { named: vec!["/etc/fstab".into()], ..Protected::default() };
     let steps = act::ground(&machine, &plan()).await.unwrap();
-    let refused = act::apply(&machine, &actor(), &steps, &protected, &mut |_| {}).await.unwrap_err();
+    let refused = act::apply(&machine.shared(), &actor(), &steps, &protected, &mut |_| {}).await.unwrap_err();
     assert!(matches!(refused, Stopped::Refused(_)), "{refused}");
     assert_eq!(machine.all_but("/none"), before);
 }
@@ -216,7 +216,7 @@ async fn on_a_control_plane_no_effect_is_begun() {
     for effect in every_effect() {
         let step = Step { effect: effect.clone(), why: Vec::new() };
         let grounded = Grounded { step, was: State::Absent, becomes: State::Moment, old: None, new: None };
-        let refused = act::apply(&machine, &actor(), &[grounded], &protected, &mut |_| {}).await.unwrap_err();
+        let refused = act::apply(&machine.shared(), &actor(), &[grounded], &protected, &mut |_| {}).await.unwrap_err();
         assert!(matches!(refused, Stopped::Refused(Refusal::ControlPlane(_))), "{effect}: {refused}");
     }
     assert_eq!(machine.changes(), [""; 0]);
@@ -241,7 +241,7 @@ async fn what_had_no_value_stays_and_a_directory_comes_back() {
             passed.push(why);
         }
     };
-    undo::apply(&machine, &back, &Protected::default(), &mut tell).await.unwrap();
+    undo::apply(&machine.shared(), &back, &Protected::default(), &mut tell).await.unwrap();
     assert_eq!(passed, ["net.bridge.bridge-nf-call-iptables had no value before"]);
     assert_eq!(machine.all_but("/none").files["/etc/cni/net.d/stray"], before);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use carrick_core::fact::{Capture, Source, Why, listing};
@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 /// Paths and what is there; kernel settings, swaps and units by what the tools that show them print.
 #[derive(Debug, Default)]
-pub struct Machine(Mutex<Inner>);
+pub struct Machine(Arc<Mutex<Inner>>);
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -46,6 +46,11 @@ pub struct Sight {
 }
 
 impl Machine {
+    /// This very machine, for whoever is handed one to hold.
+    pub fn shared(&self) -> Arc<dyn Host> {
+        Arc::new(Machine(self.0.clone()))
+    }
+
     /// With these files, of root and mode 0644; the directories they are in are made.
     pub fn with(files: &[(&str, &str)]) -> Self {
         let machine = Machine::default();
@@ -90,7 +95,7 @@ impl Machine {
     pub fn copy(&self) -> Self {
         let Inner { files, swaps, units, rules, .. } = &*self.inner();
         let (files, swaps, units, rules) = (files.clone(), swaps.clone(), units.clone(), rules.clone());
-        Machine(Mutex::new(Inner { files, swaps, units, rules, ..Inner::default() }))
+        Machine(Arc::new(Mutex::new(Inner { files, swaps, units, rules, ..Inner::default() })))
     }
 
     /// Power for this many changes more; `None`: for ever.

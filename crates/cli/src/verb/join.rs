@@ -5,10 +5,10 @@ use std::io::{IsTerminal as _, Read, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use carrick_cluster::client::Client;
+use carrick_cluster::credentials::ClusterCredentials;
 use carrick_core::check;
 use carrick_core::fact::pki;
 use carrick_core::join::input::{BadInput, Environment, Flags, Request};
@@ -102,7 +102,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let bad = |bad: BadInput| Failure::usage(bad.to_string());
     let environment = Environment::read(|name| std::env::var(name).ok()).map_err(bad)?;
     let admin = args.kubeconfig.as_deref().map(machine::read_kubeconfig).transpose()?;
-    let place = admin.as_ref().map(Client::endpoint);
+    let place = admin.as_ref().map(ClusterCredentials::server);
     let mut request = request(&args)?.with(&flags(&args)?, place, &environment).map_err(bad)?;
     request.complete(admin.is_some()).map_err(bad)?;
     if let Some(admin) = &admin {
@@ -117,7 +117,8 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         ..environment.policy()
     };
     let host = args.place.host_with(request.cri_socket.as_ref()).await?;
-    let asker = discovery::read(host.as_ref(), &mut request).await.map_err(bad)?;
+    let admin = admin.map(|admin| machine::client(&host, &admin));
+    let asker = discovery::read(&host, &mut request).await.map_err(bad)?;
     let wish = Wish {
         request,
         policy,
@@ -128,9 +129,9 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         time_box: args.place.time_box(),
     };
     if args.consent.plan {
-        return Box::pin(plan(&args, host.as_ref(), wish)).await;
+        return Box::pin(plan(&args, &host, wish)).await;
     }
-    Box::pin(carry_out(&args, host.as_ref(), wish)).await
+    Box::pin(carry_out(&args, &host, wish)).await
 }
 
 /// What shall not count, for the checks and for kubeadm's own.
@@ -143,9 +144,9 @@ fn ignore(typed: &[String], request: &mut Request) -> Result<Ignore, Failure> {
     Ok(ignore)
 }
 
-async fn carry_out(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit, Failure> {
+async fn carry_out(args: &Args, host: &Arc<dyn Host>, wish: Wish<'_>) -> Result<Exit, Failure> {
     let (actor, library) = (act::actor("join"), library()?);
-    let _lock = act::lock(host, &actor).await?;
+    let _lock = act::lock(host.as_ref(), &actor).await?;
     if let Some(note) = wish.policy.note() {
         terminal::say(&note);
     }
@@ -220,7 +221,7 @@ fn declined(ended: &Ended) -> Option<Failure> {
 }
 
 /// What would be done, as far as it can be known before kubeadm has run.
-async fn plan(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit, Failure> {
+async fn plan(args: &Args, host: &Arc<dyn Host>, wish: Wish<'_>) -> Result<Exit, Failure> {
     let planned = Box::pin(begin::plan(host, &act::actor("join"), wish, &library()?)).await;
     let planned = planned.map_err(|trouble| Failure::failed(trouble.to_string()))?;
     if let Some(cause) = planned.refused {
@@ -244,7 +245,7 @@ fn library() -> Result<Library, Failure> {
 }
 
 /// An admin's kubeconfig also says which CA to believe.
-fn trust(admin: &Client, request: &mut Request) {
+fn trust(admin: &ClusterCredentials, request: &mut Request) {
     if request.pins.is_empty() && !request.skip_ca_check && request.discovery_file.is_none() {
         let pins = pki::parse_certificates(admin.ca()).unwrap_or_default();
         request.pins = pins.iter().filter_map(|ca| ca.pin.parse().ok()).collect();

@@ -171,10 +171,12 @@ fn name_of(item: &Value) -> &str {
     item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Who signs kubelets' client certificates.
+pub const KUBELET_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
 /// The request is signed for by the node's name, which stands in it as PEM.
-fn is_of(item: &Value, node: &str) -> bool {
-    let of_kubelet =
-        item.pointer("/spec/signerName").is_some_and(|it| it == "kubernetes.io/kube-apiserver-client-kubelet");
+pub fn is_of(item: &Value, node: &str) -> bool {
+    let of_kubelet = item.pointer("/spec/signerName").is_some_and(|it| it == KUBELET_SIGNER);
     let request = item.pointer("/spec/request").and_then(Value::as_str).and_then(kubeconfig::decode);
     of_kubelet
         && request.is_some_and(|pem| pki::requested_name(&pem).as_deref() == Some(&format!("system:node:{node}")))

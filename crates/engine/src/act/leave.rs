@@ -1,10 +1,13 @@
 //! What takes a machine out of its cluster: in the cluster by the node's own credential or an admin's, on the machine by the
 //! tools that put it there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
-use carrick_cluster::leaving::{self, Evicted, Leaving, NotSaid};
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::error::ApiError;
+use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
+use carrick_cluster::pods::{self as cluster_pods, Evicted};
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
 use carrick_core::fact::{join_state, kubeconfig};
@@ -19,7 +22,6 @@ use super::journal::HOME;
 use super::perform::{SHORT, run};
 use super::{Told, look};
 use crate::credentials;
-use crate::observe::FromMachine;
 
 /// A cluster that answers takes 50 ms for each of three questions. One that does not is not waited for: the machine can go
 /// without its word.
@@ -170,7 +172,7 @@ pub(super) async fn remove_chains(host: &dyn Host, tool: &str) -> Result<(), Tro
 
 /// With the node's own credential. A note: the cluster was not told, and why the rest goes on.
 pub(super) async fn mark_not_ready(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
     node: &str,
     system_uuid: &str,
     machine_id: &str,
@@ -179,33 +181,29 @@ pub(super) async fn mark_not_ready(
         "its Node stays Ready until the cluster misses it, about 50 s: a join before that is refused";
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
     let own = Identity { uuid: some(system_uuid), machine_id: some(machine_id) };
-    let said = timeout(SAY, async {
-        let client = credentials::of_kubelet(host).await.map_err(|why| NotSaid::Why(broken(why)))?;
-        leaving::leave(&client, &FromMachine(host), node, &own).await
-    });
-    match said.await {
-        Ok(Ok(Leaving::Said | Leaving::NoNode)) => Ok(None),
-        Ok(Ok(Leaving::CordonedBefore)) => Ok(Some("it is marked; somebody else had cordoned it before".to_owned())),
-        Ok(Err(NotSaid::ControlPlane(node))) => Err(Trouble::new(node, "is a control plane by its label")),
-        Ok(Err(why @ NotSaid::AnotherMachine(_))) => Ok(Some(why.to_string())),
-        Ok(Err(NotSaid::Why(why))) => Ok(Some(format!("{why}; {MEANWHILE}"))),
+    let client = match credentials::of_kubelet(machine).await {
+        Ok(client) => client,
+        Err(why) => return Ok(Some(format!("{why}; {MEANWHILE}"))),
+    };
+    match timeout(SAY, nodes::mark_not_ready_and_cordon(&client, node, &own)).await {
+        Ok(Ok(MarkedNode::Cordoned | MarkedNode::Absent)) => Ok(None),
+        Ok(Ok(MarkedNode::CordonedBefore)) => Ok(Some("it is marked; somebody else had cordoned it before".to_owned())),
+        Ok(Err(UnmarkedNode::ControlPlane(node))) => Err(Trouble::new(node, "is a control plane by its label")),
+        Ok(Err(why @ UnmarkedNode::AnotherMachine(_))) => Ok(Some(why.to_string())),
+        Ok(Err(UnmarkedNode::Api(error))) => Ok(Some(format!("{error}; {MEANWHILE}"))),
         Err(_) => Ok(Some(format!("no answer in {} s; {MEANWHILE}", SAY.as_secs()))),
     }
 }
 
-fn broken(why: String) -> carrick_core::fact::Why {
-    carrick_core::fact::Why::Broken(why)
-}
-
 /// Takes back that a node was cordoned, as far as the node may do so itself.
-pub(super) async fn back(host: &dyn Host, node: &str) -> Option<String> {
-    let opened = timeout(SAY, async {
-        let client = credentials::of_kubelet(host).await.map_err(broken)?;
-        leaving::open(&client, &FromMachine(host), node).await
-    });
-    let why = match opened.await {
+pub(super) async fn back(machine: &Arc<dyn Host>, node: &str) -> Option<String> {
+    let uncordoned = async {
+        let client = credentials::of_kubelet(machine).await?;
+        nodes::uncordon(&client, node).await.map_err(|error| error.to_string())
+    };
+    let why = match timeout(SAY, uncordoned).await {
         Ok(Ok(_)) => return None,
-        Ok(Err(why)) => why.to_string(),
+        Ok(Err(why)) => why,
         Err(_) => format!("no answer in {} s", SAY.as_secs()),
     };
     Some(format!("{why}; do it yourself: kubectl uncordon {node}"))
@@ -214,20 +212,19 @@ pub(super) async fn back(host: &dyn Host, node: &str) -> Option<String> {
 /// Cordons a node and evicts what can be elsewhere, until it is gone. Only pods that the plan names, or that have a
 /// controller.
 pub(super) async fn drain(
-    host: &dyn Host,
-    admin: Option<&Client>,
+    admin: Option<&ClusterClient>,
     node: &str,
     named: &[String],
     seconds: u64,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<(), Trouble> {
     let admin = admin.ok_or_else(|| Trouble::new(node, "draining it needs an admin's --kubeconfig"))?;
-    let (way, limit) = (FromMachine(host), Duration::from_secs(seconds));
-    let trouble = |why: carrick_core::fact::Why| Trouble::new(format!("node {node}"), why);
-    leaving::close(admin, &way, node).await.map_err(trouble)?;
+    let limit = Duration::from_secs(seconds);
+    let trouble = |error: ApiError| Trouble::new(format!("node {node}"), error);
+    nodes::cordon(admin, node).await.map_err(trouble)?;
     let begun = Instant::now();
     loop {
-        let pods = leaving::pods(admin, &way, node).await.map_err(trouble)?;
+        let pods = cluster_pods::known_on_node(admin, node).await.map_err(trouble)?;
         let moving: Vec<Pod> = pods.into_iter().filter(Pod::moves).collect();
         if moving.is_empty() {
             return Ok(());
@@ -238,7 +235,7 @@ pub(super) async fn drain(
             if pod.controller.is_none() && !named.contains(&name) {
                 return Err(Trouble::new(name, "came after the plan was made, and has no controller"));
             }
-            match leaving::evict(admin, &way, pod).await.map_err(trouble)? {
+            match cluster_pods::evict(admin, pod).await.map_err(trouble)? {
                 Evicted::Going => waits.push(format!("{name} ends")),
                 Evicted::Gone => {}
                 Evicted::NotNow(why) => waits.push(format!("{name}: {why}")),

@@ -1,8 +1,9 @@
 //! Makes one change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::ClusterClient;
 use carrick_core::plan::Effect;
 use carrick_host::host::{File, How, Trouble};
 use carrick_host::{Host, cri};
@@ -23,12 +24,13 @@ const TRY: Duration = Duration::from_secs(30);
 
 /// A note: it could not be made, and why the rest goes on without it.
 pub(super) async fn perform(
-    host: &dyn Host,
-    admin: Option<&Client>,
+    machine: &Arc<dyn Host>,
+    admin: Option<&ClusterClient>,
     effect: &Effect,
     new: Option<&File>,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<Option<String>, Trouble> {
+    let host = machine.as_ref();
     match effect {
         Effect::MakeDir { path, mode } => host.make_dir(path, *mode).await?,
         Effect::Write { path, in_place, .. } => put(host, path, new, how(*in_place)).await?,
@@ -45,9 +47,9 @@ pub(super) async fn perform(
             restart(host, unit).await?;
             answers(host, unit, tell).await?;
         }
-        Effect::Drain { node, pods, seconds } => leave::drain(host, admin, node, pods, *seconds, tell).await?,
+        Effect::Drain { node, pods, seconds } => leave::drain(admin, node, pods, *seconds, tell).await?,
         Effect::MarkNotReady { node, system_uuid, machine_id } => {
-            return leave::mark_not_ready(host, node, system_uuid, machine_id).await;
+            return leave::mark_not_ready(machine, node, system_uuid, machine_id).await;
         }
         Effect::Unmount { .. } => leave::unmount(host).await?,
         Effect::KubeadmReset { socket, .. } => leave::kubeadm_reset(host, socket).await?,

@@ -2,6 +2,8 @@
 //!
 //! What somebody changed since is not written over: then nothing is taken back, and the message says where the old file is.
 
+use std::sync::Arc;
+
 use carrick_core::plan::protect::{Protected, Refusal};
 use carrick_core::plan::{Effect, Plan, State, Undo};
 use carrick_host::Host;
@@ -166,11 +168,12 @@ fn has_readers(past: &Past, moment: &Recorded) -> bool {
 
 /// Puts everything back. The caller holds the lock.
 pub async fn apply(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
     back: &Return,
     protected: &Protected,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<(), NotUndone> {
+    let host = machine.as_ref();
     let steps = back.backs.iter().map(|back| back.recorded.step.clone()).collect();
     if let Some(refusal) = protected.refusal(&Plan { steps }) {
         return Err(refusal.into());
@@ -181,7 +184,7 @@ pub async fn apply(
     for (at, back) in back.backs.iter().enumerate() {
         tell(Told::Begins(at, back.sentence()));
         let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
-        let note = put_back(host, back).await.map_err(stopped)?;
+        let note = put_back(machine, back).await.map_err(stopped)?;
         let said = note.as_deref().unwrap_or_default();
         Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, said).await.map_err(stopped)?;
         tell(note.map_or(Told::Done(at), |why| Told::Passed(at, why)));
@@ -194,7 +197,8 @@ pub async fn apply(
 }
 
 /// A note: it could not be put back, and the rest goes on.
-async fn put_back(host: &dyn Host, back: &Back) -> Result<Option<String>, Trouble> {
+async fn put_back(machine: &Arc<dyn Host>, back: &Back) -> Result<Option<String>, Trouble> {
+    let host = machine.as_ref();
     let Recorded { step, was, .. } = &back.recorded;
     match &step.effect {
         Effect::MakeDir { path, .. } if *was == State::Absent => remove_empty(host, path).await?,
@@ -216,7 +220,7 @@ async fn put_back(host: &dyn Host, back: &Back) -> Result<Option<String>, Troubl
             let restarted = perform::restart(host, unit).await;
             return Ok(restarted.err().map(|trouble| format!("as before, {unit} does not start: {trouble}")));
         }
-        Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => return Ok(leave::back(host, node).await),
+        Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => return Ok(leave::back(machine, node).await),
         // `plan` leaves these out: there is no way back.
         Effect::LoadModule { .. }
         | Effect::Unmount { .. }

@@ -1,9 +1,10 @@
 //! A join until kubeadm runs: what is there, whether it is fit, what is made ready.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
-use carrick_cluster::leaving;
+use carrick_cluster::credentials::ClusterCredentials;
+use carrick_cluster::nodes;
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::id;
 use carrick_core::join::existing::{self, Asked, Decision, Found, Local};
@@ -26,7 +27,7 @@ use super::look::Eyes;
 use super::unit::{self, Kubeadm};
 use super::{record, token};
 use crate::act::{self, Actor, Stopped};
-use crate::observe::FromMachine;
+use crate::dialer;
 
 /// How often a machine that is too busy to answer is asked what is there.
 const LOOKS: u32 = 3;
@@ -83,10 +84,12 @@ impl Driver<'_, '_> {
         if let (Some(aim), Some(text), None) = (self.aim(), facts.api("cluster-ca").ok(), &self.asker)
             && let Some(token) = &aim.token
         {
-            self.asker = Client::with_token(&aim.endpoint, &text.text, token).ok();
+            let credentials = ClusterCredentials::of_token(&aim.endpoint, &text.text, token).ok();
+            self.asker =
+                credentials.map(|credentials| dialer::client(&credentials, Arc::<dyn Host>::downgrade(self.machine)));
         }
         // The driver outlives its eyes by nothing: both see through the same host.
-        let mut eyes = Eyes::new(self.host, node_name, facts.identity()?, self.wish.admin);
+        let mut eyes = Eyes::new(self.machine, node_name, facts.identity()?, self.wish.admin);
         let proven = existing::is_proven(facts, &asked);
         eyes.asked = asked;
         let node = self.ask_node(&mut eyes, &local).await;
@@ -124,7 +127,7 @@ impl Driver<'_, '_> {
         }
         match (self.wish.admin, &self.asker) {
             (Some(_), _) => eyes.node_object().await,
-            (None, Some(asker)) => asker.get(&FromMachine(self.host), &format!("/api/v1/nodes/{}", eyes.node)).await,
+            (None, Some(asker)) => Ok(nodes::get(asker, &eyes.node).await?),
             (None, None) => Err(Why::Broken("the API server was not reached".to_owned())),
         }
     }
@@ -147,7 +150,7 @@ impl Driver<'_, '_> {
             ));
         };
         let deleted = match &self.node {
-            Ok(seen) => admin.delete_as_seen(&FromMachine(self.host), &format!("/api/v1/nodes/{name}"), seen).await,
+            Ok(seen) => nodes::delete_as_seen(admin, name, seen).await.map_err(Why::from),
             Err(why) => Err(why.clone()),
         };
         match deleted {
@@ -171,7 +174,7 @@ impl Driver<'_, '_> {
         let (Some(admin), Some(eyes)) = (self.wish.admin, &self.eyes) else {
             return failed("that needs an admin's kubeconfig".to_owned());
         };
-        match leaving::unready(admin, &FromMachine(self.host), name, &eyes.identity).await {
+        match nodes::mark_not_ready(admin, name, &eyes.identity).await {
             Ok(()) => Event::NodeCleared,
             Err(why) => failed(why.to_string()),
         }
@@ -215,10 +218,7 @@ impl Driver<'_, '_> {
     /// An admin's kubeconfig stands for a token: it is made only once there is something to join.
     pub(super) async fn provide_token(&mut self) -> Result<(), Event> {
         let Some(admin) = self.wish.admin.filter(|_| self.wish.request.token.is_none()) else { return Ok(()) };
-        let token = token::mint(admin, &FromMachine(self.host), self.host.now()).await.map_err(|why| {
-            let cause = Cause::of(id!("api.token"), format!("no token could be made: {why}"));
-            Event::Failed(cause.may_pass(why == Why::TimedOut))
-        })?;
+        let token = token::mint(admin).await.map_err(|unminted| Event::Failed(unminted.cause()))?;
         self.wish.request.token = Some(token.clone());
         self.minted = Some(token);
         // The cluster shows more to who has one: its version and configuration, which the checks want.
@@ -245,7 +245,7 @@ impl Driver<'_, '_> {
                 return Ok(Event::Failed(causes::of_unpulled(self.library, &image, &why)));
             }
         }
-        match act::apply(self.host, self.actor, &steps, &protected, &mut |_| {}).await {
+        match act::apply(self.machine, self.actor, &steps, &protected, &mut |_| {}).await {
             Ok(run) => self.runs.push(run),
             Err(stopped) => {
                 // What was done of it is put back, too.
@@ -275,7 +275,7 @@ impl Driver<'_, '_> {
         let log = record::of_kubeadm(self.began.0, state.attempt);
         if let Some(eyes) = &self.eyes {
             self.restarts_before = sight::kubelet(&eyes.machine().await).map_or(0, |kubelet| kubelet.restarts);
-            let requests = self.requests(eyes).await;
+            let requests = self.requests(eyes, None).await;
             self.requests_before = requests.ok().map(|list| sight::requests(&list, &eyes.node, |_| true));
         }
         // Before it starts: who comes after us must not follow the words of a join before this one.
@@ -310,9 +310,14 @@ pub struct Planned {
 }
 
 /// Looks, and says what a join would do; changes nothing.
-pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Library) -> Result<Planned, Trouble> {
+pub async fn plan(
+    machine: &Arc<dyn Host>,
+    actor: &Actor,
+    wish: Wish<'_>,
+    library: &Library,
+) -> Result<Planned, Trouble> {
     let replace = wish.policy.replace_node;
-    let mut driver = Driver::new(host, actor, wish, library, None);
+    let mut driver = Driver::new(machine, actor, wish, library, None);
     let found = driver.find().await.map_err(|missing| Trouble::new("cannot tell what is here", missing))?;
     let Some(looked) = driver.looked.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
     let (mut then, mut refused) = (Vec::new(), None);
@@ -336,7 +341,7 @@ pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Libr
     if !joins {
         return Ok(Planned { facts: looked.facts, steps: Vec::new(), then, refused });
     }
-    let steps = act::ground(host, &looked.preparation().map_err(unprepared)?).await?;
+    let steps = act::ground(machine.as_ref(), &looked.preparation().map_err(unprepared)?).await?;
     let token = driver.wish.admin.filter(|_| driver.wish.request.token.is_none());
     then.extend(token.map(|_| "make a token for this join in the cluster, and revoke it after".to_owned()));
     then.extend(looked.image_to_pull(&driver.wish.ignore).map(|image| format!("have the runtime pull {image}")));

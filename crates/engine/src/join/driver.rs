@@ -1,9 +1,10 @@
 //! Carries a join out: looks, acts and keeps the time. What follows from what is seen is decided in `core::join::step`.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::ClusterClient;
 use carrick_core::aim::{Aim, Token};
 use carrick_core::catalogue::About;
 use carrick_core::fact::{Facts, Why};
@@ -28,7 +29,7 @@ use super::look::Eyes;
 use super::record::{self, Record, Saved};
 use super::token;
 use crate::act::Actor;
-use crate::observe::{FromMachine, observe};
+use crate::observe::observe;
 
 /// Between two looks. A look costs 50 ms; what can be seen is told within 5 s of being there.
 const LOOK: Duration = Duration::from_millis(400);
@@ -43,9 +44,9 @@ pub struct Wish<'a> {
     pub request: Request,
     pub policy: Policy,
     pub ignore: Ignore,
-    pub admin: Option<&'a Client>,
+    pub admin: Option<&'a ClusterClient>,
     /// Who may ask as the file says that discovery goes by.
-    pub asker: Option<Client>,
+    pub asker: Option<ClusterClient>,
     pub protect: Vec<String>,
     pub time_box: Duration,
 }
@@ -118,18 +119,20 @@ pub trait Mender: Send {
 
 /// Joins a machine. The caller holds its lock.
 pub async fn join(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
     actor: &Actor,
     wish: Wish<'_>,
     library: &Library,
     mender: Option<&mut dyn Mender>,
     tell: &mut (dyn FnMut(Told) + Send),
 ) -> Ended {
-    let mut driver = Driver::new(host, actor, wish, library, mender);
+    let mut driver = Driver::new(machine, actor, wish, library, mender);
     Box::pin(driver.run(tell)).await
 }
 
 pub(super) struct Driver<'a, 'm> {
+    pub(super) machine: &'a Arc<dyn Host>,
+    /// The same, to look at and to change.
     pub(super) host: &'a dyn Host,
     pub(super) actor: &'a Actor,
     pub(super) wish: Wish<'a>,
@@ -140,7 +143,7 @@ pub(super) struct Driver<'a, 'm> {
     /// The last full look.
     pub(super) looked: Option<Looked>,
     /// Asks with the token, once the cluster has proven itself.
-    pub(super) asker: Option<Client>,
+    pub(super) asker: Option<ClusterClient>,
     pub(super) eyes: Option<Eyes<'a>>,
     pub(super) node: Result<Value, Why>,
     /// Runs of preparation, to be taken back where the join fails.
@@ -170,14 +173,16 @@ pub(super) struct Driver<'a, 'm> {
 
 impl<'a, 'm> Driver<'a, 'm> {
     pub(super) fn new(
-        host: &'a dyn Host,
+        machine: &'a Arc<dyn Host>,
         actor: &'a Actor,
         mut wish: Wish<'a>,
         library: &'a Library,
         mender: Option<&'m mut dyn Mender>,
     ) -> Self {
-        let (now, asker) = (host.now(), wish.asker.take());
+        let (host, asker) = (machine.as_ref(), wish.asker.take());
+        let now = host.now();
         Driver {
+            machine,
             host,
             actor,
             wish,
@@ -258,7 +263,7 @@ impl<'a, 'm> Driver<'a, 'm> {
     /// The token that was made for this join is good for nothing any more.
     async fn revoke_minted(&mut self, tell: &mut (dyn FnMut(Told) + Send)) {
         let (Some(token), Some(admin)) = (self.minted.take(), self.wish.admin) else { return };
-        if let Err(why) = token::revoke(admin, &FromMachine(self.host), &token).await {
+        if let Err(why) = token::revoke(admin, &token).await {
             tell(Told::Says(format!("the token {} could not be revoked ({why}); it ends by itself", token.id)));
         }
     }

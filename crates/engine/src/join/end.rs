@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_cluster::leaving;
+use carrick_cluster::nodes;
 use carrick_core::diagnose::Case;
 use carrick_core::fact::kubeconfig;
 use carrick_core::fact::unit::{UnitState, parse_show};
@@ -49,7 +49,7 @@ impl Driver<'_, '_> {
     /// A Node that our reset cordoned takes pods again once it is verified; one that somebody else cordoned stays so.
     /// Whether something was changed.
     pub(super) async fn uncordon(&self, until: Until, tell: &mut (dyn FnMut(Told) + Send)) -> bool {
-        let ours = self.node.as_ref().is_ok_and(leaving::has_our_mark);
+        let ours = self.node.as_ref().is_ok_and(nodes::has_our_mark);
         let Some(eyes) = self.eyes.as_ref().filter(|_| ours) else { return false };
         let name = &eyes.node;
         if until != Until::Verified {
@@ -94,7 +94,7 @@ impl Driver<'_, '_> {
         let protected = Protected::on(&facts, self.wish.protect.clone()).map_err(|missing| missing.to_string())?;
         while let Some(run) = self.runs.last().copied() {
             let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
-            undo::apply(self.host, &back, &protected, &mut |_| {}).await.map_err(|error| error.to_string())?;
+            undo::apply(self.machine, &back, &protected, &mut |_| {}).await.map_err(|error| error.to_string())?;
             self.runs.pop();
         }
         Ok(())
@@ -173,7 +173,8 @@ mod tests {
             let mounts = ("/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
             let machine = Machine::with(&[(kubeconfig::KUBELET, "{}"), (CONFIG, "token"), mounts]);
             let machine = machine.with_running("kubelet.service");
-            let mut driver = Driver::new(&machine, &actor, wish(), &library, None);
+            let host = machine.shared();
+            let mut driver = Driver::new(&host, &actor, wish(), &library, None);
             driver.ours = ours;
             driver.clean_up().await.unwrap();
             let now = machine.all_but("/none");

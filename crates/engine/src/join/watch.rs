@@ -12,10 +12,9 @@ use carrick_host::host::Entry;
 use serde_json::Value;
 
 use super::driver::Driver;
-use super::look::Eyes;
+use super::look::{self, Eyes};
 use super::unit::{self, Kubeadm};
 use super::verify::of_machine;
-use crate::observe::FromMachine;
 
 impl Driver<'_, '_> {
     /// Everything that may have changed, as events.
@@ -59,7 +58,7 @@ impl Driver<'_, '_> {
                 events.extend(held_up.into_iter().filter_map(|cause| self.newly(cause)));
             }
         } else if state.stage >= Stage::KubeletUp {
-            let request = self.requests(&eyes).await;
+            let request = self.requests(&eyes, self.named(state)).await;
             let request = request.and_then(|list| {
                 // Of a kubelet that runs already: what was decided against before it was looked at is of an earlier one.
                 let refused = |state: &Signing| matches!(state, Signing::Denied { .. } | Signing::Failed { .. });
@@ -85,12 +84,22 @@ impl Driver<'_, '_> {
         events
     }
 
-    /// All requests for certificates, with the token's rights or the admin's.
-    pub(super) async fn requests(&self, eyes: &Eyes<'_>) -> Result<Value, Why> {
-        let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-        match (&self.asker, self.wish.admin) {
-            (Some(asker), None) => asker.get(&FromMachine(self.host), path).await,
-            _ => eyes.get(path).await,
+    /// The request of this attempt, once it was found: from then on it alone is asked for, until it is decided against.
+    fn named<'s>(&self, state: &'s State) -> Option<&'s str> {
+        let known = state.seen.request.as_ref().ok().filter(|_| self.requests_before.is_some())?;
+        matches!(known.state, Signing::Pending | Signing::Approved).then_some(known.name.as_str())
+    }
+
+    /// This node's requests for certificates, with the token's rights or the admin's.
+    pub(super) async fn requests(&self, eyes: &Eyes<'_>, named: Option<&str>) -> Result<Value, Why> {
+        let requests = match (&self.asker, self.wish.admin) {
+            (Some(asker), None) => look::requests(asker, &eyes.node, named).await,
+            _ => eyes.requests(named).await,
+        };
+        match requests {
+            // Somebody removed it: the kubelet makes another.
+            Err(Why::Absent) if named.is_some() => Box::pin(self.requests(eyes, None)).await,
+            requests => requests,
         }
     }
 
