@@ -119,12 +119,11 @@ fn classified(file: &Path, id: &str) -> String {
         return String::new();
     }
     let subsystem = variant(&needs("subsystem"));
-    let rest = match value("shows") {
-        Some(check) => format!("..shown({check:?})"),
-        None => {
-            let [class, role] = ["class", "role"].map(|key| variant(&needs(key)));
-            format!("class: Class::{class}, role: Role::{role}, needed: Needed::Always")
-        }
+    let rest = if let Some(check) = value("shows") {
+        format!("..shown({check:?})")
+    } else {
+        let [class, role] = ["class", "role"].map(|key| variant(&needs(key)));
+        format!("class: Class::{class}, role: Role::{role}, needed: Needed::Always")
     };
     format!("    About {{ id: {id:?}, subsystem: Subsystem::{subsystem}, {rest} }},\n")
 }

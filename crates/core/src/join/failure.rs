@@ -68,7 +68,7 @@ impl From<Saved> for Cause {
 
 /// A certificate of the future is one of a machine whose clock is behind; nobody issues any other.
 pub fn by_the_clock(cause: Cause) -> Cause {
-    if cause.id != "api.certificate" || !cause.says.contains("not valid yet") {
+    if cause.id != id!("api.certificate").id || !cause.says.contains("not valid yet") {
         return cause;
     }
     let says = "this machine's clock is behind: to it the API server's certificate is not valid yet";

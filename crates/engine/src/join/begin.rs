@@ -363,7 +363,7 @@ pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Libr
 
 /// What the runtime is to pull before kubeadm runs.
 fn image_to_pull(facts: &Facts, wish: &Wish<'_>) -> Option<String> {
-    prepare::image_to_pull(facts).filter(|_| !wish.ignore.covers("runtime.sandbox-image"))
+    prepare::image_to_pull(facts).filter(|_| !wish.ignore.covers(id!("runtime.sandbox-image").id))
 }
 
 /// The plan of preparation for a machine as it is.
