@@ -165,12 +165,11 @@ fn classified(file: &Path, id: &str) -> Result<String, String> {
         return Ok(String::new());
     }
     let subsystem = variant(&needs("subsystem")?);
-    let rest = match value("shows") {
-        Some(check) => format!("..shown({check:?})"),
-        None => {
-            let (class, role) = (variant(&needs("class")?), variant(&needs("role")?));
-            format!("class: Class::{class}, role: Role::{role}, needed: Needed::Always")
-        }
+    let rest = if let Some(check) = value("shows") {
+        format!("..shown({check:?})")
+    } else {
+        let (class, role) = (variant(&needs("class")?), variant(&needs("role")?));
+        format!("class: Class::{class}, role: Role::{role}, needed: Needed::Always")
     };
     Ok(format!("    About {{ id: {id:?}, subsystem: Subsystem::{subsystem}, {rest} }},\n"))
 }

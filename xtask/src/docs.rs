@@ -52,7 +52,7 @@ fn checks() -> String {
         CHECKS.len()
     );
     for Registered { check, explain, .. } in CHECKS {
-        let (subsystem, does) = (check.subsystem.name(), check.class.does());
+        let (subsystem, does) = (check.subsystem.name(), check.does());
         let _ = writeln!(page, "\n## {}\n\nSubsystem: {subsystem}. In a join, carrick {does}.", check.id);
         if !check.kubeadm.is_empty() {
             let _ = writeln!(page, "kubeadm calls it: {}.", check.kubeadm.join(", "));

@@ -117,17 +117,24 @@ pub(crate) const fn is_same(a: &str, b: &str) -> bool {
     true
 }
 
-/// [`about`] an id that is written in the code: unknown to the catalogue, it does not compile.
+/// [`about`] an id that is written in the code; one that does not exist does not compile.
+///
+/// ```
+/// assert_eq!(carrick_core::id!("csr.denied").id, "csr.denied");
+/// ```
+///
+/// ```compile_fail
+/// let about = carrick_core::id!("csr.denide");
+/// ```
 #[macro_export]
 macro_rules! id {
-    ($id:literal) => {
-        const {
-            match $crate::catalogue::about($id) {
-                Some(about) => about,
-                None => panic!("neither a check nor a signature that can be a cause has this id"),
-            }
-        }
-    };
+    ($id:literal) => {{
+        const ABOUT: $crate::catalogue::About<'static> = match $crate::catalogue::about($id) {
+            Some(about) => about,
+            None => panic!("neither a check nor a signature that can be a cause has this id"),
+        };
+        ABOUT
+    }};
 }
 
 #[cfg(test)]

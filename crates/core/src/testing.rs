@@ -140,7 +140,7 @@ pub fn table_with<const N: usize>(check: &Check, policy: &Policy, rows: [(&str, 
 /// Judges single rows beside a table: another policy, a special case.
 #[track_caller]
 pub fn judge_row(check: &Check, policy: &Policy, name: &str, facts: &Facts, expected: Outcome) {
-    let verdict = (check.judge)(facts, policy);
+    let verdict = check.verdict(facts, policy);
     assert_eq!(verdict.outcome, expected, "{}: {name}: {}", check.id, verdict.says);
     if matches!(expected, Outcome::Fail | Outcome::Warn) {
         assert!(!verdict.evidence.is_empty(), "{}: {name}: says {:?} without evidence", check.id, verdict.says);

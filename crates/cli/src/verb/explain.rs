@@ -74,7 +74,7 @@ fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signat
         format!("{}  {}", styled(BOLD, check.id), styled(DIM, check.subsystem.name())),
         reflow(explain, width),
         of_fix(check, width),
-        in_a_join(check.class, width),
+        in_a_join(check.does(), width),
         named("kubeadm calls it", check.kubeadm.iter().copied(), width),
         named("Read in logs as", showing.map(|signature| signature.id.as_str()), width),
     ];
@@ -97,8 +97,16 @@ fn of_fix(check: &Check, width: usize) -> String {
     }
 }
 
-fn in_a_join(class: Class, width: usize) -> String {
-    wrap(&format!("In a join: carrick {}.", class.does()), width).join("\n")
+/// What a join does about it; of a sign that is never a cause, nothing.
+fn does(signature: &Signature) -> Option<&'static str> {
+    match &signature.shows {
+        Some(check) => check::find(check).next().map(|registered| registered.check.does()),
+        None => signature.class.map(Class::does),
+    }
+}
+
+fn in_a_join(does: &str, width: usize) -> String {
+    wrap(&format!("In a join, carrick {does}."), width).join("\n")
 }
 
 fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -> String {
@@ -116,7 +124,7 @@ fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -
         wrap(&title, width).join("\n"),
         wrap(&Signature::open(&signature.cause), width).join("\n"),
         wrap(&when_it_counts(signature), width).join("\n"),
-        signature.about().map(|about| in_a_join(about.class, width)).unwrap_or_default(),
+        does(signature).map(|does| in_a_join(does, width)).unwrap_or_default(),
         related.join("\n"),
         indented("Mend it:", signature.remedy.iter().map(|command| Signature::open_command(command))),
         indented("So that it does not come again:", signature.prevent.iter().map(|text| Signature::open_command(text))),

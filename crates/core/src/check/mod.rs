@@ -7,7 +7,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{About, Class, Role, is_same};
-use crate::fact::{Capture, Facts, Missing, Why};
+use crate::fact::{Capture, Facts, Known, Missing, Why};
 
 include!(concat!(env!("OUT_DIR"), "/checks.rs"));
 
@@ -27,10 +27,25 @@ pub struct Check {
     pub fixed_by: FixedBy,
     /// Facts that are missing for the very reason it fails: whoever needs them is skipped, and it is told once, here.
     pub accounts_for: fn(&Missing) -> bool,
-    pub judge: fn(&Facts, &Policy) -> Verdict,
+    /// A fact that is missing ends it: `?`.
+    pub judge: fn(&Facts, &Policy) -> Known<Verdict>,
 }
 
 impl Check {
+    /// What it finds; where a fact it needs is missing, that.
+    pub fn verdict(&self, facts: &Facts, policy: &Policy) -> Verdict {
+        Verdict::of((self.judge)(facts, policy))
+    }
+
+    /// What a join does where it fails, as `carrick explain` says it.
+    pub fn does(&self) -> &'static str {
+        match self.in_join {
+            InJoin::Blocks => self.class.does(),
+            InJoin::SetRight => "sets it right before kubeadm runs",
+            InJoin::Decided => "decides by whose Node it is",
+        }
+    }
+
     /// A check looks at the thing itself: what it finds is a reason.
     pub const fn about(&self) -> About<'static> {
         let Check { id, class, subsystem, needed, .. } = *self;
@@ -234,7 +249,7 @@ pub fn skip(says: impl Into<String>) -> Verdict {
 }
 
 /// A needed fact is missing: what nobody asked for is skipped, everything else is unknown.
-pub fn unknown(missing: &Missing) -> Verdict {
+fn unknown(missing: &Missing) -> Verdict {
     let verdict = match missing.why {
         Why::NotAsked => skip("needs the cluster: give --api (and --token-file, --ca-hash)"),
         Why::NotAdmin => skip("needs an admin's rights: give --kubeconfig"),
@@ -247,6 +262,11 @@ pub fn unknown(missing: &Missing) -> Verdict {
 }
 
 impl Verdict {
+    /// What was judged; where a fact was missing, that.
+    pub fn of(judged: Known<Verdict>) -> Self {
+        judged.unwrap_or_else(|missing| unknown(&missing))
+    }
+
     fn new(outcome: Outcome, says: impl Into<String>) -> Self {
         Verdict {
             outcome,
@@ -297,17 +317,6 @@ impl IntoIterator for Evidence {
     }
 }
 
-/// Takes the value of a fact, or ends the check as `Unknown` (`Skip` where nobody asked), saying which fact is missing.
-#[macro_export]
-macro_rules! known {
-    ($fact:expr) => {
-        match $fact {
-            Ok(value) => value,
-            Err(missing) => return $crate::check::unknown(&missing),
-        }
-    };
-}
-
 /// A check and what it found.
 pub struct Finding {
     pub check: &'static Check,
@@ -316,7 +325,7 @@ pub struct Finding {
 
 impl Finding {
     pub fn of(check: &'static Check, facts: &Facts, policy: &Policy) -> Self {
-        Finding { check, verdict: (check.judge)(facts, policy) }
+        Finding { check, verdict: check.verdict(facts, policy) }
     }
 }
 

@@ -2,18 +2,15 @@
 //!
 //! Shared: the checks of the family `api`.
 
-use super::{Evidence, Verdict, fail, pass, skip, unknown};
+use super::{Evidence, Verdict, fail, pass, skip};
 use crate::fact::api_path::{Reason, State, Step};
-use crate::fact::{Facts, Missing, Why};
+use crate::fact::{Facts, Known, Missing, Why};
 use crate::id;
 
 /// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
-pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'static str]) -> Verdict {
-    let path = match facts.api_path() {
-        Ok(path) => path,
-        Err(missing) => return unknown(&missing),
-    };
-    match (path.at(step), path.failed()) {
+pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'static str]) -> Known<Verdict> {
+    let path = facts.api_path()?;
+    Ok(match (path.at(step), path.failed()) {
         (Some(State::Ok(detail)), _) => pass(detail),
         (Some(State::NotNeeded(detail)), _) => skip(detail),
         (Some(State::Failed(detail)), _) => {
@@ -31,8 +28,8 @@ pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'stat
             mend.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
         }
         (None, Some(_)) => skip("not reached: an earlier step failed"),
-        (None, None) => unknown(&Missing::broken("api path", "ends before this step")),
-    }
+        (None, None) => return Err(Missing::broken("api path", "ends before this step")),
+    })
 }
 
 /// Answers of the cluster that could not be had, because the way to it ended at a step.
@@ -83,13 +80,13 @@ pub(super) mod testing {
                 ("nobody asked", facts(), Outcome::Skip),
             ],
         );
-        let verdict = (check.judge)(&path(step, State::Failed("it broke".into())), &Policy::default());
+        let verdict = check.verdict(&path(step, State::Failed("it broke".into())), &Policy::default());
         assert_eq!(verdict.says, "it broke");
         assert_eq!(verdict.evidence[0].to_string(), "path to 10.0.0.11:6443: it broke");
         if let (Ok(mut slow), true) = (path(step, State::Failed("…".into())).api_path(), step > Step::Tcp) {
             slow.steps.iter_mut().for_each(|walked| walked.reason = Some(Reason::NoAnswer));
             let slow = facts().with_api("path", &serde_json::to_string(&slow).unwrap());
-            let verdict = (check.judge)(&slow, &Policy::default());
+            let verdict = check.verdict(&slow, &Policy::default());
             assert_eq!((verdict.may_pass, verdict.means), (true, Some(id!("api.slow"))));
         }
         if step > Step::Dns {

@@ -8,14 +8,11 @@
 //! Mend it: `ufw allow 10250/tcp`, or `firewall-cmd --permanent --add-port=10250/tcp && firewall-cmd --reload`
 
 use crate::catalogue::Class;
-use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, unknown, warn,
-};
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
-use crate::fact::{Facts, Missing};
-use crate::known;
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "firewall.kubelet",
@@ -30,17 +27,17 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    match known!(facts.inbound(Proto::Tcp, 10250)) {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    Ok(match facts.inbound(Proto::Tcp, 10250)? {
         Passage::Open => pass("TCP 10250 is open"),
-        Passage::CannotTell(rule) => unknown(&Missing::broken("TCP 10250", format!("hangs on {rule}"))),
+        Passage::CannotTell(rule) => return Err(Missing::broken("TCP 10250", format!("hangs on {rule}"))),
         Passage::Blocked(rule) => {
             let (source, rule) = found(&rule);
             warn("TCP 10250 is blocked: kubectl logs and exec would hang")
                 .seen(Evidence::of(source, rule))
                 .fix(facts.firewall().opens(Proto::Tcp, 10250, rule))
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -70,9 +67,9 @@ mod tests {
                 ("not root", filter("").without(Source::Query(&NFT), Why::Denied), Unknown),
             ],
         );
-        let verdict = judge(&filter(""), &Policy::default());
+        let verdict = CHECK.verdict(&filter(""), &Policy::default());
         assert_eq!(verdict.evidence[0], Evidence::of("iptables-save", ":INPUT DROP"));
         assert!(verdict.remedy[0].contains("-p tcp --dport 10250"));
-        assert!(judge(&filter(some), &Policy::default()).says.contains("10.0.0.11/32"));
+        assert!(CHECK.verdict(&filter(some), &Policy::default()).says.contains("10.0.0.11/32"));
     }
 }

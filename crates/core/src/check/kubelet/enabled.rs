@@ -8,8 +8,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
-use crate::fact::Facts;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kubelet.enabled",
@@ -24,20 +23,20 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let state = known!(facts.unit_state("kubelet"));
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let state = facts.unit_state("kubelet")?;
     if !state.is_there() {
-        return skip("there is no kubelet.service: see kubelet.unit");
+        return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     }
     if state.is_masked() {
-        return skip("kubelet.service is masked: see kubelet.masked");
+        return Ok(skip("kubelet.service is masked: see kubelet.masked"));
     }
     if state.is_enabled() {
-        return pass(format!("kubelet.service is {}", state.unit_file_state));
+        return Ok(pass(format!("kubelet.service is {}", state.unit_file_state)));
     }
-    warn("the kubelet is not started at boot: the node would be lost")
+    Ok(warn("the kubelet is not started at boot: the node would be lost")
         .seen(state.cite())
-        .fix("systemctl enable kubelet")
+        .fix("systemctl enable kubelet"))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 use crate::catalogue::Class;
 use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, program};
 use crate::fact::version::KUBELET;
-use crate::fact::{Facts, Why};
+use crate::fact::{Facts, Known, Why};
 
 pub const CHECK: Check = Check {
     id: "kubelet.installed",
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     program::judge(facts, &KUBELET, facts.kubelet_version(), "the kubelet", "kubelet")
 }
 
@@ -52,6 +52,9 @@ mod tests {
             ],
         );
         let failed = facts().with_exit(&KUBELET, 126, "", "Exec format error\n");
-        assert_eq!(judge(&failed, &Policy::default()).evidence[0].to_string(), "kubelet --version: Exec format error");
+        assert_eq!(
+            CHECK.verdict(&failed, &Policy::default()).evidence[0].to_string(),
+            "kubelet --version: Exec format error"
+        );
     }
 }

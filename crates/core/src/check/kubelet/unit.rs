@@ -9,8 +9,7 @@
 use crate::catalogue::Class;
 use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::unit::KUBELET;
-use crate::fact::{Facts, Missing, OrAbsent, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
 
 pub const CHECK: Check = Check {
     id: "kubelet.unit",
@@ -25,13 +24,13 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     if let (Err(Missing { why: Why::NotCollected, .. }), Ok(status)) =
         (facts.unit("kubelet"), facts.unit_status("kubelet"))
     {
-        return pass("kubelet.service is there").seen(status.loaded);
+        return Ok(pass("kubelet.service is there").seen(status.loaded));
     }
-    match known!(facts.unit("kubelet").or_absent()) {
+    Ok(match facts.unit("kubelet").or_absent()? {
         Some(unit) => {
             pass("kubelet.service is there").seen(unit.files.first().map(|file| Evidence::of(KUBELET.name, &file.path)))
         }
@@ -39,7 +38,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .seen(Evidence::of(KUBELET.name, "No files found for kubelet.service."))
             .fix(facts.reinstall_command("kubelet"))
             .fix("systemctl daemon-reload && systemctl enable kubelet"),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -67,7 +66,7 @@ mod tests {
                 ("hangs", facts().without(Source::Query(&KUBELET), Why::TimedOut), Unknown),
             ],
         );
-        let seen = judge(&facts().with_query(&KUBELET, &sample::packaged()), &Policy::default()).evidence;
+        let seen = CHECK.verdict(&facts().with_query(&KUBELET, &sample::packaged()), &Policy::default()).evidence;
         assert_eq!(seen[0].text, sample::UNIT_PATH);
     }
 }

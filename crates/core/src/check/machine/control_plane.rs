@@ -10,8 +10,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
-use crate::fact::Facts;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.control-plane",
@@ -26,15 +25,15 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let marks = known!(facts.control_plane_marks());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let marks = facts.control_plane_marks()?;
     let Some(first) = marks.first() else {
-        return pass("no admin.conf, no static pods of a control plane, no etcd data");
+        return Ok(pass("no admin.conf, no static pods of a control plane, no etcd data"));
     };
-    fail(format!("this is a control plane, not a worker: it has {first}"))
+    Ok(fail(format!("this is a control plane, not a worker: it has {first}"))
         .seen(marks.iter().map(|mark| Evidence::of(mark.as_str(), "is there")))
         .fix("hostname    # is it the machine you meant?")
-        .fix("kubeadm reset    # by hand, and only if its cluster is gone for good")
+        .fix("kubeadm reset    # by hand, and only if its cluster is gone for good"))
 }
 
 #[cfg(test)]
@@ -77,7 +76,7 @@ mod tests {
     #[test]
     fn names_every_mark() {
         let files = [("-rw-------", "admin.conf"), ("-rw-------", "scheduler.conf")];
-        let verdict = judge(&worker().with_dir("/etc/kubernetes", &files), &Policy::default());
+        let verdict = CHECK.verdict(&worker().with_dir("/etc/kubernetes", &files), &Policy::default());
         assert_eq!(verdict.says, "this is a control plane, not a worker: it has /etc/kubernetes/admin.conf");
         assert_eq!(verdict.evidence.len(), 2);
     }

@@ -8,9 +8,8 @@
 
 use crate::catalogue::Class;
 use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
-use crate::fact::Facts;
 use crate::fact::identity::USER;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.privileges",
@@ -25,14 +24,14 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let uid = known!(facts.uid());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let uid = facts.uid()?;
     if uid == 0 {
-        return pass("runs as root");
+        return Ok(pass("runs as root"));
     }
-    warn(format!("runs as user {uid}, not as root: part of the machine cannot be seen"))
+    Ok(warn(format!("runs as user {uid}, not as root: part of the machine cannot be seen"))
         .seen(Evidence::of(USER.name, uid.to_string()))
-        .fix("sudo carrick check")
+        .fix("sudo carrick check"))
 }
 
 #[cfg(test)]

@@ -10,8 +10,7 @@
 use crate::catalogue::Class;
 use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::identity::FIRST_PROCESS;
-use crate::fact::{Facts, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Why};
 
 pub const CHECK: Check = Check {
     id: "machine.systemd",
@@ -26,15 +25,15 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let first = known!(facts.first_process());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let first = facts.first_process()?;
     if first == "systemd" {
-        return pass("systemd is the first process");
+        return Ok(pass("systemd is the first process"));
     }
-    fail(format!("the first process is {first}, not systemd: nothing would start the kubelet"))
+    Ok(fail(format!("the first process is {first}, not systemd: nothing would start the kubelet"))
         .seen(Evidence::at(FIRST_PROCESS, 1, first))
         .fix("readlink -f /sbin/init    # boot with systemd")
-        .explains(["node.never-registered"])
+        .explains(["node.never-registered"]))
 }
 
 #[cfg(test)]
