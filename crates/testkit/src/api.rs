@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::credentials::{ADMIN_TOKEN, Credentials, NOBODY_TOKEN};
+use crate::credentials::{self, ADMIN_TOKEN, Authority, NOBODY_TOKEN};
 
 /// Three seconds on an idle machine; tests start many at a time.
 const READY: Duration = Duration::from_secs(90);
@@ -37,7 +37,7 @@ pub enum Error {
 pub struct Api {
     folder: Option<TempDir>,
     url: String,
-    authority: String,
+    authority: Authority,
     kubectl: PathBuf,
     // Dropped first of all that matters: it ends the processes.
     keeper: Option<Keeper>,
@@ -50,14 +50,14 @@ impl Api {
         let (etcd, server, kubectl) = (etcd?, server?, kubectl?);
         let folder =
             tempfile::Builder::new().prefix("carrick-api-").tempdir().map_err(during("cannot make a folder"))?;
-        let credentials = Credentials::write(folder.path()).map_err(during("cannot make certificates"))?;
+        let authority = credentials::write(folder.path()).map_err(during("cannot make certificates"))?;
         let [client, peer, secure] = free_ports().map_err(during("no port is free"))?;
         let commands =
             [etcd_command(&etcd, folder.path(), client, peer), server_command(&server, folder.path(), client, secure)];
         let keeper = Keeper::start(commands).map_err(during("cannot start etcd and kube-apiserver"))?;
         let mut api = Self {
             url: format!("https://127.0.0.1:{secure}"),
-            authority: credentials.authority,
+            authority,
             kubectl,
             keeper: Some(keeper),
             folder: Some(folder),
@@ -72,8 +72,8 @@ impl Api {
         &self.url
     }
 
-    /// The certificate authority to trust, as PEM.
-    pub fn authority(&self) -> &str {
+    /// The certificate authority to trust; it signs whatever a test asks for.
+    pub fn authority(&self) -> &Authority {
         &self.authority
     }
 
