@@ -1,8 +1,8 @@
 //! etcd and kube-apiserver on free ports of the loopback, for as long as a test holds them.
 
 use std::fs::{self, File};
-use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -38,6 +38,7 @@ pub struct Api {
     folder: Option<TempDir>,
     url: String,
     authority: Authority,
+    etcd: u16,
     kubectl: PathBuf,
     // Dropped first of all that matters: it ends the processes.
     keeper: Option<Keeper>,
@@ -58,6 +59,7 @@ impl Api {
         let mut api = Self {
             url: format!("https://127.0.0.1:{secure}"),
             authority,
+            etcd: client,
             kubectl,
             keeper: Some(keeper),
             folder: Some(folder),
@@ -75,6 +77,23 @@ impl Api {
     /// The certificate authority to trust; it signs whatever a test asks for.
     pub fn authority(&self) -> &Authority {
         &self.authority
+    }
+
+    /// The port of its etcd on the loopback.
+    pub fn etcd(&self) -> u16 {
+        self.etcd
+    }
+
+    /// Has an etcd on the loopback forget what was before a revision.
+    pub fn compact(etcd: u16, revision: &str) -> io::Result<()> {
+        let body = json!({ "revision": revision, "physical": true }).to_string();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, etcd))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let head = "POST /v3/kv/compaction HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length";
+        write!(stream, "{head}: {}\r\n\r\n{body}", body.len())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        if answer.split(' ').nth(1) == Some("200") { Ok(()) } else { Err(io::Error::other(answer)) }
     }
 
     /// A bearer token of system:masters.

@@ -431,6 +431,11 @@ impl rows::Stage for MemoryApi {
 
     async fn settle(&self) {}
 
+    async fn compact(&self, _: &str) -> Result<(), String> {
+        MemoryApi::compact(self);
+        Ok(())
+    }
+
     async fn remove(&self, path: &str) -> Result<(), String> {
         self.take(path);
         Ok(())

@@ -105,14 +105,7 @@ fn fill_in(object: &mut Value, resource: &Resource, user: &User) {
             let taints = object["spec"]["taints"].as_array().cloned().unwrap_or_default();
             let has = taints.iter().any(|there| there["key"] == taint["key"] && there["effect"] == taint["effect"]);
             object["spec"]["taints"] = if has { taints } else { taints.into_iter().chain([taint]).collect() }.into();
-            fill(object, &json!({"status": {
-                "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-                "nodeInfo": {
-                    "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
-                    "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
-                    "operatingSystem": "", "architecture": "",
-                },
-            }}));
+            fill_in_status(object, resource);
         }
         PODS => {
             fill_in_pod(&mut object["spec"]);
@@ -154,6 +147,27 @@ fn fill_in(object: &mut Value, resource: &Resource, user: &User) {
                 remove(object, "status");
             }
         }
+    }
+}
+
+/// What a status shows even where nobody said it.
+fn fill_in_status(object: &mut Value, resource: &Resource) {
+    match resource.plural {
+        NODES => fill(object, &json!({"status": {
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+            "nodeInfo": {
+                "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
+                "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
+                "operatingSystem": "", "architecture": "",
+            },
+        }})),
+        PODS => {
+            let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
+            for condition in conditions.into_iter().flatten() {
+                fill(condition, &json!({"lastProbeTime": null, "lastTransitionTime": null}));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -220,6 +234,7 @@ pub(crate) fn settle(new: &mut Value, old: &Value, resource: &Resource, subresou
     if resource.plural == REQUESTS {
         settle_request(new, old, subresource, now);
     }
+    fill_in_status(new, resource);
     let immutable = ["uid", "creationTimestamp", "generation", "deletionTimestamp", "deletionGracePeriodSeconds"];
     for key in immutable.into_iter().chain(["name", "namespace", "resourceVersion"]) {
         match old["metadata"].get(key) {
@@ -283,7 +298,7 @@ pub(crate) fn validate(object: &Value, resource: &Resource) -> Result<(), Status
         let effect = text(taint, "/effect");
         if !["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect) {
             let what = format!(
-                "Unsupported value: {effect:?}: supported values: \"NoExecute\", \"NoSchedule\", \"PreferNoSchedule\""
+                "Unsupported value: {effect:?}: supported values: \"NoSchedule\", \"PreferNoSchedule\", \"NoExecute\""
             );
             return invalid(&format!("metadata.taints[{at}].effect"), "FieldValueNotSupported", &what);
         }
@@ -297,6 +312,12 @@ pub(crate) fn validate(object: &Value, resource: &Resource) -> Result<(), Status
         }
     }
     Ok(())
+}
+
+/// What a patch may not change: metadata is looked at twice.
+pub(crate) fn immutable(resource: &Resource, name: &str, field: &str, value: &str) -> StatusError {
+    let what = format!("Invalid value: {value:?}: field is immutable");
+    StatusError::invalid(resource, name, field, "FieldValueInvalid", &what).twice()
 }
 
 const SUBDOMAIN: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";

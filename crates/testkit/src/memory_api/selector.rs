@@ -80,9 +80,8 @@ fn pointer(field: &str, resource: &Resource) -> Result<String, String> {
         return Ok((*pointer).to_owned());
     }
     // What has selectors of its own says it in its own words.
-    Err(if resource.fields.is_empty() || resource.custom {
-        let more = resource.fields.iter().map(|(name, _)| format!(", {name:?}")).collect::<String>();
-        format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"{more}")
+    Err(if resource.fields.is_empty() {
+        format!("{field:?} is not a known field selector: only \"metadata.name\", \"metadata.namespace\"")
     } else {
         format!("field label not supported: {field}")
     })

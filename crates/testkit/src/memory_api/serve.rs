@@ -13,7 +13,7 @@ use super::authorization::{admit, authorize};
 use super::object::{self, partial, text};
 use super::patch;
 use super::request::{Accept, Asked};
-use super::resource::{PODS, REQUESTS, Resource};
+use super::resource::{NODES, PODS, REQUESTS, Resource};
 use super::selector::Selector;
 use super::status::{StatusError, success};
 use super::store::{Key, Store};
@@ -106,7 +106,11 @@ impl Turn<'_> {
             }
         };
         let all = self.store.all_at(version, resource, &self.asked.namespace);
-        let mut left = all.into_iter().filter(|(place, object)| *place >= start && selector.selects(object));
+        // Keys in a token are those below what is listed.
+        let within = format!("{}/", self.asked.namespace);
+        let below = |place: &str| format!("/{}", place.strip_prefix(&within).unwrap_or(place));
+        let all = all.into_iter().map(|(place, object)| (below(&place), object));
+        let mut left = all.filter(|(place, object)| *place >= start && selector.selects(object));
         let page = if limit == 0 { usize::MAX } else { limit };
         let items: Vec<(String, Value)> = left.by_ref().take(page).collect();
         let mut metadata = json!({"resourceVersion": version.to_string()});
@@ -118,6 +122,8 @@ impl Turn<'_> {
             if selector.is_empty() {
                 metadata["remainingItemCount"] = rest.into();
             }
+        } else if resource.custom && self.asked.accept == Accept::Json {
+            metadata["continue"] = "".into();
         }
         let items: Vec<Value> = items.into_iter().map(|(_, object)| self.item(object, resource)).collect();
         let (kind, version) = match self.asked.accept {
@@ -152,16 +158,15 @@ impl Turn<'_> {
         }
         let from: u64 = asked.param("resourceVersion").parse().unwrap_or_default();
         let initial = asked.query.get("sendInitialEvents").map(String::as_str);
-        if initial == Some("true") {
-            if asked.param("resourceVersionMatch") != "NotOlderThan" {
-                return Err(StatusError::not_modelled("sendInitialEvents without resourceVersionMatch=NotOlderThan"));
-            }
+        if initial == Some("true") && asked.param("resourceVersionMatch") != "NotOlderThan" {
+            return Err(StatusError::not_modelled("sendInitialEvents without resourceVersionMatch=NotOlderThan"));
+        }
+        // Who names no version, and does not say what comes first, gets what is there.
+        if initial == Some("true") || from == 0 && initial.is_none() {
             self.store.all(resource, &asked.namespace).into_iter().for_each(|object| watch.add(object));
             if asked.flag("allowWatchBookmarks") {
                 watch.end_initial_events();
             }
-        } else if from == 0 && initial.is_none() {
-            self.store.all(resource, &asked.namespace).into_iter().for_each(|object| watch.add(object));
         } else if from > 0 && from < self.store.oldest() {
             // The stream begins, and its first event is the refusal.
             let status = StatusError::too_old(from, self.store.oldest()).body;
@@ -217,8 +222,7 @@ impl Turn<'_> {
         }
         let old = self.current(resource)?;
         if text(&new, "/metadata/resourceVersion").is_empty() && !resource.unconditional {
-            let what = "Invalid value: 0: must be specified for an update";
-            return Err(StatusError::invalid(resource, url, "metadata.resourceVersion", "FieldValueInvalid", what));
+            return Err(StatusError::unversioned(resource, url));
         }
         self.replace(resource, &old, new)
     }
@@ -249,8 +253,16 @@ impl Turn<'_> {
         let name = self.asked.name.as_str();
         let (given, is) = (text(&new, "/metadata/uid"), text(old, "/metadata/uid"));
         if !given.is_empty() && given != is {
-            let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {is}");
-            return Err(StatusError::conflict(resource, name, &why));
+            return Err(match self.asked.verb {
+                "patch" => object::immutable(resource, name, "metadata.uid", given),
+                _ => {
+                    let key = self.key(resource).in_etcd(resource);
+                    let why = format!(
+                        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {is}"
+                    );
+                    StatusError::conflict(resource, name, &why)
+                }
+            });
         }
         let given = text(&new, "/metadata/resourceVersion");
         if !given.is_empty() && given != text(old, "/metadata/resourceVersion") {
@@ -258,7 +270,8 @@ impl Turn<'_> {
         }
         object::settle(&mut new, old, resource, &self.asked.subresource, self.now);
         admit(self.user, self.asked, resource, name, Some(old), Some(&new))?;
-        object::validate(&new, resource)?;
+        let validated = object::validate(&new, resource);
+        validated.map_err(|refused| if resource.plural == NODES { refused.twice() } else { refused })?;
         if new == *old {
             return Ok(self.shown(new));
         }
@@ -285,17 +298,8 @@ impl Turn<'_> {
 
     /// By these DeleteOptions: at once, or in time.
     fn remove(&mut self, resource: &Resource, old: &Value, options: &Value) -> Answer {
+        self.check_preconditions(resource, old, options)?;
         let name = self.asked.name.as_str();
-        for (key, field, says) in
-            [("uid", "/metadata/uid", "UID"), ("resourceVersion", "/metadata/resourceVersion", "ResourceVersion")]
-        {
-            let wanted = options.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str);
-            let is = text(old, field);
-            if let Some(wanted) = wanted.filter(|wanted| *wanted != is) {
-                let why = format!("Precondition failed: {says} in precondition: {wanted}, {says} in object meta: {is}");
-                return Err(StatusError::conflict(resource, name, &why));
-            }
-        }
         let grace = self.grace(resource, old, options);
         let deleting = old["metadata"]["deletionTimestamp"].is_string();
         if grace == 0 && !has_finalizers(old) {
@@ -320,6 +324,25 @@ impl Turn<'_> {
         Ok(self.shown(marked))
     }
 
+    /// That it is the very object that was meant.
+    fn check_preconditions(&self, resource: &Resource, old: &Value, options: &Value) -> Result<(), StatusError> {
+        let name = self.asked.name.as_str();
+        for (key, field, says, might) in [
+            ("uid", "/metadata/uid", "UID", "deleted and then recreated"),
+            ("resourceVersion", "/metadata/resourceVersion", "ResourceVersion", "modified"),
+        ] {
+            let wanted = options.pointer(&format!("/preconditions/{key}")).and_then(Value::as_str);
+            let is = text(old, field);
+            if let Some(wanted) = wanted.filter(|wanted| *wanted != is) {
+                let why = format!(
+                    "the {says} in the precondition ({wanted}) does not match the {says} in record ({is}). The object might have been {might}"
+                );
+                return Err(StatusError::precondition(resource, name, &why));
+            }
+        }
+        Ok(())
+    }
+
     /// Only a pod on a node takes its time.
     fn grace(&self, resource: &Resource, old: &Value, options: &Value) -> i64 {
         let runs = !text(old, "/spec/nodeName").is_empty()
@@ -339,9 +362,23 @@ impl Turn<'_> {
         admit(self.user, self.asked, resource, &self.asked.name, Some(&pod), None)?;
         self.spend_budget(&pod)?;
         let options = eviction.get("deleteOptions").cloned().unwrap_or_default();
+        let pod = self.mark_evicted(resource, pod, &options)?;
         self.remove(resource, &pod, &options)?;
         let done = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201});
         Ok(Reply::Object(StatusCode::CREATED, done))
+    }
+
+    /// The pod says why it goes, where it does not go at once.
+    fn mark_evicted(&mut self, resource: &Resource, mut pod: Value, options: &Value) -> Result<Value, StatusError> {
+        self.check_preconditions(resource, &pod, options)?;
+        let mut conditions = pod.pointer("/status/conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+        conditions.push(json!({
+            "type": "DisruptionTarget", "status": "True", "lastProbeTime": null,
+            "lastTransitionTime": object::time(self.now), "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        }));
+        pod["status"]["conditions"] = conditions.into();
+        Ok(self.store.commit(self.key(resource), Some(pod)).unwrap_or_default())
     }
 
     /// Takes one disruption off the budget that covers a running pod, or refuses.

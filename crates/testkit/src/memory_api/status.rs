@@ -68,6 +68,31 @@ impl StatusError {
         Self::conflict(resource, name, WHY)
     }
 
+    /// An update that must name the version it was made for, and does not.
+    pub fn unversioned(resource: &Resource, name: &str) -> Self {
+        let (field, what) = ("metadata.resourceVersion", "Invalid value: 0: must be specified for an update");
+        let mut details = details(resource, name);
+        details["causes"] = json!([{"reason": "FieldValueInvalid", "message": what, "field": field}]);
+        let message = format!("{} {name:?} is invalid: {field}: {what}", resource.qualified());
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message, &details)
+    }
+
+    /// A delete of another object than the one that is there: `why` names both.
+    pub fn precondition(resource: &Resource, name: &str, why: &str) -> Self {
+        let mut details = details(resource, name);
+        details["kind"] = resource.kind.into();
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", resource.qualified_kind());
+        Self::new(StatusCode::CONFLICT, "Conflict", message, &details)
+    }
+
+    /// The same complaint twice: a Node's update is looked at twice.
+    pub fn twice(mut self) -> Self {
+        if let Some(causes) = self.body.pointer_mut("/details/causes").and_then(Value::as_array_mut) {
+            causes.extend(causes.clone());
+        }
+        self
+    }
+
     /// `field: kind of error: what`, as in `spec.taints[0].effect`, `FieldValueNotSupported`.
     pub fn invalid(resource: &Resource, name: &str, field: &str, kind: &str, what: &str) -> Self {
         let message = format!("{} {name:?} is invalid: {field}: {what}", resource.qualified_kind());

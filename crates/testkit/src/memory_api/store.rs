@@ -21,6 +21,16 @@ impl Key {
         Self { kind: resource.qualified(), place }
     }
 
+    /// As etcd has it, and messages about a conflict show it.
+    pub fn in_etcd(&self, resource: &Resource) -> String {
+        let kind = match resource.plural {
+            "nodes" => "minions".to_owned(),
+            plural if resource.custom => format!("{}/{plural}", resource.group),
+            plural => plural.to_owned(),
+        };
+        format!("/registry/{kind}/{}", self.place)
+    }
+
     pub fn is_of(&self, resource: &Resource, namespace: &str) -> bool {
         let within = |namespace: &str| self.place.split_once('/').is_some_and(|(of, _)| of == namespace);
         self.kind == resource.qualified() && (namespace.is_empty() || within(namespace))

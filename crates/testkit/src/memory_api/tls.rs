@@ -118,9 +118,14 @@ pub struct Https {
     admin: Arc<ClientConfig>,
     node: Arc<ClientConfig>,
     nobody: Arc<ClientConfig>,
+    /// What has a real server forget: by etcd's own word.
+    compaction: Option<Box<Compaction>>,
     /// Whether controllers run there, which have to be waited for.
     busy: bool,
 }
+
+/// Has etcd forget what was before a revision.
+pub type Compaction = dyn Fn(&str) -> Result<(), String> + Send + Sync;
 
 enum To {
     Socket(SocketAddr),
@@ -131,16 +136,22 @@ trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 impl Https {
-    /// A real server. Its authority signs for the admin and the node.
-    pub fn real(address: SocketAddr, authority: &Authority, busy: bool) -> io::Result<Self> {
-        Self::new(To::Socket(address), &address.ip().to_string(), authority, busy)
+    /// A real server without controllers. Its authority signs for the admin and the node.
+    pub fn real(address: SocketAddr, authority: &Authority, compaction: Box<Compaction>) -> io::Result<Self> {
+        let stage = Self::new(To::Socket(address), &address.ip().to_string(), authority)?;
+        Ok(Self { compaction: Some(compaction), ..stage })
+    }
+
+    /// Its controllers have to be waited for.
+    pub fn busy(self) -> Self {
+        Self { busy: true, ..self }
     }
 
     pub fn in_memory(gate: &Gate, name: &str, authority: &Authority) -> io::Result<Self> {
-        Self::new(To::Gate(gate.clone()), name, authority, false)
+        Self::new(To::Gate(gate.clone()), name, authority)
     }
 
-    fn new(to: To, name: &str, authority: &Authority, busy: bool) -> io::Result<Self> {
+    fn new(to: To, name: &str, authority: &Authority) -> io::Result<Self> {
         let admin = authority.client("kubernetes-super-admin", &["system:masters"])?;
         let node = authority.client(&format!("system:node:{NODE}"), &["system:nodes"])?;
         let name = ServerName::try_from(name.to_owned()).map_err(io::Error::other)?;
@@ -158,7 +169,8 @@ impl Https {
                 }
             }))
         };
-        Ok(Self { to, name, admin: config(Some(&admin))?, node: config(Some(&node))?, nobody: config(None)?, busy })
+        let (admin, node, nobody) = (config(Some(&admin))?, config(Some(&node))?, config(None)?);
+        Ok(Self { to, name, admin, node, nobody, compaction: None, busy: false })
     }
 
     async fn ask(&self, who: Who, mut request: Request<Bytes>) -> io::Result<Answer> {
@@ -204,6 +216,11 @@ impl Stage for Https {
             // Controllers answer a new object within some tens of milliseconds.
             tokio::time::sleep(std::time::Duration::from_millis(700)).await;
         }
+    }
+
+    async fn compact(&self, version: &str) -> Result<(), String> {
+        let compaction = self.compaction.as_ref().ok_or("nobody can have this server forget")?;
+        compaction(version)
     }
 
     async fn remove(&self, path: &str) -> Result<(), String> {

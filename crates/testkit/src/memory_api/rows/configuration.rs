@@ -36,6 +36,11 @@ pub(super) fn rows() -> Vec<Row> {
                 get(&one),
                 get(&one).accepting(PARTIAL),
                 merge(&one, json!({"metadata": {"resourceVersion": "${0/metadata/resourceVersion}"}, "data": {"b": "4"}})),
+                merge(&one, json!({"metadata": {"uid": "11111111-2222-3333-4444-555555555555"}})),
+                update(&one, json!({
+                    "apiVersion": "v1", "kind": "ConfigMap",
+                    "metadata": {"name": "row-1", "uid": "11111111-2222-3333-4444-555555555555"},
+                })),
                 delete(&one),
                 update(&one, map("row-1", "2")),
                 merge(&one, json!({"data": {"a": "1"}})),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NODE, Row, Who, create, delete, get, merge, row, update};
+use super::{NODE, Row, Who, create, delete, delete_with, get, merge, row, update};
 use crate::memory_api::rows::nodes;
 
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/row/leases";
@@ -38,6 +38,10 @@ pub(super) fn rows() -> Vec<Row> {
                 update(&one, lease("row-1", "row")),
                 merge(&one, json!({"spec": {"renewTime": "2026-11-16T12:00:20.000000Z"}})),
                 merge(&one, json!({"spec": {"renewTime": "2026-11-16T12:00:20.000000Z"}})),
+                delete_with(&one, json!({
+                    "apiVersion": "v1", "kind": "DeleteOptions",
+                    "preconditions": {"uid": "11111111-2222-3333-4444-555555555555"},
+                })),
                 delete(&one),
                 get(&one),
             ],
@@ -55,7 +59,7 @@ pub(super) fn rows() -> Vec<Row> {
                 delete(format!("{LEASES}/row-2")),
                 // What it was at the first page is what the second goes on with.
                 get(format!("{LEASES}?limit=1&continue=${{6/metadata/continue}}")),
-                get(format!("{LEASES}?limit=1&continue=nonsense")),
+                get(format!("{LEASES}?limit=1&continue=nonsense")).only_status(),
                 get(format!("{LEASES}?fieldSelector=metadata.name%3Drow-3")),
                 get(format!("{LEASES}?fieldSelector=spec.holderIdentity%3Drow-3")),
             ],

@@ -74,6 +74,8 @@ pub struct Ask {
     pub accept: &'static str,
     pub body: Option<Value>,
     pub compared: Compared,
+    /// Every state before the row's last answer is forgotten first.
+    pub compacted: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -88,7 +90,7 @@ fn row(name: &'static str, asks: impl IntoIterator<Item = Ask>) -> Row {
 
 fn ask(method: Method, path: impl Into<String>, content_type: &'static str, body: Option<Value>) -> Ask {
     let (who, accept, compared) = (Who::Admin, "application/json", Compared::Whole);
-    Ask { who, method, path: path.into(), content_type, accept, body, compared }
+    Ask { who, method, path: path.into(), content_type, accept, body, compared, compacted: false }
 }
 
 fn get(path: impl Into<String>) -> Ask {
@@ -128,6 +130,11 @@ impl Ask {
 
     fn accepting(mut self, accept: &'static str) -> Self {
         self.accept = accept;
+        self
+    }
+
+    fn after_compaction(mut self) -> Self {
+        self.compacted = true;
         self
     }
 
@@ -214,6 +221,9 @@ pub trait Stage {
     /// Until what was created is left alone by the cluster's controllers.
     fn settle(&self) -> impl Future<Output = ()>;
 
+    /// Has every state before a version forgotten.
+    fn compact(&self, version: &str) -> impl Future<Output = Result<(), String>>;
+
     /// Takes an object of a row away for good, whatever holds it.
     fn remove(&self, path: &str) -> impl Future<Output = Result<(), String>>;
 }
@@ -265,6 +275,10 @@ pub async fn play(stage: &impl Stage, row: &Row) -> Result<Vec<Answer>, String> 
     let mut answers: Vec<Answer> = Vec::new();
     let mut made = Vec::new();
     for ask in &row.asks {
+        if let Some(last) = answers.last().filter(|_| ask.compacted) {
+            let last = last.value(false);
+            stage.compact(last.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default()).await?;
+        }
         let request = ask.request(&answers)?;
         let path = request.uri().path().to_owned();
         let answer = stage.send(ask.who, request).await.map_err(|error| format!("{}: {error}", row.name))?;

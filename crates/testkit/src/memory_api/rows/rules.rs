@@ -1,5 +1,7 @@
 //! NodeReadinessRules: what differs for a custom resource.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
 use super::{PARTIAL_LIST, Row, Who, create, delete, get, merge, row, strategic, update};
@@ -52,6 +54,12 @@ pub fn definition() -> Value {
     })
 }
 
+/// What goes on after `row-1` in a list of the very first version. A real server answers for what it has in its cache,
+/// whatever etcd has forgotten; of a resource that was defined a moment ago it has nothing so old.
+fn of_long_ago() -> String {
+    URL_SAFE_NO_PAD.encode(json!({"v": "meta.k8s.io/v1", "rv": 1, "start": "/row-1\0"}).to_string())
+}
+
 pub(super) fn rows() -> Vec<Row> {
     let one = format!("{RULES}/row-1");
     let status = format!("{RULES}/row-1/status");
@@ -77,6 +85,15 @@ pub(super) fn rows() -> Vec<Row> {
             get(format!("{RULES}?fieldSelector=spec.other%3Dx")),
             get(RULES).by(Who::Node),
             create(RULES, wrong),
+        ]),
+        row("a page that is too old tells how to go on", [
+            made("row-1"),
+            made("row-2"),
+            made("row-3"),
+            get(RULES),
+            get(format!("{RULES}?limit=1&continue={}", of_long_ago())).after_compaction(),
+            get(format!("{RULES}?limit=1&continue=${{4/metadata/continue}}")),
+            get(format!("{RULES}?limit=2&continue=${{4/metadata/continue}}")),
         ]),
         row("only what a rule says is counted as a generation", [
             made("row-1"),

@@ -25,7 +25,7 @@ pub(super) fn rows() -> Vec<Row> {
             get(format!("{LEASES}?watch=true&timeoutSeconds=1&{from}")),
             get(format!("{LEASES}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&{from}")),
             get(format!("{LEASES}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&{from}")).accepting(PARTIAL),
-            get(format!("{LEASES}?watch=true&timeoutSeconds=1&resourceVersion=1")),
+            get(format!("{LEASES}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true")),
         ]),
         row("a watch of Nodes tells what is there first", [
             nodes::made(),
@@ -52,6 +52,8 @@ pub(super) fn rows() -> Vec<Row> {
             get(format!("{RULES}?watch=true&timeoutSeconds=1&{initial}")),
             merge(format!("{RULES}/row-1/status"), json!({"status": {"observedGeneration": 1}})),
             get(format!("{RULES}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&{from}")),
+            // Nobody ever saw a rule so early: the stream begins, and says that it is too late.
+            get(format!("{RULES}?watch=true&timeoutSeconds=1&allowWatchBookmarks=true&resourceVersion=1")),
         ]),
         row("a watch of the pods of a node", [
             get("/api/v1/pods?fieldSelector=spec.nodeName%3Drow-n1&watch=true&timeoutSeconds=1").by(Who::Node),
