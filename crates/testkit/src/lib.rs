@@ -9,9 +9,12 @@ mod credentials;
 mod machine;
 pub mod memory_api;
 mod node;
+mod runtime;
+mod worker;
 
 pub use api::{Api, Error};
 pub use credentials::{Authority, Issued};
-pub use machine::Machine;
+pub use machine::{Machine, Script};
 pub use memory_api::MemoryApi;
 pub use node::{node, nodes};
+pub use worker::{API, Cluster, Kubeadm, NODE, Worker};

@@ -378,6 +378,13 @@ impl Shared {
     }
 }
 
+impl ApiService {
+    /// The same, for one who was known before the first request.
+    pub fn by(&self, peer: Option<&User>) -> Self {
+        Self { peer: peer.cloned(), ..self.clone() }
+    }
+}
+
 impl<B> tower::Service<Request<B>> for ApiService
 where
     B: http_body::Body + Send + 'static,
