@@ -17,7 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 pub mod image;
-mod message;
+pub mod message;
 pub mod pods;
 pub mod sandbox;
 

@@ -1,8 +1,8 @@
 //! etcd and kube-apiserver on free ports of the loopback, for as long as a test holds them.
 
 use std::fs::{self, File};
-use std::io;
-use std::net::{Ipv4Addr, TcpListener};
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::credentials::{ADMIN_TOKEN, Credentials, NOBODY_TOKEN};
+use crate::credentials::{self, ADMIN_TOKEN, Authority, NOBODY_TOKEN};
 
 /// Three seconds on an idle machine; tests start many at a time.
 const READY: Duration = Duration::from_secs(90);
@@ -37,7 +37,8 @@ pub enum Error {
 pub struct Api {
     folder: Option<TempDir>,
     url: String,
-    authority: String,
+    authority: Authority,
+    etcd: u16,
     kubectl: PathBuf,
     // Dropped first of all that matters: it ends the processes.
     keeper: Option<Keeper>,
@@ -50,14 +51,15 @@ impl Api {
         let (etcd, server, kubectl) = (etcd?, server?, kubectl?);
         let folder =
             tempfile::Builder::new().prefix("carrick-api-").tempdir().map_err(during("cannot make a folder"))?;
-        let credentials = Credentials::write(folder.path()).map_err(during("cannot make certificates"))?;
+        let authority = credentials::write(folder.path()).map_err(during("cannot make certificates"))?;
         let [client, peer, secure] = free_ports().map_err(during("no port is free"))?;
         let commands =
             [etcd_command(&etcd, folder.path(), client, peer), server_command(&server, folder.path(), client, secure)];
         let keeper = Keeper::start(commands).map_err(during("cannot start etcd and kube-apiserver"))?;
         let mut api = Self {
             url: format!("https://127.0.0.1:{secure}"),
-            authority: credentials.authority,
+            authority,
+            etcd: client,
             kubectl,
             keeper: Some(keeper),
             folder: Some(folder),
@@ -72,9 +74,26 @@ impl Api {
         &self.url
     }
 
-    /// The certificate authority to trust, as PEM.
-    pub fn authority(&self) -> &str {
+    /// The certificate authority to trust; it signs whatever a test asks for.
+    pub fn authority(&self) -> &Authority {
         &self.authority
+    }
+
+    /// The port of its etcd on the loopback.
+    pub fn etcd(&self) -> u16 {
+        self.etcd
+    }
+
+    /// Has an etcd on the loopback forget what was before a revision.
+    pub fn compact(etcd: u16, revision: &str) -> io::Result<()> {
+        let body = json!({ "revision": revision, "physical": true }).to_string();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, etcd))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        let head = "POST /v3/kv/compaction HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length";
+        write!(stream, "{head}: {}\r\n\r\n{body}", body.len())?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        if answer.split(' ').nth(1) == Some("200") { Ok(()) } else { Err(io::Error::other(answer)) }
     }
 
     /// A bearer token of system:masters.

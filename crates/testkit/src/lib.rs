@@ -1,4 +1,5 @@
-//! For tests only: a real API server to talk to, Nodes as real clusters have them, and a machine in memory.
+//! For tests only: an API server in memory, a real one to hold it against, Nodes as real clusters have them, and a machine in
+//! memory.
 //!
 //! A test that starts [`Api`] needs etcd and kube-apiserver and belongs to the lab (`cargo xtask lab test`), not to
 //! `cargo test --workspace`.
@@ -6,8 +7,14 @@
 mod api;
 mod credentials;
 mod machine;
+pub mod memory_api;
 mod node;
+mod runtime;
+mod worker;
 
 pub use api::{Api, Error};
-pub use machine::Machine;
+pub use credentials::{Authority, Issued};
+pub use machine::{Machine, Script};
+pub use memory_api::MemoryApi;
 pub use node::{node, nodes};
+pub use worker::{API, Cluster, Kubeadm, NODE, Worker};

@@ -13,8 +13,25 @@ use carrick_host::{Host, Probe};
 use jiff::Timestamp;
 
 /// Paths and what is there; kernel settings, swaps and units by what the tools that show them print.
-#[derive(Debug, Default)]
-pub struct Machine(Arc<Mutex<Inner>>);
+#[derive(Default)]
+pub struct Machine {
+    inner: Arc<Mutex<Inner>>,
+    script: Option<Arc<dyn Script>>,
+}
+
+/// What programs on the machine do, where files and units do not tell it all; see [`crate::Worker`].
+pub trait Script: Send + Sync {
+    /// A command's end; `None`: the machine knows what it does.
+    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<Ended>;
+
+    /// The far end of a connection; `None`: nobody is there.
+    fn connect(&self, target: &Target) -> Option<Box<dyn Stream>>;
+
+    /// A file that is never twice the same, as the kernel has them.
+    fn file(&self, path: &str) -> Option<String>;
+
+    fn now(&self) -> Timestamp;
+}
 
 #[derive(Debug, Default)]
 struct Inner {
@@ -48,7 +65,7 @@ pub struct Sight {
 impl Machine {
     /// This very machine, for whoever is handed one to hold.
     pub fn shared(&self) -> Arc<dyn Host> {
-        Arc::new(Machine(self.0.clone()))
+        Arc::new(Machine { inner: self.inner.clone(), script: self.script.clone() })
     }
 
     /// With these files, of root and mode 0644; the directories they are in are made.
@@ -58,6 +75,11 @@ impl Machine {
             machine.inner().put(path, File::new(*text, 0o644));
         }
         machine
+    }
+
+    /// With programs that do as a script says.
+    pub fn with_script(self, script: Arc<dyn Script>) -> Self {
+        Machine { script: Some(script), ..self }
     }
 
     pub fn with_link(self, path: &str, to: &str) -> Self {
@@ -95,7 +117,8 @@ impl Machine {
     pub fn copy(&self) -> Self {
         let Inner { files, swaps, units, rules, .. } = &*self.inner();
         let (files, swaps, units, rules) = (files.clone(), swaps.clone(), units.clone(), rules.clone());
-        Machine(Arc::new(Mutex::new(Inner { files, swaps, units, rules, ..Inner::default() })))
+        let inner = Inner { files, swaps, units, rules, ..Inner::default() };
+        Machine { inner: Arc::new(Mutex::new(inner)), script: None }
     }
 
     /// Power for this many changes more; `None`: for ever.
@@ -106,6 +129,42 @@ impl Machine {
     /// From now on nothing can be written below a path.
     pub fn fill(&self, path: &str) {
         self.inner().full = Some(path.to_owned());
+    }
+
+    /// The text of a file, by way of a link where it is one.
+    pub fn text(&self, path: &str) -> Option<String> {
+        let inner = self.inner();
+        let Some(Entry::File(file)) = inner.files.get(inner.target(path)) else { return None };
+        String::from_utf8(file.bytes.clone()).ok()
+    }
+
+    /// A program on the machine, not Carrick, makes a link.
+    pub fn meddle_link(&self, path: &str, to: &str) {
+        self.inner().files.insert(path.to_owned(), Entry::Link(to.to_owned()));
+    }
+
+    /// A program on the machine, not Carrick, removes a file.
+    pub fn meddle_remove(&self, path: &str) {
+        self.inner().files.remove(path);
+    }
+
+    /// What a command prints and how it ends: by the script, or by the machine itself.
+    fn command(&self, argv: &[&str]) -> Ended {
+        let scripted = self.script.as_ref().and_then(|script| script.run(self, argv));
+        scripted.unwrap_or_else(|| self.inner().command(argv))
+    }
+
+    /// What an observation would give; `None` of what this machine knows nothing of.
+    fn see(&self, source: &Source) -> Option<Result<Capture, Why>> {
+        if let (Source::File(path), Some(script)) = (source, &self.script)
+            && let Some(text) = script.file(path)
+        {
+            return Some(Ok(Capture::text(text)));
+        }
+        let Source::Query(query) = source else { return self.inner().see(source) };
+        let Ended { exit, out, errors } = self.command(query.argv);
+        let capture = Capture { exit: Some(exit), errors, ..Capture::text(out) };
+        Some(if exit == 127 { Err(Why::NoTool) } else { Ok(capture) })
     }
 
     /// Somebody else writes a file.
@@ -144,7 +203,7 @@ impl Machine {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Makes one change, if there is power for it.
@@ -167,10 +226,9 @@ impl Machine {
 }
 
 impl Inner {
-    /// What an observation would give; `None` of what this machine knows nothing of.
-    fn see(&mut self, source: &Source) -> Option<Result<Capture, Why>> {
+    fn see(&self, source: &Source) -> Option<Result<Capture, Why>> {
         match source {
-            Source::File(path) => Some(match self.files.get(*path) {
+            Source::File(path) => Some(match self.files.get(self.target(path)) {
                 Some(Entry::File(file)) => Ok(Capture::text(String::from_utf8_lossy(&file.bytes))),
                 _ => Err(Why::Absent),
             }),
@@ -181,12 +239,15 @@ impl Inner {
                 Some(Ok(Capture::text(lines.collect::<String>())))
             }
             Source::Dir(_) | Source::Tree(_) => Some(Err(Why::Absent)),
-            Source::Query(query) => {
-                let Ended { exit, out, errors } = self.command(query.argv);
-                let capture = Capture { exit: Some(exit), errors, ..Capture::text(out) };
-                Some(if exit == 127 { Err(Why::NoTool) } else { Ok(capture) })
-            }
-            Source::Cri(_) | Source::Api(_) => None,
+            Source::Query(_) | Source::Cri(_) | Source::Api(_) => None,
+        }
+    }
+
+    /// Where a link leads, or the path itself.
+    fn target<'a>(&'a self, path: &'a str) -> &'a str {
+        match self.files.get(path) {
+            Some(Entry::Link(to)) => to,
+            _ => path,
         }
     }
 
@@ -232,7 +293,7 @@ impl Inner {
                 self.put(&format!("/proc/sys/{}", key.replace('.', "/")), File::new(format!("{value}\n"), 0o644));
                 well("")
             }
-            ["readlink", "-f", "--", path] => well(&format!("{path}\n")),
+            ["readlink", "-f", "--", path] => well(&format!("{}\n", self.target(path))),
             // What only looks, and finds nothing out of the ordinary.
             ["kubeadm", "version", ..] => well("v1.34.4\n"),
             ["ip", "-j", "route", ..] => well("[]"),
@@ -367,7 +428,7 @@ fn listed(name: &str, entry: &Entry) -> String {
 fn is_a_look(argv: &[&str]) -> bool {
     let saves = |program: &str| program.ends_with("tables-nft-save") || program.ends_with("tables-save");
     match argv {
-        ["cat" | "readlink", ..] | ["systemctl", "is-enabled" | "is-active" | "show", ..] => true,
+        ["cat" | "readlink" | "journalctl", ..] | ["systemctl", "is-enabled" | "is-active" | "show", ..] => true,
         [program] => saves(program),
         _ => false,
     }
@@ -391,12 +452,11 @@ impl Probe for Machine {
     }
 
     fn now(&self) -> Timestamp {
-        Timestamp::UNIX_EPOCH
+        self.script.as_ref().map_or(Timestamp::UNIX_EPOCH, |script| script.now())
     }
 
     fn observe<'a>(&'a self, sources: &'a [Source], _: &'a Progress) -> Answer<'a, Vec<Observation>> {
-        let mut inner = self.inner();
-        let seen = sources.iter().filter_map(|source| Some((source.key(), inner.see(source)?)));
+        let seen = sources.iter().filter_map(|source| Some((source.key(), self.see(source)?)));
         ready(seen.map(|(key, capture)| Observation { key, capture, redactions: Vec::new() }).collect())
     }
 
@@ -404,8 +464,9 @@ impl Probe for Machine {
         ready(Err(Why::Absent))
     }
 
-    fn connect<'a>(&'a self, _: &'a Target) -> Answer<'a, io::Result<Box<dyn Stream>>> {
-        ready(Err(io::ErrorKind::NotFound.into()))
+    fn connect<'a>(&'a self, target: &'a Target) -> Answer<'a, io::Result<Box<dyn Stream>>> {
+        let far = self.script.as_ref().and_then(|script| script.connect(target));
+        ready(far.ok_or_else(|| io::ErrorKind::NotFound.into()))
     }
 }
 
@@ -487,6 +548,10 @@ impl Host for Machine {
 
     fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>> {
         let inside = format!("{path}/");
+        if !self.inner().files.contains_key(path) {
+            // What is not there is removed already.
+            return ready(Ok(()));
+        }
         ready(self.change("remove", path, |inner| {
             if inner.files.keys().any(|file| file.starts_with(&inside)) {
                 return Err(Trouble::new(path, "Directory not empty"));
@@ -498,17 +563,13 @@ impl Host for Machine {
 
     fn run<'a>(&'a self, argv: &'a [&'a str], _: Duration) -> Answer<'a, Result<Ended, Trouble>> {
         if is_a_look(argv) {
-            return ready(Ok(self.inner().command(argv)));
+            return ready(Ok(self.command(argv)));
         }
         if let ["kubeadm", "reset", ..] = argv {
             return ready(self.kubeadm_reset());
         }
-        let mut ended = Ended::default();
-        let ran = self.change("run", &argv.join(" "), |inner| {
-            ended = inner.command(argv);
-            Ok(())
-        });
-        ready(ran.map(|()| ended))
+        // What a script does is noted before it is done, and the machine is free for it.
+        ready(self.change("run", &argv.join(" "), |_| Ok(())).map(|()| self.command(argv)))
     }
 
     fn lock<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Result<Lock, Locked>> {

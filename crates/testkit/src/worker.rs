@@ -1,0 +1,521 @@
+//! A worker that can join: a [`Machine`] with systemd, containerd, a kubeadm and a kubelet that do what the real ones do to
+//! its files, its units and the API server in memory. What goes wrong on it, a test says.
+//!
+//! It is no simulation of them (that is part 14): one order of things, and the few faults the driver's tests need.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use carrick_host::host::Ended;
+use carrick_host::probe::{Stream, Target};
+use http::Request;
+use http_body_util::{BodyExt as _, Full};
+use jiff::{SignedDuration, Timestamp};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+use tower::Service as _;
+
+use crate::credentials::Authority;
+use crate::machine::{Machine, Script};
+use crate::memory_api::controller::{Controller, certificate_request};
+use crate::memory_api::tls::{Gate, kubeconfig};
+use crate::memory_api::{ApiService, MemoryApi, User};
+use crate::runtime::Runtime;
+
+/// Where its API server is.
+pub const API: (&str, u16) = ("10.0.0.11", 6443);
+pub const NODE: &str = "w1";
+
+const UNIT: &str = "carrick-kubeadm.service";
+const CLIENT: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
+const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
+const BOOTSTRAP_CONF: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
+const CONFIG: &str = "/var/lib/kubelet/config.yaml";
+const MACHINE_ID: &str = "0123456789abcdef0123456789abcdef";
+const SYSTEM_UUID: &str = "4c4c4544-0042-4a10-8034-b7c04f4d3732";
+/// Between a kubelet's looks at what it waits for.
+const SOON: Duration = Duration::from_millis(300);
+/// What a cluster takes to sign a request.
+const SIGNED: Duration = Duration::from_secs(1);
+/// A kubelet renews its lease this often.
+const RENEWS: Duration = Duration::from_secs(10);
+
+/// A cluster of kubeadm's with nothing in it, and the way to it.
+pub struct Cluster {
+    pub api: MemoryApi,
+    pub authority: Arc<Authority>,
+    gate: Gate,
+    clock: Clock,
+}
+
+/// One clock for all: it goes with tokio's.
+#[derive(Clone, Copy)]
+struct Clock(Timestamp, Instant);
+
+impl Clock {
+    fn now(self) -> Timestamp {
+        let passed = SignedDuration::try_from(self.1.elapsed()).unwrap_or_default();
+        self.0.checked_add(passed).unwrap_or(self.0)
+    }
+}
+
+impl Cluster {
+    /// With all its controllers at work.
+    pub fn start(began: Timestamp) -> io::Result<Self> {
+        let cluster = Self::without_controllers(began)?;
+        cluster.api.start(Controller::TokenSigner);
+        cluster.api.start(Controller::Approver);
+        cluster.api.start(Controller::Signer(Arc::clone(&cluster.authority)));
+        cluster.api.start(Controller::PodCidr);
+        Ok(cluster)
+    }
+
+    pub fn without_controllers(began: Timestamp) -> io::Result<Self> {
+        let (authority, clock) = (Arc::new(Authority::new()?), Clock(began, Instant::now()));
+        let api = MemoryApi::new(move || clock.now());
+        let server = format!("https://{}:{}", API.0, API.1);
+        let maps = [
+            ("kube-public", "cluster-info", "kubeconfig", kubeconfig(&server, authority.pem(), None)),
+            ("kube-system", "kubelet-config", "kubelet", "cgroupDriver: systemd\n".to_owned()),
+            ("kube-system", "kubeadm-config", "ClusterConfiguration", "kubernetesVersion: v1.34.4\n".to_owned()),
+        ];
+        for (namespace, name, key, text) in maps {
+            api.put(&json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
+                "data": {key: text},
+            }));
+        }
+        let gate = Gate::new(&api, &authority, &[API.0])?;
+        Ok(Self { api, authority, gate, clock })
+    }
+
+    /// Makes a bootstrap token as `kubeadm token create` does.
+    pub fn token(&self, token: &str) {
+        let (id, secret) = token.split_once('.').unwrap_or_default();
+        self.api.put(&json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+            "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
+            "stringData": {
+                "token-id": id, "token-secret": secret, "usage-bootstrap-signing": "true",
+                "usage-bootstrap-authentication": "true",
+                "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+            },
+        }));
+    }
+}
+
+/// What kubeadm does when it is started.
+#[derive(Clone, Debug)]
+pub enum Kubeadm {
+    Joins,
+    /// It prints these lines and ends with status 1, having changed nothing.
+    Fails(&'static str),
+}
+
+/// The programs of a worker.
+pub struct Worker {
+    service: ApiService,
+    gate: Gate,
+    authority: Arc<Authority>,
+    clock: Clock,
+    runtime: Runtime,
+    machine: Weak<Machine>,
+    own: Weak<Worker>,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    plays: VecDeque<Kubeadm>,
+    /// How kubeadm's unit is: its status once it has ended.
+    unit: Option<Option<i32>>,
+    /// Which start of it runs now, and when after the boot that was.
+    kubelet: Option<(u32, Duration)>,
+    kubelets: u32,
+    kubeadms: u32,
+}
+
+impl Worker {
+    /// A machine on which everything is installed and nothing has joined.
+    pub fn start(cluster: &Cluster, plays: impl IntoIterator<Item = Kubeadm>) -> (Arc<Machine>, Arc<Self>) {
+        let mut worker = None;
+        let machine = Arc::new_cyclic(|machine: &Weak<Machine>| {
+            let state = State { plays: plays.into_iter().collect(), ..State::default() };
+            let made = Arc::new_cyclic(|own| Worker {
+                own: own.clone(),
+                service: cluster.api.service(),
+                gate: cluster.gate.clone(),
+                authority: Arc::clone(&cluster.authority),
+                clock: cluster.clock,
+                runtime: Runtime::default(),
+                machine: machine.clone(),
+                state: Mutex::new(state),
+            });
+            worker = Some(Arc::clone(&made));
+            installed().with_script(made)
+        });
+        #[allow(clippy::expect_used, reason = "it is made right above")]
+        (machine, worker.expect("made"))
+    }
+
+    /// The pod network comes up, as flannel brings it: its file is written, and sandboxes get this address.
+    pub fn connect_network(&self, address: &str) {
+        if let Some((machine, _)) = self.both() {
+            machine.meddle("/etc/cni/net.d/10-flannel.conflist", FLANNEL);
+        }
+        self.runtime.connect_network(address);
+    }
+
+    /// Sandboxes that nobody has taken away.
+    pub fn sandboxes(&self) -> usize {
+        self.runtime.sandboxes()
+    }
+
+    /// How often kubeadm was started.
+    pub fn kubeadm_runs(&self) -> u32 {
+        self.state().kubeadms
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// For what runs beside: both are there as long as the machine is.
+    fn both(&self) -> Option<(Arc<Machine>, Arc<Self>)> {
+        self.machine.upgrade().zip(self.own.upgrade())
+    }
+}
+
+fn installed() -> Machine {
+    Machine::with(&[
+        ("/proc/sys/kernel/hostname", "w1\n"),
+        ("/etc/machine-id", &format!("{MACHINE_ID}\n")),
+        ("/sys/class/dmi/id/product_uuid", &format!("{SYSTEM_UUID}\n")),
+        ("/proc/self/mountinfo", "21 1 8:1 / / rw,relatime shared:1 - ext4 /dev/vda1 rw\n"),
+        ("/var/lib/x", ""),
+        ("/run/systemd/x", ""),
+        ("/opt/x", ""),
+        ("/etc/kubernetes/x", ""),
+        ("/var/lib/kubelet/x", ""),
+        ("/etc/cni/net.d/x", ""),
+        ("/proc/sys/net/ipv4/ip_forward", "1\n"),
+        ("/proc/sys/net/bridge/bridge-nf-call-iptables", "1\n"),
+        ("/proc/sys/net/bridge/bridge-nf-call-ip6tables", "1\n"),
+        ("/etc/resolv.conf", "nameserver 10.0.0.2\n"),
+    ])
+}
+
+const ROUTES: &str = r#"[{"dst":"default","gateway":"10.0.0.1","dev":"eth0","table":"main","flags":[]},{"dst":"10.0.0.0/24","dev":"eth0","prefsrc":"10.0.0.21","flags":[]}]"#;
+const FLANNEL: &str = r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel","delegate":{"isDefaultGateway":true}},{"type":"portmap","capabilities":{"portMappings":true}}]}"#;
+
+/// As the package of Kubernetes' own repository has them.
+const UNIT_FILES: &str = "# /usr/lib/systemd/system/kubelet.service\n[Service]\nExecStart=/usr/bin/kubelet\nRestart=always\nStartLimitInterval=0\nRestartSec=10\n\n# /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf\n[Service]\nEnvironment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"\nEnvironment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nEnvironmentFile=-/etc/default/kubelet\nExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n";
+const KUBELET_PROCESS: &str = "812 /usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n";
+
+impl Script for Worker {
+    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<Ended> {
+        let well = |out: String| Some(Ended { exit: 0, out, errors: String::new() });
+        match argv {
+            ["systemd-run", rest @ ..] => well(self.start_kubeadm(machine, rest)),
+            ["systemctl", "show", rest @ ..] => {
+                let units = rest.iter().filter(|word| word.ends_with(".service"));
+                well(units.map(|unit| self.show(unit)).collect::<Vec<_>>().join("\n"))
+            }
+            ["systemctl", "stop" | "reset-failed", UNIT] => {
+                self.state().unit = None;
+                well(String::new())
+            }
+            ["systemctl", "start", "kubelet.service"] => {
+                self.start_kubelet(machine);
+                well(String::new())
+            }
+            ["systemctl", "stop", "kubelet.service"] => {
+                self.state().kubelet = None;
+                well(String::new())
+            }
+            ["systemctl", "cat", .., "kubelet.service"] => well(UNIT_FILES.to_owned()),
+            ["ps", "-ww", "-C", "kubelet", ..] => {
+                well(if self.state().kubelet.is_some() { KUBELET_PROCESS.to_owned() } else { String::new() })
+            }
+            ["sh", "-c", script] if script.contains("command -v") => {
+                let tools = ["mount", "losetup", "cp", "touch", "conntrack", "iptables", "ip", "nsenter", "socat"];
+                let more =
+                    ["ethtool", "ebtables", "tc", "crictl", "modprobe", "kubelet", "kubeadm", "containerd", "runc"];
+                well(tools.iter().chain(&more).map(|tool| format!("{tool} /usr/bin/{tool}\n")).collect())
+            }
+            ["kubelet", "--version"] => well("Kubernetes v1.34.4\n".to_owned()),
+            ["ip", "-j", "route", ..] => well(ROUTES.to_owned()),
+            ["journalctl", ..] => well(String::new()),
+            _ => None,
+        }
+    }
+
+    fn connect(&self, target: &Target) -> Option<Box<dyn Stream>> {
+        match target {
+            Target::Tcp { host, port } if (host.as_str(), *port) == API => Some(Box::new(self.gate.dial())),
+            Target::Unix(path) if path == "/run/containerd/containerd.sock" => Some(Box::new(self.runtime.dial())),
+            _ => None,
+        }
+    }
+
+    fn file(&self, path: &str) -> Option<String> {
+        (path == "/proc/uptime").then(|| format!("{}.00 7000.00\n", self.up().as_secs()))
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+}
+
+impl Worker {
+    /// Since the boot, which was an hour before the test began.
+    fn up(&self) -> Duration {
+        Duration::from_hours(1) + self.clock.1.elapsed()
+    }
+
+    fn show(&self, unit: &str) -> String {
+        let state = self.state();
+        let shown = |load: &str, active: &str, sub: &str, result: &str, status: i32| {
+            format!(
+                "Id={unit}\nLoadState={load}\nActiveState={active}\nSubState={sub}\nUnitFileState=enabled\nNRestarts=0\nResult={result}\nExecMainStatus={status}\n"
+            )
+        };
+        match (unit, state.unit, state.kubelet) {
+            (UNIT, Some(None), _) => shown("loaded", "active", "running", "success", 0),
+            (UNIT, Some(Some(0)), _) => shown("loaded", "active", "exited", "success", 0),
+            (UNIT, Some(Some(status)), _) => shown("loaded", "failed", "failed", "exit-code", status),
+            ("kubelet.service", _, Some((_, since))) => {
+                let since = since.as_micros();
+                shown("loaded", "active", "running", "success", 0)
+                    + &format!("ExecMainStartTimestampMonotonic={since}\n")
+            }
+            ("kubelet.service", _, None) => shown("loaded", "inactive", "dead", "success", 0),
+            ("containerd.service", ..) => shown("loaded", "active", "running", "success", 0),
+            _ => shown("not-found", "inactive", "dead", "success", 0),
+        }
+    }
+
+    /// Starts it beside, as systemd does; nothing is printed.
+    fn start_kubeadm(&self, machine: &Machine, words: &[&str]) -> String {
+        let log = words.iter().find_map(|word| word.strip_prefix("--property=StandardOutput=append:"));
+        let config = words.iter().skip_while(|word| **word != "--config").nth(1);
+        let text = config.and_then(|path| machine.text(path)).unwrap_or_default();
+        let token = text.lines().find_map(|line| line.trim().strip_prefix("token: ")).unwrap_or_default();
+        let (log, token) = (log.unwrap_or_default().to_owned(), token.trim_matches('"').to_owned());
+        let play = {
+            let mut state = self.state();
+            state.unit = Some(None);
+            state.kubeadms += 1;
+            state.plays.pop_front().unwrap_or(Kubeadm::Joins)
+        };
+        if let Some((machine, worker)) = self.both() {
+            tokio::spawn(async move { worker.kubeadm(&machine, play, &log, &token).await });
+        }
+        String::new()
+    }
+
+    async fn kubeadm(&self, machine: &Machine, play: Kubeadm, log: &str, token: &str) {
+        let say = |text: &str| {
+            let before = machine.text(log).unwrap_or_default();
+            machine.meddle(log, &format!("{before}{text}\n"));
+        };
+        sleep(SOON).await;
+        say("[preflight] Running pre-flight checks");
+        if let Kubeadm::Fails(says) = play {
+            say(says);
+            self.end_unit(1);
+            return;
+        }
+        let server = format!("https://{}:{}", API.0, API.1);
+        let mut conf: Value =
+            serde_json::from_str(&kubeconfig(&server, self.authority.pem(), None)).unwrap_or_default();
+        conf["users"][0]["user"]["token"] = token.into();
+        machine.meddle(BOOTSTRAP_CONF, &conf.to_string());
+        machine.meddle("/etc/kubernetes/pki/ca.crt", self.authority.pem());
+        machine.meddle(CONFIG, "cgroupDriver: systemd\n");
+        machine.meddle("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"\"\n");
+        say("[kubelet-start] Starting the kubelet");
+        self.start_kubelet(machine);
+        say("[kubelet-start] Waiting for the kubelet to perform the TLS Bootstrap");
+        while machine.text(KUBELET_CONF).is_none() {
+            sleep(SOON).await;
+            if self.state().unit.is_none() {
+                return;
+            }
+        }
+        sleep(SOON).await;
+        machine.meddle_remove(BOOTSTRAP_CONF);
+        say("This node has joined the cluster:");
+        self.end_unit(0);
+    }
+
+    /// Unless somebody has stopped it.
+    fn end_unit(&self, status: i32) {
+        let mut state = self.state();
+        if state.unit.is_some() {
+            state.unit = Some(Some(status));
+        }
+    }
+
+    /// As the unit's condition has it: only where it is configured.
+    fn start_kubelet(&self, machine: &Machine) {
+        if machine.text(CONFIG).is_none() || self.state().kubelet.is_some() {
+            return;
+        }
+        let running = {
+            let mut state = self.state();
+            state.kubelets += 1;
+            state.kubelet = Some((state.kubelets, self.up()));
+            state.kubelets
+        };
+        if let Some((machine, worker)) = self.both() {
+            tokio::spawn(async move {
+                // What it is refused, it tries again when it is started again.
+                let _ = worker.kubelet(&machine, running).await;
+            });
+        }
+    }
+
+    fn runs(&self, running: u32) -> bool {
+        self.state().kubelet.is_some_and(|(number, _)| number == running)
+    }
+
+    async fn kubelet(&self, machine: &Machine, running: u32) -> Result<(), String> {
+        let pem = match machine.text(CLIENT) {
+            Some(pem) => pem,
+            None => self.bootstrap(machine, running).await?,
+        };
+        let der = CertificateDer::from_pem_slice(pem.as_bytes()).map_err(|error| error.to_string())?;
+        let user = User::of_certificate(&der).ok_or("a certificate without a name")?;
+        let node = format!("/api/v1/nodes/{NODE}");
+        while self.ask(Some(&user), None, "GET", &node, "", &Value::Null).await?.0 == 404 {
+            self.ask(Some(&user), None, "POST", "/api/v1/nodes", "json", &self.node()).await?;
+        }
+        let lease = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}");
+        while self.runs(running) {
+            let status = json!({"status": {"conditions": [self.ready()]}});
+            let patch = "strategic-merge-patch+json";
+            self.ask(Some(&user), None, "PATCH", &format!("{node}/status"), patch, &status).await?;
+            self.renew(&user, &lease).await?;
+            let due = Instant::now() + RENEWS;
+            let networked = self.runtime.is_networked();
+            // A kubelet says at once that the network has come.
+            while Instant::now() < due && self.runtime.is_networked() == networked && self.runs(running) {
+                sleep(SOON).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks for a certificate with the token, and waits for it.
+    async fn bootstrap(&self, machine: &Machine, running: u32) -> Result<String, String> {
+        let conf: Value =
+            machine.text(BOOTSTRAP_CONF).and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default();
+        let token = conf["users"][0]["user"]["token"].as_str().unwrap_or_default().to_owned();
+        let (request, key) = certificate_request(NODE);
+        let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
+        let csr = json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
+            "metadata": {"generateName": "csr-"},
+            "spec": {
+                "request": request, "signerName": "kubernetes.io/kube-apiserver-client-kubelet",
+                "usages": ["digital signature", "client auth"],
+            },
+        });
+        let (status, made) = self.ask(None, Some(&token), "POST", path, "json", &csr).await?;
+        let name = made["metadata"]["name"].as_str().filter(|_| status == 201).ok_or_else(|| made.to_string())?;
+        let certificate = loop {
+            sleep(SIGNED).await;
+            if !self.runs(running) {
+                return Err("stopped".to_owned());
+            }
+            let (_, csr) = self.ask(None, Some(&token), "GET", &format!("{path}/{name}"), "", &Value::Null).await?;
+            if let Some(certificate) = csr["status"]["certificate"].as_str() {
+                break STANDARD.decode(certificate).map_err(|error| error.to_string())?;
+            }
+        };
+        let pem = format!("{}{key}", String::from_utf8_lossy(&certificate));
+        let file = "/var/lib/kubelet/pki/kubelet-client-2026-11-16-12-00-00.pem";
+        machine.meddle(file, &pem);
+        machine.meddle_link(CLIENT, file);
+        let server = format!("https://{}:{}", API.0, API.1);
+        let mut conf: Value =
+            serde_json::from_str(&kubeconfig(&server, self.authority.pem(), None)).unwrap_or_default();
+        conf["users"][0]["user"] = json!({"client-certificate": CLIENT, "client-key": CLIENT});
+        machine.meddle(KUBELET_CONF, &conf.to_string());
+        Ok(pem)
+    }
+
+    fn node(&self) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Node",
+            "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}},
+            "status": {
+                "addresses": [{"type": "InternalIP", "address": "10.0.0.21"}],
+                "conditions": [self.ready()],
+                "nodeInfo": {"machineID": MACHINE_ID, "systemUUID": SYSTEM_UUID, "kubeletVersion": "v1.34.4"},
+            },
+        })
+    }
+
+    fn ready(&self) -> Value {
+        let (status, reason, message) = if self.runtime.is_networked() {
+            ("True", "KubeletReady", "kubelet is posting ready status")
+        } else {
+            ("False", "KubeletNotReady", "container runtime network not ready")
+        };
+        let now = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        json!({
+            "type": "Ready", "status": status, "reason": reason, "message": message, "lastHeartbeatTime": now,
+            "lastTransitionTime": now,
+        })
+    }
+
+    async fn renew(&self, user: &User, path: &str) -> Result<(), String> {
+        let now = self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.000000Z").to_string();
+        let (status, mut lease) = self.ask(Some(user), None, "GET", path, "", &Value::Null).await?;
+        let (method, path) = if status == 404 {
+            lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": NODE, "namespace": "kube-node-lease"},
+                "spec": {"holderIdentity": NODE, "leaseDurationSeconds": 40},
+            });
+            ("POST", path.rsplit_once('/').map_or(path, |(leases, _)| leases))
+        } else {
+            ("PUT", path)
+        };
+        lease["spec"]["renewTime"] = now.into();
+        self.ask(Some(user), None, method, path, "json", &lease).await.map(drop)
+    }
+
+    async fn ask(
+        &self,
+        user: Option<&User>,
+        token: Option<&str>,
+        method: &str,
+        path: &str,
+        kind: &str,
+        body: &Value,
+    ) -> Result<(u16, Value), String> {
+        let mut request = Request::builder().method(method).uri(path).header("accept", "application/json");
+        if !kind.is_empty() {
+            request = request.header("content-type", format!("application/{kind}"));
+        }
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let body = if body.is_null() { Bytes::new() } else { Bytes::from(body.to_string()) };
+        let request = request.body(Full::new(body)).map_err(|error| error.to_string())?;
+        let response = self.service.by(user).call(request).await.map_err(|error| error.to_string())?;
+        let status = response.status().as_u16();
+        let body = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+}
