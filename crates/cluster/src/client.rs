@@ -90,11 +90,18 @@ impl ClusterClient {
         ApiError { server: self.server.clone(), problem }
     }
 
+    /// A name as Kubernetes allows it: nothing that leads to another path, or adds to a selector.
+    pub(crate) fn checked<'n>(&self, name: &'n str) -> Result<&'n str, ApiError> {
+        let bad = || self.error(ApiProblem::BadRequest(format!("{name:?} is not a name in Kubernetes")));
+        if is_name(name) { Ok(name) } else { Err(bad()) }
+    }
+
     /// Where objects of a kind are served, once their names are known to be names.
     fn path<K: Kind>(&self, namespace: Option<&str>, name: &str) -> Result<Path, ApiError> {
-        let stray = namespace.into_iter().chain([name]).find(|name| !is_name(name));
-        let bad = |name: &str| ApiProblem::BadRequest(format!("{name:?} is not a name in Kubernetes"));
-        stray.map_or(Ok(Path::new(K::url_path(&(), namespace))), |name| Err(self.error(bad(name))))
+        for name in namespace.into_iter().chain([name]) {
+            self.checked(name)?;
+        }
+        Ok(Path::new(K::url_path(&(), namespace)))
     }
 
     pub(crate) async fn get<K: Kind>(&self, namespace: Option<&str>, name: &str) -> Result<Value, ApiError> {
@@ -208,7 +215,6 @@ impl ClusterClient {
 pub(crate) trait Kind: Resource<DynamicType = ()> {}
 impl<K: Resource<DynamicType = ()>> Kind for K {}
 
-/// A name as Kubernetes allows it: nothing that leads to another path.
 fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     !name.is_empty() && name.bytes().all(fits) && !name.starts_with('.')

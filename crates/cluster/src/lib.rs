@@ -7,7 +7,7 @@
 //!   asked and said, a module a resource
 //! * [`dialer`]: how bytes get from the machine to the API server; whoever knows machines brings one
 //! * [`path`]: walks that way layer by layer, without a credential, and says which one failed
-//! * [`tls`], [`http`]: the two layers that need a protocol
+//! * `tls`, `http`: the two layers that need a protocol
 //!
 //! This crate does not know machines; carrick-engine brings the two together.
 
@@ -20,10 +20,10 @@ pub mod credentials;
 pub mod daemon_sets;
 pub mod dialer;
 pub mod error;
-pub mod http;
+mod http;
 pub mod leases;
 pub mod nodes;
 pub mod path;
 pub mod pods;
 mod service;
-pub mod tls;
+mod tls;

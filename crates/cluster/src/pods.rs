@@ -10,13 +10,17 @@ use crate::error::{ApiError, ApiProblem};
 /// The pods that are bound to a node, as a list for `carrick_core::join::sight` to read. A kubelet may list its own by this
 /// very selector, and no others.
 pub async fn on_node(client: &ClusterClient, node: &str) -> Result<Value, ApiError> {
-    let items = client.list::<Pod, _>(Some(&format!("spec.nodeName={node}")), Some).await?;
+    let items = client.list::<Pod, _>(Some(&bound_to(client, node)?), Some).await?;
     Ok(json!({ "items": items }))
 }
 
 /// The same, as far as it matters before a node is emptied.
 pub async fn known_on_node(client: &ClusterClient, node: &str) -> Result<Vec<KnownPod>, ApiError> {
-    client.list::<Pod, _>(Some(&format!("spec.nodeName={node}")), |pod| Some(KnownPod::of(&pod))).await
+    client.list::<Pod, _>(Some(&bound_to(client, node)?), |pod| Some(KnownPod::of(&pod))).await
+}
+
+fn bound_to(client: &ClusterClient, node: &str) -> Result<String, ApiError> {
+    Ok(format!("spec.nodeName={}", client.checked(node)?))
 }
 
 /// What the API server said to a pod's eviction.
@@ -25,7 +29,7 @@ pub enum Evicted {
     /// It ends now, in its own time.
     Going,
     Gone,
-    /// Not now: a disruption budget, in the API server's words.
+    /// Not now: a disruption budget, in the API server's words; or no answer in time.
     NotNow(String),
 }
 
@@ -45,6 +49,8 @@ pub async fn evict(client: &ClusterClient, pod: &KnownPod) -> Result<Evicted, Ap
         Err((ApiProblem::TooManyRequests { said, .. }, error)) => {
             Ok(Evicted::NotNow(said.0.unwrap_or_else(|| error.to_string())))
         }
+        // Where another pod has its name by now, the API server tries for longer than anybody waits for an answer.
+        Err((ApiProblem::TimedOut(_), error)) => Ok(Evicted::NotNow(error.to_string())),
         Err((_, error)) => Err(error),
     }
 }

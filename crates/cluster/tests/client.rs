@@ -429,5 +429,6 @@ async fn a_kubelet_is_shown_its_node_and_the_config_maps_of_its_pods() {
     let before = server.asked().len();
     assert!(nodes::get(&client, "../secrets").await.is_err());
     assert!(config_maps::value(&client, "a/b", "c", "d").await.is_err());
+    assert!(pods::on_node(&client, "w1,metadata.name=x").await.is_err());
     assert_eq!(server.asked().len(), before, "what is no name is not asked for");
 }

@@ -113,7 +113,7 @@ async fn a_node_is_deleted_as_it_was_seen_or_not_at_all() {
     assert_eq!(error.problem, ApiProblem::Conflict(Said::default()));
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn pods_go_as_their_budget_lets_them() {
     let pod = |name: &str| Pod { namespace: "default".into(), name: name.into(), uid: "u".into(), ..Pod::default() };
     let (server, client) = that(|asked| match asked.line.as_str() {
@@ -122,10 +122,17 @@ async fn pods_go_as_their_budget_lets_them() {
             let said = json!({ "message": "would violate the pod's disruption budget" });
             Reply::json("429 Too Many Requests", &said)
         }
+        "POST /api/v1/namespaces/default/pods/anew/eviction" => Reply::Silence,
         _ => Reply::text("404 Not Found", "{}"),
     });
     let budget = "would violate the pod's disruption budget".to_owned();
-    for (name, expected) in [("web", Evicted::Going), ("db", Evicted::NotNow(budget)), ("old", Evicted::Gone)] {
+    let slow = "API server 10.0.0.11:6443 did not answer within 3 s".to_owned();
+    for (name, expected) in [
+        ("web", Evicted::Going),
+        ("db", Evicted::NotNow(budget)),
+        ("old", Evicted::Gone),
+        ("anew", Evicted::NotNow(slow)),
+    ] {
         assert_eq!(pods::evict(&client, &pod(name)).await, Ok(expected));
     }
     let preconditions = json!({ "preconditions": { "uid": "u" } });

@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 mod support;
 
-use support::{Here, LOOPBACK, read_request};
+use support::{Here, LOOPBACK, NOW, read_request};
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
@@ -33,10 +33,6 @@ struct Cluster {
 
 impl Cluster {
     fn new(names: &[&str]) -> Self {
-        Cluster::with_certificate(names, |_| {})
-    }
-
-    fn with_certificate(names: &[&str], adjust: impl Fn(&mut CertificateParams)) -> Self {
         let mut params = CertificateParams::default();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let key = KeyPair::generate().unwrap();
@@ -44,9 +40,9 @@ impl Cluster {
         let issuer = Issuer::new(params, key);
         let server_key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let mut server = CertificateParams::new(names).unwrap();
-        adjust(&mut server);
-        let server = server.signed_by(&server_key, &issuer).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
+        (params.not_before, params.not_after) = (rcgen::date_time_ymd(2026, 1, 1), rcgen::date_time_ymd(2027, 1, 1));
+        let server = params.signed_by(&server_key, &issuer).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(server_key.serialize_der()));
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -158,7 +154,12 @@ fn aim(port: u16, token: Option<&str>, pins: &[&str]) -> Aim {
 }
 
 async fn walked(aim: &Aim) -> (ApiPath, Found) {
-    let found = walk(&Here { names: vec![LOOPBACK] }, aim, Some("w1")).await;
+    walked_at(NOW, aim).await
+}
+
+/// By the clock of the machine.
+async fn walked_at(now: &'static str, aim: &Aim) -> (ApiPath, Found) {
+    let found = walk(&Here { names: vec![LOOPBACK], now }, aim, Some("w1")).await;
     let path = found.iter().find(|(name, _)| *name == "path").unwrap().1.as_ref().unwrap();
     (serde_json::from_str(&path.text).unwrap(), found)
 }
@@ -199,7 +200,7 @@ async fn each_layer_that_fails_is_the_one_that_is_told() {
     let silent = saying(b"").await;
     assert_fails_at(&walked(&aim(silent, None, &[])).await.0, Step::Tls, "closed during the handshake");
     let nobody = walk(
-        &Here { names: Vec::new() },
+        &Here { names: Vec::new(), now: NOW },
         &Aim { endpoint: "cp.example:6443".parse().unwrap(), token: None, pins: vec![] },
         None,
     )
@@ -246,16 +247,16 @@ async fn a_certificate_for_another_name_is_told() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_the_future_tells_of_the_clock() {
-    for (year, reason) in [(2100, Some(Reason::NotYetValid)), (2001, None)] {
-        let dated = |params: &mut CertificateParams| {
-            params.not_before = rcgen::date_time_ymd(year, 1, 1);
-            params.not_after = rcgen::date_time_ymd(year + 1, 1, 1);
-        };
-        let cluster = Cluster::with_certificate(&["127.0.0.1"], dated).signed_with("0123456789abcdef");
+async fn a_certificate_is_judged_by_the_clock_of_the_machine_that_joins() {
+    let early = ("2025-06-01T00:00:00Z", "not valid yet", Some(Reason::NotYetValid));
+    for (now, part, reason) in [early, ("2027-06-01T00:00:00Z", "expired", None)] {
+        let cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
+        let saw_token = cluster.saw_token.clone();
         let port = Arc::new(cluster).serve().await;
-        let (path, _) = walked(&aim(port, Some(TOKEN), &[])).await;
-        assert_eq!(path.failed().map(|walked| (walked.step, walked.reason)), Some((Step::Certificate, reason)));
+        let (path, _) = walked_at(now, &aim(port, Some(TOKEN), &[])).await;
+        assert_fails_at(&path, Step::Certificate, part);
+        assert_eq!(path.failed().and_then(|walked| walked.reason), reason);
+        assert!(!saw_token.load(Ordering::Relaxed));
     }
 }
 
