@@ -38,7 +38,7 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
-    /// Format every Rust file that git knows
+    /// Format every Rust file of the tree
     Fmt {
         /// Only say whether there is something to do
         #[arg(long)]
@@ -48,6 +48,12 @@ enum Chore {
     Dependencies,
     /// Turn a bundle into the example machine that `carrick demo` and the tests judge
     Example { bundle: std::path::PathBuf },
+}
+
+/// Where cargo builds.
+fn target() -> std::path::PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), std::path::PathBuf::from)
 }
 
 fn main() -> ExitCode {
