@@ -57,8 +57,18 @@ fn compact(control: &Machine, revision: &str) -> std::result::Result<(), String>
     let body = format!(r#"{{"revision":"{revision}","physical":true}}"#);
     let file = |name: &str| format!("{PKI}/etcd/{name}");
     let argv = [
-        "curl", "-sS", "--fail", "--cacert", &file("ca.crt"), "--cert", &file("server.crt"), "--key", &file("server.key"),
-        "--data", &body, "https://127.0.0.1:2379/v3/kv/compaction",
+        "curl",
+        "-sS",
+        "--fail",
+        "--cacert",
+        &file("ca.crt"),
+        "--cert",
+        &file("server.crt"),
+        "--key",
+        &file("server.key"),
+        "--data",
+        &body,
+        "https://127.0.0.1:2379/v3/kv/compaction",
     ];
     let done = control.run(argv).deadline(COMPACTION).ok();
     done.map(drop).map_err(|error| error.to_string())

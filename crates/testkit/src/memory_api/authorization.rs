@@ -98,13 +98,7 @@ impl Rule {
 }
 
 /// The Node authorizer of 1.34, with selectors. `Err`: no opinion, and why.
-fn of_node(
-    node: &str,
-    asked: &Asked,
-    resource: &Resource,
-    selector: &Selector,
-    store: &Store,
-) -> Result<(), String> {
+fn of_node(node: &str, asked: &Asked, resource: &Resource, selector: &Selector, store: &Store) -> Result<(), String> {
     let verb = asked.verb;
     let unrelated = format!("no relationship found between node '{node}' and this object");
     match (resource.plural, asked.subresource.as_str()) {

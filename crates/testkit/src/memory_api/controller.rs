@@ -36,7 +36,9 @@ impl Controller {
     pub(super) fn act(&self, store: &Store, now: Timestamp) -> Vec<Value> {
         match self {
             Controller::TokenSigner => sign_cluster_info(store, now),
-            Controller::Approver => decide(store, now, "Approved", "Auto approving kubelet client certificate after SubjectAccessReview."),
+            Controller::Approver => {
+                decide(store, now, "Approved", "Auto approving kubelet client certificate after SubjectAccessReview.")
+            }
             Controller::Denier(why) => decide(store, now, "Denied", why),
             Controller::Signer(authority) => sign_requests(store, authority),
             Controller::PodCidr => give_ranges(store),
@@ -59,7 +61,8 @@ fn sign_cluster_info(store: &Store, now: Timestamp) -> Vec<Value> {
         for secret in all(store, "", "secrets", "kube-system") {
             let alive = entry(&secret, "expiration").is_none_or(|at| at.parse::<Timestamp>().is_ok_and(|at| at > now));
             let signs = entry(&secret, "usage-bootstrap-signing").as_deref() == Some("true");
-            if let (Some(id), Some(key), true) = (entry(&secret, "token-id"), entry(&secret, "token-secret"), alive && signs)
+            if let (Some(id), Some(key), true) =
+                (entry(&secret, "token-id"), entry(&secret, "token-secret"), alive && signs)
             {
                 data.insert(format!("jws-kubeconfig-{id}"), signature(&id, &key, &kubeconfig).into());
             }
@@ -78,7 +81,8 @@ fn signature(id: &str, secret: &str, kubeconfig: &str) -> String {
 
 fn decide(store: &Store, now: Timestamp, kind: &str, message: &str) -> Vec<Value> {
     let undecided = |request: &Value| {
-        let decided = request.pointer("/status/conditions").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
+        let decided =
+            request.pointer("/status/conditions").and_then(Value::as_array).is_some_and(|all| !all.is_empty());
         let of_kubelet = text(request, "/spec/signerName") == KUBELET_SIGNER;
         let groups = request.pointer("/spec/groups").and_then(Value::as_array);
         let may = ["system:bootstrappers:kubeadm:default-node-token", "system:nodes"];

@@ -129,13 +129,16 @@ fn fill_in(object: &mut Value, resource: &Resource, user: &User) {
         }
         "daemonsets" => {
             fill_in_pod(&mut object["spec"]["template"]["spec"]);
-            fill(object, &json!({
-                "metadata": {"annotations": {"deprecated.daemonset.template.generation": "1"}},
-                "spec": {
-                    "revisionHistoryLimit": 10,
-                    "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
-                },
-            }));
+            fill(
+                object,
+                &json!({
+                    "metadata": {"annotations": {"deprecated.daemonset.template.generation": "1"}},
+                    "spec": {
+                        "revisionHistoryLimit": 10,
+                        "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 1}},
+                    },
+                }),
+            );
             let counts = ["currentNumberScheduled", "desiredNumberScheduled", "numberMisscheduled", "numberReady"];
             object["status"] = zeros(&counts);
         }
@@ -153,14 +156,17 @@ fn fill_in(object: &mut Value, resource: &Resource, user: &User) {
 /// What a status shows even where nobody said it.
 fn fill_in_status(object: &mut Value, resource: &Resource) {
     match resource.plural {
-        NODES => fill(object, &json!({"status": {
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
-            "nodeInfo": {
-                "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
-                "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
-                "operatingSystem": "", "architecture": "",
-            },
-        }})),
+        NODES => fill(
+            object,
+            &json!({"status": {
+                "daemonEndpoints": {"kubeletEndpoint": {"Port": 0}},
+                "nodeInfo": {
+                    "machineID": "", "systemUUID": "", "bootID": "", "kernelVersion": "", "osImage": "",
+                    "containerRuntimeVersion": "", "kubeletVersion": "", "kubeProxyVersion": "",
+                    "operatingSystem": "", "architecture": "",
+                },
+            }}),
+        ),
         PODS => {
             let conditions = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut);
             for condition in conditions.into_iter().flatten() {
@@ -176,13 +182,16 @@ fn zeros(keys: &[&str]) -> Value {
 }
 
 fn fill_in_pod(spec: &mut Value) {
-    fill(spec, &json!({
-        "dnsPolicy": "ClusterFirst",
-        "restartPolicy": "Always",
-        "schedulerName": "default-scheduler",
-        "securityContext": {},
-        "terminationGracePeriodSeconds": 30,
-    }));
+    fill(
+        spec,
+        &json!({
+            "dnsPolicy": "ClusterFirst",
+            "restartPolicy": "Always",
+            "schedulerName": "default-scheduler",
+            "securityContext": {},
+            "terminationGracePeriodSeconds": 30,
+        }),
+    );
     if let Some(account) = spec.get("serviceAccountName").cloned() {
         spec["serviceAccount"] = account;
     }
@@ -190,12 +199,15 @@ fn fill_in_pod(spec: &mut Value) {
         let image = text(container, "/image");
         let latest = !image.contains('@') && !image.rsplit('/').next().unwrap_or_default().contains(':')
             || image.ends_with(":latest");
-        fill(container, &json!({
-            "imagePullPolicy": if latest { "Always" } else { "IfNotPresent" },
-            "resources": {},
-            "terminationMessagePath": "/dev/termination-log",
-            "terminationMessagePolicy": "File",
-        }));
+        fill(
+            container,
+            &json!({
+                "imagePullPolicy": if latest { "Always" } else { "IfNotPresent" },
+                "resources": {},
+                "terminationMessagePath": "/dev/termination-log",
+                "terminationMessagePolicy": "File",
+            }),
+        );
     }
 }
 
@@ -306,8 +318,7 @@ pub(crate) fn validate(object: &Value, resource: &Resource) -> Result<(), Status
     if resource.custom {
         let mode = text(object, "/spec/enforcementMode");
         if !["bootstrap-only", "continuous"].contains(&mode) {
-            let what =
-                format!("Unsupported value: {mode:?}: supported values: \"bootstrap-only\", \"continuous\"");
+            let what = format!("Unsupported value: {mode:?}: supported values: \"bootstrap-only\", \"continuous\"");
             return invalid("spec.enforcementMode", "FieldValueNotSupported", &what);
         }
     }

@@ -4,6 +4,7 @@
 type MergedLists = &'static [(&'static str, &'static str)];
 
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a column of the table below")]
 pub(crate) struct Resource {
     /// Empty for the core group.
     pub group: &'static str,
@@ -141,11 +142,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         namespaced: false,
         status: true,
         fields: &[("spec.signerName", "/spec/signerName")],
-        lists: &[
-            ("metadata.finalizers", ""),
-            ("metadata.ownerReferences", "uid"),
-            ("status.conditions", "type"),
-        ],
+        lists: &[("metadata.finalizers", ""), ("metadata.ownerReferences", "uid"), ("status.conditions", "type")],
         ..PLAIN
     },
     Resource {
@@ -173,11 +170,7 @@ pub(crate) static RESOURCES: &[Resource] = &[
         status: true,
         generation: true,
         unconditional: false,
-        lists: &[
-            ("metadata.finalizers", ""),
-            ("metadata.ownerReferences", "uid"),
-            ("status.conditions", "type"),
-        ],
+        lists: &[("metadata.finalizers", ""), ("metadata.ownerReferences", "uid"), ("status.conditions", "type")],
         ..PLAIN
     },
     Resource {

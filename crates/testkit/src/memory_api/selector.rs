@@ -156,7 +156,8 @@ mod tests {
     #[test]
     fn selectors_select() {
         let pods = Resource::find("", "v1", "pods").unwrap();
-        let pod = json!({"metadata": {"name": "web", "labels": {"app": "web", "tier": "1"}}, "spec": {"nodeName": "w1"}});
+        let pod =
+            json!({"metadata": {"name": "web", "labels": {"app": "web", "tier": "1"}}, "spec": {"nodeName": "w1"}});
         for (labels, fields, expected) in [
             ("", "", true),
             ("app=web", "", true),

@@ -240,7 +240,8 @@ impl Turn<'_> {
                 patch::strategic(&mut new, &patch, resource.lists).map_err(|what| StatusError::not_modelled(&what))?;
             }
             "application/strategic-merge-patch+json" => {
-                let accepted = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+                let accepted =
+                    "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
                 return Err(StatusError::unsupported_media_type(accepted));
             }
             other => return Err(StatusError::not_modelled(&format!("a patch as {other}"))),
@@ -253,16 +254,14 @@ impl Turn<'_> {
         let name = self.asked.name.as_str();
         let (given, is) = (text(&new, "/metadata/uid"), text(old, "/metadata/uid"));
         if !given.is_empty() && given != is {
-            return Err(match self.asked.verb {
-                "patch" => object::immutable(resource, name, "metadata.uid", given),
-                _ => {
-                    let key = self.key(resource).in_etcd(resource);
-                    let why = format!(
-                        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {is}"
-                    );
-                    StatusError::conflict(resource, name, &why)
-                }
-            });
+            if self.asked.verb == "patch" {
+                return Err(object::immutable(resource, name, "metadata.uid", given));
+            }
+            let key = self.key(resource).in_etcd(resource);
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {is}"
+            );
+            return Err(StatusError::conflict(resource, name, &why));
         }
         let given = text(&new, "/metadata/resourceVersion");
         if !given.is_empty() && given != text(old, "/metadata/resourceVersion") {
@@ -286,10 +285,11 @@ impl Turn<'_> {
     }
 
     fn delete(&mut self, resource: &Resource) -> Answer {
-        let options = match self.asked.body.is_empty() {
-            true => json!({}),
-            false => serde_json::from_slice(&self.asked.body)
-                .map_err(|_| StatusError::not_modelled("DeleteOptions that are no JSON"))?,
+        let options = if self.asked.body.is_empty() {
+            json!({})
+        } else {
+            serde_json::from_slice(&self.asked.body)
+                .map_err(|_| StatusError::not_modelled("DeleteOptions that are no JSON"))?
         };
         let old = self.current(resource)?;
         admit(self.user, self.asked, resource, &self.asked.name, Some(&old), None)?;
@@ -306,7 +306,9 @@ impl Turn<'_> {
             self.store.commit(self.key(resource), None);
             let uid = text(old, "/metadata/uid");
             let gone = old.clone();
-            return Ok(if resource.plural == PODS { self.shown(ended(gone, self.now)) } else {
+            return Ok(if resource.plural == PODS {
+                self.shown(ended(gone, self.now))
+            } else {
                 Reply::Object(StatusCode::OK, success(resource, name, uid))
             });
         }
@@ -345,8 +347,8 @@ impl Turn<'_> {
 
     /// Only a pod on a node takes its time.
     fn grace(&self, resource: &Resource, old: &Value, options: &Value) -> i64 {
-        let runs = !text(old, "/spec/nodeName").is_empty()
-            && !["Succeeded", "Failed"].contains(&text(old, "/status/phase"));
+        let runs =
+            !text(old, "/spec/nodeName").is_empty() && !["Succeeded", "Failed"].contains(&text(old, "/status/phase"));
         if resource.plural != PODS || !runs {
             return 0;
         }
@@ -413,10 +415,13 @@ impl Turn<'_> {
 
 fn plain_path(asked: &Asked) -> Answer {
     match asked.path.as_str() {
-        "/version" => Ok(Reply::Object(StatusCode::OK, json!({
-            "major": "1", "minor": "34", "gitVersion": "v1.34.4", "gitCommit": "", "gitTreeState": "",
-            "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64",
-        }))),
+        "/version" => Ok(Reply::Object(
+            StatusCode::OK,
+            json!({
+                "major": "1", "minor": "34", "gitVersion": "v1.34.4", "gitCommit": "", "gitTreeState": "",
+                "buildDate": "", "goVersion": "", "compiler": "gc", "platform": "linux/amd64",
+            }),
+        )),
         "/healthz" | "/livez" | "/readyz" => Ok(Reply::Text("ok")),
         other => Err(StatusError::not_modelled(other)),
     }

@@ -35,8 +35,7 @@ impl StatusError {
 
     /// `why`: who may not do what.
     pub fn forbidden(resource: &Resource, name: &str, why: &str) -> Self {
-        let what =
-            if name.is_empty() { resource.qualified() } else { format!("{} {name:?}", resource.qualified()) };
+        let what = if name.is_empty() { resource.qualified() } else { format!("{} {name:?}", resource.qualified()) };
         let details = details(resource, name);
         Self::new(StatusCode::FORBIDDEN, "Forbidden", format!("{what} is forbidden: {why}"), &details)
     }
@@ -63,8 +62,7 @@ impl StatusError {
 
     /// Somebody else was quicker.
     pub fn modified(resource: &Resource, name: &str) -> Self {
-        const WHY: &str =
-            "the object has been modified; please apply your changes to the latest version and try again";
+        const WHY: &str = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(resource, name, WHY)
     }
 
@@ -141,7 +139,9 @@ impl StatusError {
             StatusCode::SERVICE_UNAVAILABLE => {
                 ("ServiceUnavailable", "the server is currently unable to handle the request")
             }
-            StatusCode::GATEWAY_TIMEOUT => ("Timeout", "the server was unable to return a response in the time allotted"),
+            StatusCode::GATEWAY_TIMEOUT => {
+                ("Timeout", "the server was unable to return a response in the time allotted")
+            }
             _ => ("InternalError", "an error on the server has prevented the request from succeeding"),
         };
         Self::new(code, reason, message, &json!({}))

@@ -47,11 +47,11 @@ async fn rows_are_answered_as_by_a_real_server() {
     let real = crate::Api::start().unwrap();
     let address = real.url().trim_start_matches("https://").parse().unwrap();
     let etcd = real.etcd();
-    let compaction = Box::new(move |revision: &str| crate::Api::compact(etcd, revision).map_err(|error| error.to_string()));
+    let compaction =
+        Box::new(move |revision: &str| crate::Api::compact(etcd, revision).map_err(|error| error.to_string()));
     let stage = tls::Https::real(address, real.authority(), compaction).unwrap();
     let found = rows::compare(&prepared().await, &stage).await.unwrap();
     assert!(found.is_empty(), "{}", found.join("\n"));
-
 }
 
 /// A request as somebody, and what came of it.
@@ -182,7 +182,8 @@ async fn controllers_act_only_where_they_are_started() {
     assert_eq!(api.object("/api/v1/nodes/w1").unwrap()["spec"]["podCIDR"], Value::Null);
     api.start(Controller::PodCidr);
     api.put(&node("w2"));
-    let ranges = ["w1", "w2"].map(|name| api.object(&format!("/api/v1/nodes/{name}")).unwrap()["spec"]["podCIDR"].clone());
+    let ranges =
+        ["w1", "w2"].map(|name| api.object(&format!("/api/v1/nodes/{name}")).unwrap()["spec"]["podCIDR"].clone());
     assert_eq!(ranges, ["10.244.0.0/24", "10.244.1.0/24"]);
 }
 

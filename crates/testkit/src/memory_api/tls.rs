@@ -196,9 +196,8 @@ impl Https {
         // Ends with the sender; its error comes out of the request.
         tokio::spawn(connection);
         let response = sender.send_request(request.map(Full::new)).await.map_err(io::Error::other)?;
-        let header = |name| {
-            response.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::to_owned)
-        };
+        let header =
+            |name| response.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok()).map(str::to_owned);
         let (retry_after, content_type) = (header(RETRY_AFTER), header(CONTENT_TYPE).unwrap_or_default());
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();

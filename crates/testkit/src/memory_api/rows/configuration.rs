@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{PARTIAL, Row, Who, create, delete, get, merge, row, update};
+use super::{PARTIAL, Row, Who, create, delete, delete_with, get, merge, row, update};
 
 const MAPS: &str = "/api/v1/namespaces/row/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/row/secrets";
@@ -35,12 +35,18 @@ pub(super) fn rows() -> Vec<Row> {
                 merge(&one, json!({"data": {"a": null, "b": "3"}})),
                 get(&one),
                 get(&one).accepting(PARTIAL),
-                merge(&one, json!({"metadata": {"resourceVersion": "${0/metadata/resourceVersion}"}, "data": {"b": "4"}})),
+                merge(
+                    &one,
+                    json!({"metadata": {"resourceVersion": "${0/metadata/resourceVersion}"}, "data": {"b": "4"}}),
+                ),
                 merge(&one, json!({"metadata": {"uid": "11111111-2222-3333-4444-555555555555"}})),
-                update(&one, json!({
-                    "apiVersion": "v1", "kind": "ConfigMap",
-                    "metadata": {"name": "row-1", "uid": "11111111-2222-3333-4444-555555555555"},
-                })),
+                update(
+                    &one,
+                    json!({
+                        "apiVersion": "v1", "kind": "ConfigMap",
+                        "metadata": {"name": "row-1", "uid": "11111111-2222-3333-4444-555555555555"},
+                    }),
+                ),
                 delete(&one),
                 update(&one, map("row-1", "2")),
                 merge(&one, json!({"data": {"a": "1"}})),
@@ -49,40 +55,50 @@ pub(super) fn rows() -> Vec<Row> {
         row(
             "a Secret's strings are written encoded",
             [
-                create(SECRETS, json!({
-                    "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "row-1", "namespace": "row"},
-                    "stringData": {"a": "b"},
-                })),
+                create(
+                    SECRETS,
+                    json!({
+                        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "row-1", "namespace": "row"},
+                        "stringData": {"a": "b"},
+                    }),
+                ),
                 get(&secret),
                 get(format!("{SECRETS}?fieldSelector=type%3DOpaque")),
                 get(SECRETS).by(Who::Node),
                 get(&secret).by(Who::Node),
                 get(&secret).by(Who::Token),
-                delete(&secret),
+                delete_with(&secret, json!({})),
             ],
         ),
         row(
             "a token's Secret is made and taken back",
             [
-                create("/api/v1/namespaces/kube-system/secrets", json!({
-                    "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
-                    "metadata": {"name": "bootstrap-token-rowtwo", "namespace": "kube-system"},
-                    "stringData": {"token-id": "rowtwo", "token-secret": "0123456789abcdef"},
-                })).only_status(),
+                create(
+                    "/api/v1/namespaces/kube-system/secrets",
+                    json!({
+                        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+                        "metadata": {"name": "bootstrap-token-rowtwo", "namespace": "kube-system"},
+                        "stringData": {"token-id": "rowtwo", "token-secret": "0123456789abcdef"},
+                    }),
+                )
+                .only_status(),
                 delete("/api/v1/namespaces/kube-system/secrets/bootstrap-token-rowtwo").only_status(),
-                delete("/api/v1/namespaces/kube-system/secrets/bootstrap-token-rowtwo"),
+                delete_with("/api/v1/namespaces/kube-system/secrets/bootstrap-token-rowtwo", json!({})),
             ],
         ),
         row(
             "an Event is made",
-            [create(EVENTS, json!({
-                "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "row-", "namespace": "row"},
-                "involvedObject": {"kind": "Node", "name": "row-n1", "namespace": "row"},
-                "reason": "Row", "message": "of a row", "type": "Normal", "count": 1,
-                "firstTimestamp": "2026-11-16T12:00:00Z", "lastTimestamp": "2026-11-16T12:00:00Z",
-                "source": {"component": "carrick"}, "eventTime": null, "reportingComponent": "carrick",
-                "reportingInstance": "",
-            }))],
+            [create(
+                EVENTS,
+                json!({
+                    "apiVersion": "v1", "kind": "Event", "metadata": {"generateName": "row-", "namespace": "row"},
+                    "involvedObject": {"kind": "Node", "name": "row-n1", "namespace": "row"},
+                    "reason": "Row", "message": "of a row", "type": "Normal", "count": 1,
+                    "firstTimestamp": "2026-11-16T12:00:00Z", "lastTimestamp": "2026-11-16T12:00:00Z",
+                    "source": {"component": "carrick"}, "eventTime": null, "reportingComponent": "carrick",
+                    "reportingInstance": "",
+                }),
+            )],
         ),
     ]
 }

@@ -38,10 +38,13 @@ pub(super) fn objects() -> Vec<Ask> {
 }
 
 fn binding(name: &str, role: &str, subjects: &Value) -> Ask {
-    create(format!("{RBAC}/clusterrolebindings"), json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}, "subjects": subjects,
-    }))
+    create(
+        format!("{RBAC}/clusterrolebindings"),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}, "subjects": subjects,
+        }),
+    )
 }
 
 /// A role that reads one ConfigMap, and who has it.

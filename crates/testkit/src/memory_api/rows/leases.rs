@@ -38,10 +38,13 @@ pub(super) fn rows() -> Vec<Row> {
                 update(&one, lease("row-1", "row")),
                 merge(&one, json!({"spec": {"renewTime": "2026-11-16T12:00:20.000000Z"}})),
                 merge(&one, json!({"spec": {"renewTime": "2026-11-16T12:00:20.000000Z"}})),
-                delete_with(&one, json!({
-                    "apiVersion": "v1", "kind": "DeleteOptions",
-                    "preconditions": {"uid": "11111111-2222-3333-4444-555555555555"},
-                })),
+                delete_with(
+                    &one,
+                    json!({
+                        "apiVersion": "v1", "kind": "DeleteOptions",
+                        "preconditions": {"uid": "11111111-2222-3333-4444-555555555555"},
+                    }),
+                ),
                 delete(&one),
                 get(&one),
             ],

@@ -105,12 +105,12 @@ fn update(path: impl Into<String>, object: Value) -> Ask {
     ask(Method::PUT, path, "application/json", Some(object))
 }
 
-fn merge(path: impl Into<String>, patch: Value) -> Ask {
-    ask(Method::PATCH, path, MERGE, Some(patch))
+fn merge(path: impl Into<String>, part: Value) -> Ask {
+    ask(Method::PATCH, path, MERGE, Some(part))
 }
 
-fn strategic(path: impl Into<String>, patch: Value) -> Ask {
-    ask(Method::PATCH, path, STRATEGIC, Some(patch))
+fn strategic(path: impl Into<String>, part: Value) -> Ask {
+    ask(Method::PATCH, path, STRATEGIC, Some(part))
 }
 
 fn delete(path: impl Into<String>) -> Ask {
@@ -277,7 +277,9 @@ pub async fn play(stage: &impl Stage, row: &Row) -> Result<Vec<Answer>, String> 
     for ask in &row.asks {
         if let Some(last) = answers.last().filter(|_| ask.compacted) {
             let last = last.value(false);
-            stage.compact(last.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default()).await?;
+            stage
+                .compact(last.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default())
+                .await?;
         }
         let request = ask.request(&answers)?;
         let path = request.uri().path().to_owned();

@@ -30,14 +30,14 @@ fn with(key: &str, value: &str) -> Value {
 }
 
 pub(super) fn rows() -> Vec<Row> {
-    let seen = || {
-        json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {
-            "uid": "${1/metadata/uid}", "resourceVersion": "${1/metadata/resourceVersion}",
-        }})
-    };
-    let cordon = json!({"metadata": {"annotations": {"row/cordoned": "now"}}, "spec": {"unschedulable": true}});
-    let uncordon = json!({"metadata": {"annotations": {"row/cordoned": null}}, "spec": {"unschedulable": null}});
-    let taint = |effect: &str| json!({"spec": {"taints": [{"key": "row", "effect": effect}]}});
+    [read(), written(), removed(), by_kubelet()].into_iter().flatten().collect()
+}
+
+fn taint(effect: &str) -> Value {
+    json!({"spec": {"taints": [{"key": "row", "effect": effect}]}})
+}
+
+fn read() -> Vec<Row> {
     vec![
         row("a Node is made once, and read", [made(), made(), get(ONE), get(ONE).accepting(PARTIAL)]),
         row("a Node that is not there", [get("/api/v1/nodes/row-none"), delete("/api/v1/nodes/row-none")]),
@@ -64,6 +64,13 @@ pub(super) fn rows() -> Vec<Row> {
                 get("/api/v1/nodes?limit=500").accepting(PARTIAL_LIST).only_status(),
             ],
         ),
+    ]
+}
+
+fn written() -> Vec<Row> {
+    let cordon = json!({"metadata": {"annotations": {"row/cordoned": "now"}}, "spec": {"unschedulable": true}});
+    let uncordon = json!({"metadata": {"annotations": {"row/cordoned": null}}, "spec": {"unschedulable": null}});
+    vec![
         row("a Node is cordoned and uncordoned", [made(), merge(ONE, cordon), merge(ONE, uncordon)]),
         row(
             "conditions are merged by their type",
@@ -105,18 +112,37 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 made(),
                 get(ONE),
-                update(ONE, json!({
-                    "apiVersion": "v1", "kind": "Node", "spec": {"providerID": "row://1"},
-                    "metadata": {"name": NODE, "resourceVersion": "${1/metadata/resourceVersion}"},
-                })),
-                update(ONE, json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "resourceVersion": "1"}})),
+                update(
+                    ONE,
+                    json!({
+                        "apiVersion": "v1", "kind": "Node", "spec": {"providerID": "row://1"},
+                        "metadata": {"name": NODE, "resourceVersion": "${1/metadata/resourceVersion}"},
+                    }),
+                ),
+                update(
+                    ONE,
+                    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "resourceVersion": "1"}}),
+                ),
                 update(ONE, node("row-n2")),
-                update(STATUS, json!({
-                    "apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE},
-                    "status": {"conditions": [condition("row/one", "True")]},
-                })),
+                update(
+                    STATUS,
+                    json!({
+                        "apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE},
+                        "status": {"conditions": [condition("row/one", "True")]},
+                    }),
+                ),
             ],
         ),
+    ]
+}
+
+fn removed() -> Vec<Row> {
+    let seen = || {
+        json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {
+            "uid": "${1/metadata/uid}", "resourceVersion": "${1/metadata/resourceVersion}",
+        }})
+    };
+    vec![
         row(
             "a Node goes only as it was seen",
             [
@@ -130,19 +156,37 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
         row("a Node goes whatever it is", [made(), delete(ONE), delete(ONE)]),
-        row("a Node with a finalizer stays until that is gone", [
-            create(NODES, json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "finalizers": ["row/held"]}})),
-            delete(ONE),
-            delete(ONE),
-            merge(ONE, json!({"metadata": {"finalizers": null}})),
-            get(ONE),
-        ]),
-        row("names and taints are looked at", [
-            create(NODES, node("Row_n1")),
-            create(NODES, json!({"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {"row": "nodes"}}})),
-            create(NODES, json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "spec": {"taints": [{"key": "row", "effect": "Never"}]}})),
-        ]),
-        row("a kubelet registers its Node, and speaks of it alone", [
+        row(
+            "a Node with a finalizer stays until that is gone",
+            [
+                create(
+                    NODES,
+                    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "finalizers": ["row/held"]}}),
+                ),
+                delete(ONE),
+                delete(ONE),
+                merge(ONE, json!({"metadata": {"finalizers": null}})),
+                get(ONE),
+            ],
+        ),
+        row(
+            "names and taints are looked at",
+            [
+                create(NODES, node("Row_n1")),
+                create(NODES, json!({"apiVersion": "v1", "kind": "Node", "metadata": {"labels": {"row": "nodes"}}})),
+                create(
+                    NODES,
+                    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}, "spec": {"taints": [{"key": "row", "effect": "Never"}]}}),
+                ),
+            ],
+        ),
+    ]
+}
+
+fn by_kubelet() -> Vec<Row> {
+    vec![row(
+        "a kubelet registers its Node, and speaks of it alone",
+        [
             made().by(Who::Node),
             create(NODES, node("row-n2")).by(Who::Node),
             create(NODES, node("row-n2")),
@@ -151,12 +195,13 @@ pub(super) fn rows() -> Vec<Row> {
             get("/api/v1/nodes?fieldSelector=metadata.name%3Drow-n1").by(Who::Node),
             get(NODES).by(Who::Node),
             strategic(STATUS, json!({"status": {"conditions": [condition("Ready", "False")]}})).by(Who::Node),
-            strategic("/api/v1/nodes/row-n2/status", json!({"status": {"conditions": [condition("Ready", "False")]}})).by(Who::Node),
+            strategic("/api/v1/nodes/row-n2/status", json!({"status": {"conditions": [condition("Ready", "False")]}}))
+                .by(Who::Node),
             merge(ONE, json!({"spec": {"unschedulable": true}})).by(Who::Node),
             merge(ONE, taint("NoSchedule")).by(Who::Node),
             merge(ONE, json!({"metadata": {"labels": {"node-role.kubernetes.io/worker": ""}}})).by(Who::Node),
             merge(ONE, json!({"metadata": {"labels": {"own": "1"}, "annotations": {"own": "1"}}})).by(Who::Node),
             delete(ONE).by(Who::Node),
-        ]),
-    ]
+        ],
+    )]
 }

@@ -42,10 +42,14 @@ pub(super) fn rows() -> Vec<Row> {
                 get(KUBEADM_CONFIG).by(Who::Node).only_status(),
                 get("/api/v1/namespaces/kube-system/configmaps/other").by(Who::Node),
                 get("/apis/certificates.k8s.io/v1/certificatesigningrequests").by(Who::Node).only_status(),
-                create("/api/v1/namespaces/row/pods", json!({
-                    "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "row-1"},
-                    "spec": {"nodeName": "row-n1", "containers": [{"name": "a", "image": "a:1"}]},
-                })).by(Who::Node),
+                create(
+                    "/api/v1/namespaces/row/pods",
+                    json!({
+                        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "row-1"},
+                        "spec": {"nodeName": "row-n1", "containers": [{"name": "a", "image": "a:1"}]},
+                    }),
+                )
+                .by(Who::Node),
             ],
         ),
         row(

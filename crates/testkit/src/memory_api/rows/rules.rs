@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::{PARTIAL_LIST, Row, Who, create, delete, get, merge, row, strategic, update};
+use super::{PARTIAL_LIST, Row, Who, create, delete, delete_with, get, merge, row, strategic, update};
 
 const RULES: &str = "/apis/readiness.node.x-k8s.io/v1alpha1/nodereadinessrules";
 
@@ -72,55 +72,74 @@ pub(super) fn rows() -> Vec<Row> {
     let mut held = rule("row-1");
     held["metadata"]["finalizers"] = json!(["readiness.node.x-k8s.io/cleanup-taints"]);
     vec![
-        row("a rule is made, read and listed", [
-            made("row-1"),
-            made("row-1"),
-            made("row-2"),
-            get(&one),
-            get(RULES),
-            get(RULES).accepting(PARTIAL_LIST),
-            get(format!("{RULES}?limit=1")),
-            get(format!("{RULES}?limit=1&continue=${{6/metadata/continue}}")),
-            get(format!("{RULES}?fieldSelector=spec.enforcementMode%3Dcontinuous")),
-            get(format!("{RULES}?fieldSelector=spec.other%3Dx")),
-            get(RULES).by(Who::Node),
-            create(RULES, wrong),
-        ]),
-        row("a page that is too old tells how to go on", [
-            made("row-1"),
-            made("row-2"),
-            made("row-3"),
-            get(RULES),
-            get(format!("{RULES}?limit=1&continue={}", of_long_ago())).after_compaction(),
-            get(format!("{RULES}?limit=1&continue=${{4/metadata/continue}}")),
-            get(format!("{RULES}?limit=2&continue=${{4/metadata/continue}}")),
-        ]),
-        row("only what a rule says is counted as a generation", [
-            made("row-1"),
-            update(&one, changed),
-            update(&one, rule("row-1")),
-            merge(&one, json!({"metadata": {"labels": {"row": "rules"}}})),
-            merge(&one, json!({"spec": {"dryRun": false}})),
-            merge(&status, json!({"status": {"observedGeneration": 3}, "spec": {"dryRun": true}})),
-            merge(&one, json!({"status": {"observedGeneration": 9}})),
-            merge(&status, json!({"metadata": {"resourceVersion": "1"}, "status": {"observedGeneration": 4}})),
-            strategic(&one, json!({"spec": {"dryRun": true}})),
-            get(&status),
-        ]),
-        row("a rule's status is replaced by its subresource", [
-            made("row-1"),
-            update(&status, json!({
-                "apiVersion": "readiness.node.x-k8s.io/v1alpha1", "kind": "NodeReadinessRule",
-                "metadata": {"name": "row-1", "resourceVersion": "${0/metadata/resourceVersion}", "labels": {"a": "b"}},
-                "spec": {"enforcementMode": "bootstrap-only"}, "status": {"observedGeneration": 1},
-            })),
-        ]),
-        row("a rule goes when its finalizer is gone", [
-            create(RULES, held),
-            delete(&one),
-            get(&one),
-            merge(&one, json!({"metadata": {"finalizers": null}})),
-            get(&one),
-        ]),
+        row(
+            "a rule is made, read and listed",
+            [
+                made("row-1"),
+                made("row-1"),
+                made("row-2"),
+                get(&one),
+                get(RULES),
+                get(RULES).accepting(PARTIAL_LIST),
+                get(format!("{RULES}?limit=1")),
+                get(format!("{RULES}?limit=1&continue=${{6/metadata/continue}}")),
+                get(format!("{RULES}?fieldSelector=spec.enforcementMode%3Dcontinuous")),
+                get(format!("{RULES}?fieldSelector=spec.other%3Dx")),
+                get(RULES).by(Who::Node),
+                create(RULES, wrong),
+            ],
+        ),
+        row(
+            "a page that is too old tells how to go on",
+            [
+                made("row-1"),
+                made("row-2"),
+                made("row-3"),
+                get(RULES),
+                get(format!("{RULES}?limit=1&continue={}", of_long_ago())).after_compaction(),
+                get(format!("{RULES}?limit=1&continue=${{4/metadata/continue}}")),
+                get(format!("{RULES}?limit=2&continue=${{4/metadata/continue}}")),
+            ],
+        ),
+        row(
+            "only what a rule says is counted as a generation",
+            [
+                made("row-1"),
+                update(&one, changed),
+                update(&one, rule("row-1")),
+                merge(&one, json!({"metadata": {"labels": {"row": "rules"}}})),
+                merge(&one, json!({"spec": {"dryRun": false}})),
+                merge(&status, json!({"status": {"observedGeneration": 3}, "spec": {"dryRun": true}})),
+                merge(&one, json!({"status": {"observedGeneration": 9}})),
+                merge(&status, json!({"metadata": {"resourceVersion": "1"}, "status": {"observedGeneration": 4}})),
+                strategic(&one, json!({"spec": {"dryRun": true}})),
+                get(&status),
+            ],
+        ),
+        row(
+            "a rule's status is replaced by its subresource",
+            [
+                made("row-1"),
+                update(
+                    &status,
+                    json!({
+                        "apiVersion": "readiness.node.x-k8s.io/v1alpha1", "kind": "NodeReadinessRule",
+                        "metadata": {"name": "row-1", "resourceVersion": "${0/metadata/resourceVersion}", "labels": {"a": "b"}},
+                        "spec": {"enforcementMode": "bootstrap-only"}, "status": {"observedGeneration": 1},
+                    }),
+                ),
+            ],
+        ),
+        row(
+            "a rule goes when its finalizer is gone",
+            [
+                create(RULES, held),
+                delete(&one),
+                delete_with(&one, json!({})),
+                get(&one),
+                merge(&one, json!({"metadata": {"finalizers": null}})),
+                get(&one),
+            ],
+        ),
     ]
 }
