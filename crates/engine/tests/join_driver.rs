@@ -1,5 +1,6 @@
 //! The whole driver, from the first look to "joined": a worker whose programs are scripted, and an API server in memory that
 //! answers as a real one. Time is tokio's and stands still, so that minutes of a join take milliseconds.
+#![allow(clippy::unwrap_used)] // What cannot be set up fails the test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -135,7 +136,8 @@ async fn what_passes_is_tried_again() {
 async fn a_join_that_failed_late_is_continued_by_the_next() {
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
+    let impatient = Policy { join_timeout: 30, ..Policy::default() };
+    let (ended, told) = joined(&machine, Wish { policy: impatient, ..wish(&cluster) }).await;
     let Outcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
     assert!(failure.stage >= Stage::Registered, "{failure:#?}");
     // It is in the cluster: it stays there, and what was only for the join is gone.

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use carrick_host::cri::message::{
-    Image, ListImagesResponse, ListPodSandboxResponse, PodSandbox, PodSandboxNetworkStatus, PodSandboxStatus,
-    PodSandboxStatusResponse, RunPodSandboxRequest, RunPodSandboxResponse, RuntimeCondition, RuntimeConfigResponse,
-    RuntimeStatus, SandboxId, StatusResponse, VersionResponse,
+    Image, LinuxRuntimeConfiguration, ListImagesResponse, ListPodSandboxResponse, PodSandbox, PodSandboxNetworkStatus,
+    PodSandboxStatus, PodSandboxStatusResponse, RunPodSandboxRequest, RunPodSandboxResponse, RuntimeCondition,
+    RuntimeConfigResponse, RuntimeStatus, SandboxId, StatusResponse, VersionResponse,
 };
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -114,7 +114,9 @@ impl State {
             }
             .encode_to_vec(),
             "Status" => self.status().encode_to_vec(),
-            "RuntimeConfig" => RuntimeConfigResponse { linux: Some(Default::default()) }.encode_to_vec(),
+            "RuntimeConfig" => {
+                RuntimeConfigResponse { linux: Some(LinuxRuntimeConfiguration::default()) }.encode_to_vec()
+            }
             "ListImages" => {
                 let pause = Image { id: "sha256:1".to_owned(), repo_tags: vec![PAUSE.to_owned()], size: 300_000 };
                 ListImagesResponse { images: vec![pause] }.encode_to_vec()

@@ -131,11 +131,19 @@ pub struct Worker {
     state: Mutex<State>,
 }
 
+/// How kubeadm's unit is.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Unit {
+    #[default]
+    None,
+    Running,
+    Ended(i32),
+}
+
 #[derive(Default)]
 struct State {
     plays: VecDeque<Kubeadm>,
-    /// How kubeadm's unit is: its status once it has ended.
-    unit: Option<Option<i32>>,
+    unit: Unit,
     /// Which start of it runs now, and when after the boot that was.
     kubelet: Option<(u32, Duration)>,
     kubelets: u32,
@@ -229,7 +237,7 @@ impl Script for Worker {
                 well(units.map(|unit| self.show(unit)).collect::<Vec<_>>().join("\n"))
             }
             ["systemctl", "stop" | "reset-failed", UNIT] => {
-                self.state().unit = None;
+                self.state().unit = Unit::None;
                 well(String::new())
             }
             ["systemctl", "start", "kubelet.service"] => {
@@ -288,9 +296,9 @@ impl Worker {
             )
         };
         match (unit, state.unit, state.kubelet) {
-            (UNIT, Some(None), _) => shown("loaded", "active", "running", "success", 0),
-            (UNIT, Some(Some(0)), _) => shown("loaded", "active", "exited", "success", 0),
-            (UNIT, Some(Some(status)), _) => shown("loaded", "failed", "failed", "exit-code", status),
+            (UNIT, Unit::Running, _) => shown("loaded", "active", "running", "success", 0),
+            (UNIT, Unit::Ended(0), _) => shown("loaded", "active", "exited", "success", 0),
+            (UNIT, Unit::Ended(status), _) => shown("loaded", "failed", "failed", "exit-code", status),
             ("kubelet.service", _, Some((_, since))) => {
                 let since = since.as_micros();
                 shown("loaded", "active", "running", "success", 0)
@@ -311,7 +319,7 @@ impl Worker {
         let (log, token) = (log.unwrap_or_default().to_owned(), token.trim_matches('"').to_owned());
         let play = {
             let mut state = self.state();
-            state.unit = Some(None);
+            state.unit = Unit::Running;
             state.kubeadms += 1;
             state.plays.pop_front().unwrap_or(Kubeadm::Joins)
         };
@@ -346,7 +354,7 @@ impl Worker {
         say("[kubelet-start] Waiting for the kubelet to perform the TLS Bootstrap");
         while machine.text(KUBELET_CONF).is_none() {
             sleep(SOON).await;
-            if self.state().unit.is_none() {
+            if self.state().unit == Unit::None {
                 return;
             }
         }
@@ -359,8 +367,8 @@ impl Worker {
     /// Unless somebody has stopped it.
     fn end_unit(&self, status: i32) {
         let mut state = self.state();
-        if state.unit.is_some() {
-            state.unit = Some(Some(status));
+        if state.unit == Unit::Running {
+            state.unit = Unit::Ended(status);
         }
     }
 

@@ -28,7 +28,7 @@ pub(crate) fn strategic(target: &mut Value, patch: &Value, lists: &[(&str, &str)
 
 const DIRECTIVE: &str = "$patch";
 
-fn merge_map(target: &mut Value, patch: &Value, lists: &[(&str, &str)], path: &str) -> Result<(), String> {
+fn merge_map(target: &mut Value, patch: &Value, lists: &[(&str, &str)], place: &str) -> Result<(), String> {
     let Value::Object(patch) = patch else {
         *target = patch.clone();
         return Ok(());
@@ -53,13 +53,13 @@ fn merge_map(target: &mut Value, patch: &Value, lists: &[(&str, &str)], path: &s
         if key.starts_with('$') {
             return Err(key.clone());
         }
-        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-        let merge_key = lists.iter().find(|(list, _)| *list == path).map(|(_, key)| *key);
+        let place = if place.is_empty() { key.clone() } else { format!("{place}.{key}") };
+        let merge_key = lists.iter().find(|(list, _)| *list == place).map(|(_, key)| *key);
         match (value, target.get_mut(key)) {
             (Value::Null, _) => drop(target.shift_remove(key)),
-            (Value::Object(_), Some(there @ Value::Object(_))) => merge_map(there, value, lists, &path)?,
+            (Value::Object(_), Some(there @ Value::Object(_))) => merge_map(there, value, lists, &place)?,
             (Value::Array(new), Some(Value::Array(there))) if merge_key.is_some() => {
-                *there = merge_list(there, new, merge_key.unwrap_or_default(), lists, &path)?;
+                *there = merge_list(there, new, merge_key.unwrap_or_default(), lists, &place)?;
             }
             (value, _) => drop(target.insert(key.clone(), without_nulls(value))),
         }
@@ -72,7 +72,7 @@ fn merge_list(
     patch: &[Value],
     key: &str,
     lists: &[(&str, &str)],
-    path: &str,
+    place: &str,
 ) -> Result<Vec<Value>, String> {
     let same = |a: &Value, b: &Value| if key.is_empty() { a == b } else { a.get(key) == b.get(key) };
     let is = |entry: &Value, directive: &str| entry.get(DIRECTIVE).and_then(Value::as_str) == Some(directive);
@@ -88,7 +88,7 @@ fn merge_list(
     for new in &patch {
         match merged.iter_mut().find(|old| same(old, new)) {
             Some(old) if key.is_empty() => *old = (*new).clone(),
-            Some(old) => merge_map(old, new, lists, path)?,
+            Some(old) => merge_map(old, new, lists, place)?,
             None => merged.push(without_nulls(new)),
         }
     }

@@ -4,6 +4,7 @@
 type MergedLists = &'static [(&'static str, &'static str)];
 
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a column of the table below")]
 pub(crate) struct Resource {
     /// Empty for the core group.
     pub group: &'static str,

@@ -254,16 +254,14 @@ impl Turn<'_> {
         let name = self.asked.name.as_str();
         let (given, is) = (text(&new, "/metadata/uid"), text(old, "/metadata/uid"));
         if !given.is_empty() && given != is {
-            return Err(match self.asked.verb {
-                "patch" => object::immutable(resource, name, "metadata.uid", given),
-                _ => {
-                    let key = self.key(resource).in_etcd(resource);
-                    let why = format!(
-                        "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {is}"
-                    );
-                    StatusError::conflict(resource, name, &why)
-                }
-            });
+            if self.asked.verb == "patch" {
+                return Err(object::immutable(resource, name, "metadata.uid", given));
+            }
+            let key = self.key(resource).in_etcd(resource);
+            let why = format!(
+                "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object meta: {is}"
+            );
+            return Err(StatusError::conflict(resource, name, &why));
         }
         let given = text(&new, "/metadata/resourceVersion");
         if !given.is_empty() && given != text(old, "/metadata/resourceVersion") {
@@ -287,10 +285,11 @@ impl Turn<'_> {
     }
 
     fn delete(&mut self, resource: &Resource) -> Answer {
-        let options = match self.asked.body.is_empty() {
-            true => json!({}),
-            false => serde_json::from_slice(&self.asked.body)
-                .map_err(|_| StatusError::not_modelled("DeleteOptions that are no JSON"))?,
+        let options = if self.asked.body.is_empty() {
+            json!({})
+        } else {
+            serde_json::from_slice(&self.asked.body)
+                .map_err(|_| StatusError::not_modelled("DeleteOptions that are no JSON"))?
         };
         let old = self.current(resource)?;
         admit(self.user, self.asked, resource, &self.asked.name, Some(&old), None)?;

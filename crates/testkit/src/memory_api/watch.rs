@@ -18,7 +18,7 @@ use super::selector::Selector;
 use super::store::{Change, Notice};
 
 /// How often a watch that wants them gets a bookmark.
-const BOOKMARKS: Duration = Duration::from_secs(60);
+const BOOKMARKS: Duration = Duration::from_mins(1);
 
 /// The annotation of the bookmark after the last of the initial events.
 pub(crate) const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";

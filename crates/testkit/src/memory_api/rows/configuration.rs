@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{PARTIAL, Row, Who, create, delete, get, merge, row, update};
+use super::{PARTIAL, Row, Who, create, delete, delete_with, get, merge, row, update};
 
 const MAPS: &str = "/api/v1/namespaces/row/configmaps";
 const SECRETS: &str = "/api/v1/namespaces/row/secrets";
@@ -67,7 +67,7 @@ pub(super) fn rows() -> Vec<Row> {
                 get(SECRETS).by(Who::Node),
                 get(&secret).by(Who::Node),
                 get(&secret).by(Who::Token),
-                delete(&secret),
+                delete_with(&secret, json!({})),
             ],
         ),
         row(
@@ -83,7 +83,7 @@ pub(super) fn rows() -> Vec<Row> {
                 )
                 .only_status(),
                 delete("/api/v1/namespaces/kube-system/secrets/bootstrap-token-rowtwo").only_status(),
-                delete("/api/v1/namespaces/kube-system/secrets/bootstrap-token-rowtwo"),
+                delete_with("/api/v1/namespaces/kube-system/secrets/bootstrap-token-rowtwo", json!({})),
             ],
         ),
         row(

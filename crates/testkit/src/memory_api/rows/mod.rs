@@ -105,12 +105,12 @@ fn update(path: impl Into<String>, object: Value) -> Ask {
     ask(Method::PUT, path, "application/json", Some(object))
 }
 
-fn merge(path: impl Into<String>, patch: Value) -> Ask {
-    ask(Method::PATCH, path, MERGE, Some(patch))
+fn merge(path: impl Into<String>, part: Value) -> Ask {
+    ask(Method::PATCH, path, MERGE, Some(part))
 }
 
-fn strategic(path: impl Into<String>, patch: Value) -> Ask {
-    ask(Method::PATCH, path, STRATEGIC, Some(patch))
+fn strategic(path: impl Into<String>, part: Value) -> Ask {
+    ask(Method::PATCH, path, STRATEGIC, Some(part))
 }
 
 fn delete(path: impl Into<String>) -> Ask {

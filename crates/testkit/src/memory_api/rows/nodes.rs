@@ -30,14 +30,14 @@ fn with(key: &str, value: &str) -> Value {
 }
 
 pub(super) fn rows() -> Vec<Row> {
-    let seen = || {
-        json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {
-            "uid": "${1/metadata/uid}", "resourceVersion": "${1/metadata/resourceVersion}",
-        }})
-    };
-    let cordon = json!({"metadata": {"annotations": {"row/cordoned": "now"}}, "spec": {"unschedulable": true}});
-    let uncordon = json!({"metadata": {"annotations": {"row/cordoned": null}}, "spec": {"unschedulable": null}});
-    let taint = |effect: &str| json!({"spec": {"taints": [{"key": "row", "effect": effect}]}});
+    [read(), written(), removed(), by_kubelet()].into_iter().flatten().collect()
+}
+
+fn taint(effect: &str) -> Value {
+    json!({"spec": {"taints": [{"key": "row", "effect": effect}]}})
+}
+
+fn read() -> Vec<Row> {
     vec![
         row("a Node is made once, and read", [made(), made(), get(ONE), get(ONE).accepting(PARTIAL)]),
         row("a Node that is not there", [get("/api/v1/nodes/row-none"), delete("/api/v1/nodes/row-none")]),
@@ -64,6 +64,13 @@ pub(super) fn rows() -> Vec<Row> {
                 get("/api/v1/nodes?limit=500").accepting(PARTIAL_LIST).only_status(),
             ],
         ),
+    ]
+}
+
+fn written() -> Vec<Row> {
+    let cordon = json!({"metadata": {"annotations": {"row/cordoned": "now"}}, "spec": {"unschedulable": true}});
+    let uncordon = json!({"metadata": {"annotations": {"row/cordoned": null}}, "spec": {"unschedulable": null}});
+    vec![
         row("a Node is cordoned and uncordoned", [made(), merge(ONE, cordon), merge(ONE, uncordon)]),
         row(
             "conditions are merged by their type",
@@ -126,6 +133,16 @@ pub(super) fn rows() -> Vec<Row> {
                 ),
             ],
         ),
+    ]
+}
+
+fn removed() -> Vec<Row> {
+    let seen = || {
+        json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {
+            "uid": "${1/metadata/uid}", "resourceVersion": "${1/metadata/resourceVersion}",
+        }})
+    };
+    vec![
         row(
             "a Node goes only as it was seen",
             [
@@ -163,28 +180,28 @@ pub(super) fn rows() -> Vec<Row> {
                 ),
             ],
         ),
-        row(
-            "a kubelet registers its Node, and speaks of it alone",
-            [
-                made().by(Who::Node),
-                create(NODES, node("row-n2")).by(Who::Node),
-                create(NODES, node("row-n2")),
-                get(ONE).by(Who::Node),
-                get("/api/v1/nodes/row-n2").by(Who::Node),
-                get("/api/v1/nodes?fieldSelector=metadata.name%3Drow-n1").by(Who::Node),
-                get(NODES).by(Who::Node),
-                strategic(STATUS, json!({"status": {"conditions": [condition("Ready", "False")]}})).by(Who::Node),
-                strategic(
-                    "/api/v1/nodes/row-n2/status",
-                    json!({"status": {"conditions": [condition("Ready", "False")]}}),
-                )
-                .by(Who::Node),
-                merge(ONE, json!({"spec": {"unschedulable": true}})).by(Who::Node),
-                merge(ONE, taint("NoSchedule")).by(Who::Node),
-                merge(ONE, json!({"metadata": {"labels": {"node-role.kubernetes.io/worker": ""}}})).by(Who::Node),
-                merge(ONE, json!({"metadata": {"labels": {"own": "1"}, "annotations": {"own": "1"}}})).by(Who::Node),
-                delete(ONE).by(Who::Node),
-            ],
-        ),
     ]
+}
+
+fn by_kubelet() -> Vec<Row> {
+    vec![row(
+        "a kubelet registers its Node, and speaks of it alone",
+        [
+            made().by(Who::Node),
+            create(NODES, node("row-n2")).by(Who::Node),
+            create(NODES, node("row-n2")),
+            get(ONE).by(Who::Node),
+            get("/api/v1/nodes/row-n2").by(Who::Node),
+            get("/api/v1/nodes?fieldSelector=metadata.name%3Drow-n1").by(Who::Node),
+            get(NODES).by(Who::Node),
+            strategic(STATUS, json!({"status": {"conditions": [condition("Ready", "False")]}})).by(Who::Node),
+            strategic("/api/v1/nodes/row-n2/status", json!({"status": {"conditions": [condition("Ready", "False")]}}))
+                .by(Who::Node),
+            merge(ONE, json!({"spec": {"unschedulable": true}})).by(Who::Node),
+            merge(ONE, taint("NoSchedule")).by(Who::Node),
+            merge(ONE, json!({"metadata": {"labels": {"node-role.kubernetes.io/worker": ""}}})).by(Who::Node),
+            merge(ONE, json!({"metadata": {"labels": {"own": "1"}, "annotations": {"own": "1"}}})).by(Who::Node),
+            delete(ONE).by(Who::Node),
+        ],
+    )]
 }

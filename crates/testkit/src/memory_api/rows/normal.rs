@@ -28,7 +28,9 @@ pub fn normal(value: &Value, ask: &Ask) -> Value {
     let mut value = value.clone();
     if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
         items.retain(is_of_a_row);
-        items.iter_mut().for_each(|item| normalise(item, ask));
+        for item in items {
+            normalise(item, ask);
+        }
     }
     normalise(&mut value, ask);
     value

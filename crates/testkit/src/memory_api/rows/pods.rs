@@ -57,6 +57,8 @@ pub(super) fn rows() -> Vec<Row> {
             },
         },
     });
+    let mut other = set.clone();
+    other["metadata"]["name"] = "row-2".into();
     vec![
         row(
             "the pods of a node come page by page",
@@ -120,7 +122,9 @@ pub(super) fn rows() -> Vec<Row> {
                 get(format!("{SETS}/row-1")).only_status(),
                 get("/apis/apps/v1/daemonsets").only_status(),
                 get("/apis/apps/v1/daemonsets?limit=500").only_status(),
+                create(SETS, other),
                 get("/apis/apps/v1/daemonsets?limit=1").only_status(),
+                get("/apis/apps/v1/daemonsets?limit=1&continue=${7/metadata/continue}").only_status(),
                 get("/apis/apps/v1/daemonsets").by(Who::Node),
                 get("/apis/apps/v1/daemonsets").by(Who::Token),
             ],

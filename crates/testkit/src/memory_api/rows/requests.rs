@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::{NODE, Row, Who, create, delete, get, merge, row, update};
+use super::{NODE, Row, Who, create, delete, delete_with, get, merge, row, update};
 use crate::memory_api::controller::certificate_request;
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
@@ -47,6 +47,7 @@ pub(super) fn rows() -> Vec<Row> {
                 get(format!("{REQUESTS}?limit=1")).only_status(),
                 get(format!("{REQUESTS}?limit=1&continue=${{11/metadata/continue}}")).only_status(),
                 delete(&one).by(Who::Token),
+                delete_with(&one, json!({})),
             ],
         ),
         row(

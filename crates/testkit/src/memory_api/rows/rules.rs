@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 
-use super::{PARTIAL_LIST, Row, Who, create, delete, get, merge, row, strategic, update};
+use super::{PARTIAL_LIST, Row, Who, create, delete, delete_with, get, merge, row, strategic, update};
 
 const RULES: &str = "/apis/readiness.node.x-k8s.io/v1alpha1/nodereadinessrules";
 
@@ -135,6 +135,7 @@ pub(super) fn rows() -> Vec<Row> {
             [
                 create(RULES, held),
                 delete(&one),
+                delete_with(&one, json!({})),
                 get(&one),
                 merge(&one, json!({"metadata": {"finalizers": null}})),
                 get(&one),
