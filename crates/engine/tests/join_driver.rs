@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_core::discovery;
-use carrick_core::join::input::Request;
-use carrick_core::join::state::{Policy, Stage};
-use carrick_core::join::step::Outcome;
+use carrick_core::join::request::Request;
+use carrick_core::join::state::{JoinPolicy, Stage};
+use carrick_core::join::step::JoinOutcome;
 use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::act::Actor;
-use carrick_engine::join::driver::{Ended, Told, Wish, join};
+use carrick_engine::join::driver::{JoinEnd, JoinOptions, JoinProgress, join};
 use carrick_host::Host;
 use carrick_host::host::Entry;
 use carrick_testkit::memory_api::Fault;
@@ -31,7 +31,7 @@ fn cluster() -> Cluster {
     cluster
 }
 
-fn wish(cluster: &Cluster) -> Wish<'static> {
+fn options(cluster: &Cluster) -> JoinOptions<'static> {
     let pins = discovery::pins(cluster.authority.pem()).unwrap();
     let request = Request {
         api: format!("{}:{}", API.0, API.1).parse().ok(),
@@ -39,9 +39,9 @@ fn wish(cluster: &Cluster) -> Wish<'static> {
         pins: pins.iter().map(|pin| pin.parse().unwrap()).collect(),
         ..Request::default()
     };
-    Wish {
+    JoinOptions {
         request,
-        policy: Policy::default(),
+        policy: JoinPolicy::default(),
         ignore: Ignore::default(),
         admin: None,
         asker: None,
@@ -50,17 +50,19 @@ fn wish(cluster: &Cluster) -> Wish<'static> {
     }
 }
 
-async fn joined(machine: &Arc<Machine>, wish: Wish<'_>) -> (Ended, Vec<Told>) {
+async fn joined(machine: &Arc<Machine>, options: JoinOptions<'_>) -> (JoinEnd, Vec<JoinProgress>) {
     let library = Library::built_in().unwrap();
     let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
     let mut told = Vec::new();
     let host: Arc<dyn Host> = machine.clone();
-    let ended = join(&host, &actor, wish, &library, None, &mut |it| told.push(it)).await;
+    let ended = join(&host, &actor, options, &library, None, &mut |it| told.push(it)).await;
     (ended, told)
 }
 
-fn stages(told: &[Told]) -> Vec<Stage> {
-    told.iter().filter_map(|it| if let Told::Reached { stage, .. } = it { Some(*stage) } else { None }).collect()
+fn stages(told: &[JoinProgress]) -> Vec<Stage> {
+    told.iter()
+        .filter_map(|it| if let JoinProgress::Reached { stage, .. } = it { Some(*stage) } else { None })
+        .collect()
 }
 
 /// Everything on the machine but our own records; and but directories, of which kubeadm leaves empty ones.
@@ -70,8 +72,8 @@ fn files(machine: &Machine) -> BTreeMap<String, Entry> {
 }
 
 #[track_caller]
-fn assert_joined(ended: &Ended, told: &[Told]) {
-    assert!(matches!(ended.outcome, Outcome::Joined { .. }), "{:#?}\n{told:#?}", ended.outcome);
+fn assert_joined(ended: &JoinEnd, told: &[JoinProgress]) {
+    assert!(matches!(ended.outcome, JoinOutcome::Joined { .. }), "{:#?}\n{told:#?}", ended.outcome);
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +81,7 @@ async fn a_worker_joins() {
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
+    let (ended, told) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &told);
     let expected = [
         Stage::Unjoined,
@@ -107,11 +109,11 @@ async fn a_worker_that_has_joined_is_verified_and_left_alone() {
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
+    let (ended, told) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &told);
     let (before, changes) = (machine.all_but("/never"), machine.changes().len());
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
-    assert!(matches!(ended.outcome, Outcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", ended.outcome);
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert!(matches!(ended.outcome, JoinOutcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", ended.outcome);
     assert_eq!(machine.all_but("/never"), before);
     assert_eq!(machine.changes().split_off(changes), [""; 0]);
     assert_eq!((worker.kubeadm_runs(), worker.sandboxes(), ended.record), (1, 0, None));
@@ -125,10 +127,12 @@ async fn what_passes_is_tried_again() {
     worker.connect_network("10.244.0.7");
     // The first look gets no answer in time; the second reaches the API server, and kubeadm does not.
     cluster.api.fail("get configmaps", Some(1), Fault::Delay(Duration::from_secs(10)));
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
+    let (ended, told) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &told);
-    let again: Vec<u32> =
-        told.iter().filter_map(|it| if let Told::Again { attempt, .. } = it { Some(*attempt) } else { None }).collect();
+    let again: Vec<u32> = told
+        .iter()
+        .filter_map(|it| if let JoinProgress::Again { attempt, .. } = it { Some(*attempt) } else { None })
+        .collect();
     assert_eq!((again, ended.state.attempt, worker.kubeadm_runs()), (vec![1, 2], 3, 2), "{told:#?}");
 }
 
@@ -136,9 +140,9 @@ async fn what_passes_is_tried_again() {
 async fn a_join_that_failed_late_is_continued_by_the_next() {
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);
-    let impatient = Policy { join_timeout: 30, ..Policy::default() };
-    let (ended, told) = joined(&machine, Wish { policy: impatient, ..wish(&cluster) }).await;
-    let Outcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    let impatient = JoinPolicy { join_timeout: 30, ..JoinPolicy::default() };
+    let (ended, told) = joined(&machine, JoinOptions { policy: impatient, ..options(&cluster) }).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
     assert!(failure.stage >= Stage::Registered, "{failure:#?}");
     // It is in the cluster: it stays there, and what was only for the join is gone.
     assert!(machine.text(KUBELET_CONF).is_some());
@@ -147,7 +151,7 @@ async fn a_join_that_failed_late_is_continued_by_the_next() {
     }
     let uid = cluster.api.object("/api/v1/nodes/w1").unwrap()["metadata"]["uid"].clone();
     worker.connect_network("10.244.0.7");
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
+    let (ended, told) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &told);
     assert_eq!(cluster.api.object("/api/v1/nodes/w1").unwrap()["metadata"]["uid"], uid);
     assert_eq!((worker.kubeadm_runs(), worker.sandboxes()), (1, 0));
@@ -162,8 +166,8 @@ async fn a_join_that_failed_early_puts_back_what_it_changed() {
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
     let before = files(&machine);
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
-    let Outcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
     assert!(failure.stage < Stage::CertificateIssued, "{failure:#?}");
     assert!(failure.causes.iter().any(|cause| cause.says.contains("not this one")), "{failure:#?}");
     assert_eq!(files(&machine), before);

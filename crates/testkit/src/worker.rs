@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use carrick_host::host::Ended;
+use carrick_host::host::CommandOutput;
 use carrick_host::probe::{Stream, Target};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -228,8 +228,8 @@ const UNIT_FILES: &str = "# /usr/lib/systemd/system/kubelet.service\n[Service]\n
 const KUBELET_PROCESS: &str = "812 /usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n";
 
 impl Script for Worker {
-    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<Ended> {
-        let well = |out: String| Some(Ended { exit: 0, out, errors: String::new() });
+    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<CommandOutput> {
+        let well = |out: String| Some(CommandOutput { exit: 0, out, errors: String::new() });
         match argv {
             ["systemd-run", rest @ ..] => well(self.start_kubeadm(machine, rest)),
             ["systemctl", "show", rest @ ..] => {

@@ -185,8 +185,8 @@ fn collect(cluster: &Cluster, worker: &Machine, admin: &str) -> Result<()> {
     let after = |flag: &str| cluster.join.iter().skip_while(|word| *word != flag).nth(1).cloned().unwrap_or_default();
     worker.write("/root/token", &after("--token"))?;
     let (api, pin) = (after("join"), after("--discovery-token-ca-cert-hash"));
-    let aim = ["--api", &api, "--token-file", "/root/token", "--ca-hash", &pin, "--kubeconfig", admin];
-    worker.ok([PROGRAM, "collect", "--out", BUNDLE].iter().chain(&aim)).map(drop)
+    let target = ["--api", &api, "--token-file", "/root/token", "--ca-hash", &pin, "--kubeconfig", admin];
+    worker.ok([PROGRAM, "collect", "--out", BUNDLE].iter().chain(&target)).map(drop)
 }
 
 /// No file has one, no unit, no line of the journal, no bundle; each look finds what was planted.
