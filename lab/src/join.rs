@@ -339,12 +339,11 @@ fn is_left(leaves: Leaves, scene: &Scene, before: &Tree) -> Result<()> {
 
 /// Without what the kubelet and the pods of a node change by themselves.
 fn without_a_nodes_own(mut changes: Vec<String>) -> Vec<String> {
-    const OWN: [&str; 8] = [
+    const OWN: [&str; 7] = [
         "/kubelet/pods/",
         "/kubelet/actuated_pods_state",
         "/kubelet/allocated_pods_state",
         "run/flannel",
-        "etc/cni/net.d",
         " link ",
         " mount ",
         " sysctl net.",
