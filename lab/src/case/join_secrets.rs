@@ -38,7 +38,7 @@ const PLACES: [&str; 6] = ["/etc", "/run", "/var/lib/carrick", "/var/lib/kubelet
 /// Stands wherever a secret is looked for: a look that does not find this has not looked.
 const CONTROL: &str = "looked-for-and-there";
 const PLANT: &str = r##"echo "# $1" >> /etc/hosts; control=$1; shift
-for place in "$@"; do echo "$control" > "$place/control"; done
+for place in "$@"; do mkdir -p "$place"; echo "$control" > "$place/control"; done
 echo "$control" | systemd-cat; journalctl --sync
 systemd-run --quiet --unit=control --description="$control" sleep 600"##;
 
