@@ -1,37 +1,53 @@
 //! Finds the tests and the faults, so that adding one is one new file: every `src/case/NAME.rs` has a `pub const CASE`,
-//! every `src/fault/NAME.rs` a `pub const FAULT`.
-#![allow(clippy::expect_used, clippy::print_stdout)]
+//! every `src/fault/NAME.rs` a `pub const FAULT`, or says in its head comment that it is shared; any other file fails the
+//! build.
+#![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout)]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+#[path = "../crates/core/registry.rs"]
+mod registry;
+
+use registry::{Registry, Role, all};
+
+const CASE: Registry = Registry { what: "case", line: "pub const CASE: Case" };
+const FAULT: Registry = Registry { what: "fault", line: "pub const FAULT: Fault" };
+
 fn main() {
-    let source = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("src");
-    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    for (kind, table) in [("case", "CASES"), ("fault", "FAULTS")] {
-        fs::write(out.join(format!("{kind}s.rs")), registry(&source.join(kind), kind, table))
-            .expect("OUT_DIR is ours to write");
+    if let Err(problem) = generate() {
+        println!("cargo::error={problem}");
     }
 }
 
-fn registry(folder: &Path, kind: &str, table_name: &str) -> String {
-    println!("cargo:rerun-if-changed={}", folder.display());
-    let mut modules = String::new();
-    let mut table = format!("pub static {table_name}: &[Registered] = &[\n");
-    let mut files: Vec<PathBuf> =
-        fs::read_dir(folder).expect("a directory of this crate").flatten().map(|entry| entry.path()).collect();
-    files.sort();
-    for file in files {
+fn generate() -> Result<(), String> {
+    let source = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("src");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    for registry in [CASE, FAULT] {
+        let name = registry.what;
+        let text = table(&source.join(name), &registry)?;
+        fs::write(out.join(format!("{name}s.rs")), text).expect("OUT_DIR is ours to write");
+    }
+    Ok(())
+}
+
+fn table(folder: &Path, registry: &Registry) -> Result<String, String> {
+    println!("cargo::rerun-if-changed={}", folder.display());
+    let (kind, constant) = (registry.what, registry.what.to_uppercase());
+    let (mut modules, mut rows) = (String::new(), String::new());
+    for (file, role) in registry.roles(all(folder)?)? {
         let stem = file.file_stem().expect("it has a name").to_string_lossy().into_owned();
-        if stem == "mod" || file.extension().is_none_or(|extension| extension != "rs") {
-            continue;
+        match role {
+            Role::Root => continue,
+            Role::Registered => {
+                let name = stem.replace('_', "-");
+                writeln!(rows, "    Registered {{ name: {name:?}, {kind}: &{stem}::{constant} }},")
+                    .expect("a String takes it");
+            }
+            Role::Shared => {}
         }
         writeln!(modules, "#[path = {:?}]\nmod {stem};", file.display().to_string()).expect("a String takes it");
-        let name = stem.replace('_', "-");
-        let constant = kind.to_uppercase();
-        writeln!(table, "    Registered {{ name: {name:?}, {kind}: &{stem}::{constant} }},")
-            .expect("a String takes it");
     }
-    modules + &table + "];\n"
+    Ok(format!("{modules}pub static {constant}S: &[Registered] = &[\n{rows}];\n"))
 }

@@ -1,122 +1,193 @@
 //! Finds the facts and the checks, so that adding one is one new file, and a file that is there cannot be forgotten.
 //!
-//! * every `src/fact/NAME.rs` is a module; where it has a `pub const SOURCES`, those are read on a machine
-//! * every `src/cni/NAME.rs` is a module; where it has a `pub const FLAVOUR`, that is a pod network that is told apart
-//! * every `src/fix/NAME.rs` is a module; where it has a `pub const FIX`, its head comment is what `carrick explain` says
+//! * every `src/fact/NAME.rs` is a module; its `pub const SOURCES` are read on a machine
+//! * every `src/cni/NAME.rs` is a module; its `pub const FLAVOUR` is a pod network that is told apart
+//! * every `src/fix/NAME.rs` is a module; its `pub const FIX` is a fix, its head comment is what `carrick explain` says
 //!   of `--fix`
-//! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`
+//! * every `src/join/verify/proof/NAME.rs` is the proof `verify.NAME`; its head comment is the text of `carrick explain`
+//! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`; what it says of its class and role is a table that
+//!   is known when the code is compiled
 //! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
+//!
+//! A module without such a constant says in its head comment that it is shared; any other file fails the build
+//! (`registry.rs`).
 #![allow(clippy::disallowed_methods, clippy::expect_used, clippy::print_stdout)]
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
+mod registry;
+
+use registry::{Registry, Role, all, expect_extension};
+
+const FACT: Registry = Registry { what: "fact", line: "pub const SOURCES: &[Source]" };
+const FLAVOUR: Registry = Registry { what: "pod network", line: "pub const FLAVOUR: Flavour" };
+const FIX: Registry = Registry { what: "fix", line: "pub const FIX: Fix" };
+const CHECK: Registry = Registry { what: "check", line: "pub const CHECK: Check" };
+const PROOF: Registry = Registry { what: "proof", line: "pub const PROOF: Proof" };
+
 fn main() {
+    if let Err(problem) = generate() {
+        println!("cargo::error={problem}");
+    }
+}
+
+fn generate() -> Result<(), String> {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
     let source = here.join("src");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
-    fs::write(out.join("facts.rs"), facts(&source.join("fact"))).expect("OUT_DIR is ours to write");
-    fs::write(out.join("flavours.rs"), flavours(&source.join("cni"))).expect("OUT_DIR is ours to write");
-    fs::write(out.join("checks.rs"), checks(&source.join("check"))).expect("OUT_DIR is ours to write");
-    fs::write(out.join("fixes.rs"), fixes(&source.join("fix"))).expect("OUT_DIR is ours to write");
-    fs::write(out.join("signatures.rs"), signatures(&here.join("signatures"))).expect("OUT_DIR is ours to write");
+    let tables = [
+        ("facts.rs", facts(&source.join("fact"))?),
+        ("flavours.rs", flavours(&source.join("cni"))?),
+        ("checks.rs", checks(&source.join("check"))?),
+        ("fixes.rs", fixes(&source.join("fix"))?),
+        ("proofs.rs", proofs(&source.join("join/verify/proof"))?),
+        ("signatures.rs", signatures(&here.join("signatures"))?),
+    ];
+    for (name, text) in tables {
+        fs::write(out.join(name), text).expect("OUT_DIR is ours to write");
+    }
+    Ok(())
 }
 
-fn facts(root: &Path) -> String {
-    let mut modules = String::new();
-    let mut table = String::from("static SOURCES: &[&[Source]] = &[\n");
-    for file in files(root, "rs") {
-        let stem = stem(&file);
-        if stem == "mod" {
-            continue;
+fn facts(root: &Path) -> Result<String, String> {
+    let row = |file: &Path| format!("{}::SOURCES", stem(file));
+    table("static SOURCES: &[&[Source]]", root, &FACT, row)
+}
+
+fn flavours(root: &Path) -> Result<String, String> {
+    let row = |file: &Path| format!("&{}::FLAVOUR", stem(file));
+    table("pub static FLAVOURS: &[&Flavour]", root, &FLAVOUR, row)
+}
+
+fn fixes(root: &Path) -> Result<String, String> {
+    let row = |file: &Path| {
+        format!("Registered {{ file: {0:?}, fix: &{0}::FIX, explain: {1:?} }}", stem(file), head_comment(file))
+    };
+    table("pub static FIXES: &[Registered]", root, &FIX, row)
+}
+
+/// Every file as a module, and a row for each that is registered.
+fn table(head: &str, root: &Path, registry: &Registry, row: impl Fn(&Path) -> String) -> Result<String, String> {
+    let (mut modules, mut rows) = (String::new(), String::new());
+    for (file, role) in registry.roles(entries(root)?)? {
+        match role {
+            Role::Root => continue,
+            Role::Registered => writeln!(rows, "    {},", row(&file)).expect("a String takes it"),
+            Role::Shared => {}
         }
-        modules.push_str(&module(&file, ""));
-        if read(&file).contains("pub const SOURCES: &[Source]") {
-            writeln!(table, "    {stem}::SOURCES,").expect("a String takes it");
+        modules.push_str(&module(&file, "pub mod"));
+    }
+    Ok(format!("{modules}{head} = &[\n{rows}];\n"))
+}
+
+fn checks(root: &Path) -> Result<String, String> {
+    let (families, files): (Vec<PathBuf>, Vec<PathBuf>) = entries(root)?.into_iter().partition(|path| path.is_dir());
+    let (mut modules, mut rows) = (String::new(), String::new());
+    for (file, role) in CHECK.roles(files)? {
+        match role {
+            Role::Root => {}
+            Role::Registered => return Err(format!("{}: a check is src/check/FAMILY/NAME.rs", file.display())),
+            Role::Shared => modules.push_str(&module(&file, "mod")),
         }
     }
-    modules + &table + "];\n"
-}
-
-fn flavours(root: &Path) -> String {
-    let mut modules = String::new();
-    let mut table = String::from("pub static FLAVOURS: &[&Flavour] = &[\n");
-    for file in files(root, "rs").iter().filter(|file| stem(file) != "mod") {
-        modules.push_str(&module(file, ""));
-        if read(file).contains("pub const FLAVOUR: Flavour") {
-            writeln!(table, "    &{}::FLAVOUR,", stem(file)).expect("a String takes it");
-        }
-    }
-    modules + &table + "];\n"
-}
-
-fn checks(root: &Path) -> String {
-    let mut modules = String::new();
-    let mut table = String::from("pub static CHECKS: &[Registered] = &[\n");
-    for family in families(root) {
+    for family in families {
         let name = stem(&family);
         writeln!(modules, "pub mod {name} {{").expect("a String takes it");
-        for file in files(&family, "rs") {
-            let (check, explain) = (stem(&file), head_comment(&file));
-            let id = format!("{name}.{check}").replace('_', "-");
-            assert!(!explain.is_empty(), "{}: the head comment is the text of `carrick explain {id}`", file.display());
-            modules.push_str(&module(&file, "    "));
-            writeln!(table, "    Registered {{ file: {id:?}, check: &{name}::{check}::CHECK, explain: {explain:?} }},")
-                .expect("a String takes it");
+        for (file, role) in CHECK.roles(all(&family)?)? {
+            if role == Role::Registered {
+                rows.push_str(&check(&name, &file)?);
+            }
+            modules.push_str(&module(&file, "pub mod"));
         }
         modules.push_str("}\n");
     }
-    modules + &table + "];\n"
+    Ok(format!("{modules}pub static CHECKS: &[Registered] = &[\n{rows}];\n"))
 }
 
-fn fixes(root: &Path) -> String {
-    let mut modules = String::new();
-    let mut table = String::from("pub static FIXES: &[Registered] = &[\n");
-    for file in files(root, "rs").iter().filter(|file| stem(file) != "mod") {
-        modules.push_str(&module(file, ""));
-        if read(file).contains("pub const FIX: Fix") {
-            let (name, explain) = (stem(file), head_comment(file));
-            writeln!(table, "    Registered {{ fix: &{name}::FIX, explain: {explain:?} }},")
-                .expect("a String takes it");
-        }
+fn check(family: &str, file: &Path) -> Result<String, String> {
+    let (name, explain) = (stem(file), head_comment(file));
+    let id = format!("{family}.{name}").replace('_', "-");
+    if explain.is_empty() {
+        return Err(format!("{}: the head comment is the text of `carrick explain {id}`: write one", file.display()));
     }
-    modules + &table + "];\n"
+    Ok(format!("    Registered {{ file: {id:?}, check: &{family}::{name}::CHECK, explain: {explain:?} }},\n"))
 }
 
-fn module(file: &Path, indent: &str) -> String {
-    format!("{indent}#[path = {:?}]\n{indent}pub mod {};\n", file.display().to_string(), stem(file))
+/// Their heads; the order in which they come true is `mod.rs`'s to say.
+fn proofs(root: &Path) -> Result<String, String> {
+    let (listed, mut rows) = (read(&root.join("mod.rs")), String::new());
+    for (file, role) in PROOF.roles(entries(root)?)? {
+        if role != Role::Registered {
+            continue;
+        }
+        let (name, explain) = (stem(&file), head_comment(&file));
+        if !listed.contains(&format!("&{name}::PROOF,")) {
+            return Err(format!("{}: PROOFS in mod.rs does not name it", file.display()));
+        }
+        writeln!(rows, "    (\"verify.{}\", {explain:?}),", name.replace('_', "-")).expect("a String takes it");
+    }
+    Ok(format!("pub(super) static EXPLAINED: &[(&str, &str)] = &[\n{rows}];\n"))
 }
 
-fn signatures(root: &Path) -> String {
-    let mut table = String::from("pub static BUILT_IN: &[(&str, &str)] = &[\n");
-    for family in families(root) {
-        for file in files(&family, "toml") {
+fn signatures(root: &Path) -> Result<String, String> {
+    let (mut rows, mut known) = (String::new(), String::new());
+    for family in entries(root)? {
+        if !family.is_dir() {
+            return Err(format!("{}: a signature is signatures/FAMILY/NAME.toml", family.display()));
+        }
+        for file in all(&family)? {
+            expect_extension(&file, "toml")?;
             let id = format!("{}.{}", stem(&family), stem(&file));
             let path = file.display().to_string();
-            writeln!(table, "    ({id:?}, include_str!({path:?})),").expect("a String takes it");
+            writeln!(rows, "    ({id:?}, include_str!({path:?})),").expect("a String takes it");
+            known.push_str(&classified(&file, &id)?);
         }
     }
-    table + "];\n"
+    let texts = format!("pub static BUILT_IN: &[(&str, &str)] = &[\n{rows}];\n");
+    Ok(format!("{texts}pub static CLASSIFIED: &[About<'static>] = &[\n{known}];\n"))
 }
 
-fn families(root: &Path) -> Vec<PathBuf> {
-    println!("cargo:rerun-if-changed={}", root.display());
-    let mut families: Vec<PathBuf> = entries(root).into_iter().filter(|path| path.is_dir()).collect();
-    families.sort();
-    families
+/// What is known of a signature's id, as a row; nothing of one that is never a cause. The lint says what else is wrong with
+/// one; what is not classified is not built.
+fn classified(file: &Path, id: &str) -> Result<String, String> {
+    println!("cargo::rerun-if-changed={}", file.display());
+    let text = read(file);
+    let top: Vec<&str> = text.lines().take_while(|line| !line.starts_with("[[")).collect();
+    let value = |key: &str| {
+        let is_it = |line: &&&str| line.split_once('=').is_some_and(|(name, _)| name.trim_end() == key);
+        let (_, value) = top.iter().find(is_it)?.split_once('=')?;
+        Some(value.trim().strip_prefix('"')?.strip_suffix('"')?.to_owned())
+    };
+    let needs = |key: &str| value(key).ok_or_else(|| format!("{}: there is no {key} = \"…\"", file.display()));
+    if ["good", "benign"].contains(&needs("severity")?.as_str()) {
+        return Ok(String::new());
+    }
+    let subsystem = variant(&needs("subsystem")?);
+    let rest = if let Some(check) = value("shows") {
+        format!("..shown({check:?})")
+    } else {
+        let (class, role) = (variant(&needs("class")?), variant(&needs("role")?));
+        format!("class: Class::{class}, role: Role::{role}, needed: Needed::Always")
+    };
+    Ok(format!("    About {{ id: {id:?}, subsystem: Subsystem::{subsystem}, {rest} }},\n"))
 }
 
-fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
-    println!("cargo:rerun-if-changed={}", dir.display());
-    let is_one = |path: &PathBuf| path.extension().is_some_and(|found| found == extension);
-    let mut files: Vec<PathBuf> = entries(dir).into_iter().filter(is_one).collect();
-    files.sort();
-    files
+/// `until-network` is `UntilNetwork`; whether there is one of that name, the compiler says.
+fn variant(name: &str) -> String {
+    let upper = |part: &str| part[..1].to_uppercase() + &part[1..];
+    name.split('-').filter(|part| !part.is_empty()).map(upper).collect()
 }
 
-fn entries(dir: &Path) -> Vec<PathBuf> {
-    fs::read_dir(dir).expect("a directory of this crate").flatten().map(|entry| entry.path()).collect()
+/// What is in a directory that is found again whenever something in it changes.
+fn entries(root: &Path) -> Result<Vec<PathBuf>, String> {
+    println!("cargo::rerun-if-changed={}", root.display());
+    all(root)
+}
+
+fn module(file: &Path, keyword: &str) -> String {
+    format!("#[path = {:?}]\n{keyword} {};\n", file.display().to_string(), stem(file))
 }
 
 fn stem(path: &Path) -> String {

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use carrick_core::check::{CHECKS, Registered};
+use carrick_core::catalogue::{Class, Role};
+use carrick_core::check::{CHECKS, FixedBy, Registered};
 use carrick_core::fix;
-use carrick_core::join::verify::{ITEMS, Item};
+use carrick_core::join::verify::{PROOFS, Proof};
 use carrick_core::report::Report;
 use carrick_core::signature::{self, Library, Signature, lint};
 
@@ -51,7 +52,8 @@ fn checks() -> String {
         CHECKS.len()
     );
     for Registered { check, explain, .. } in CHECKS {
-        let _ = writeln!(page, "\n## {}\n\nSubsystem: {}.", check.id, check.subsystem.name());
+        let (subsystem, does) = (check.subsystem.name(), check.does());
+        let _ = writeln!(page, "\n## {}\n\nSubsystem: {subsystem}. In a join, carrick {does}.", check.id);
         if !check.kubeadm.is_empty() {
             let _ = writeln!(page, "kubeadm calls it: {}.", check.kubeadm.join(", "));
         }
@@ -70,12 +72,14 @@ fn fixes() -> String {
          how many containers run on it and whether they go on\nrunning: with the unit of its packages (`KillMode=process`) they \
          do. This page is made from the code: `cargo xtask docs`.\n\n## What is mended\n",
     );
-    for fix::Registered { fix, explain } in fix::FIXES {
+    for fix::Registered { fix, explain, .. } in fix::FIXES {
         let _ = writeln!(page, "\n### {}\n\n{explain}", fix.mends.join(", "));
     }
     page.push_str("\n## What is left to you\n\n| check | because |\n|---|---|\n");
-    for (id, why) in fix::LEFT {
-        let _ = writeln!(page, "| {id} | {why} |");
+    for Registered { check, .. } in CHECKS {
+        if let FixedBy::Operator(why) = check.fixed_by {
+            let _ = writeln!(page, "| {} | {why} |", check.id);
+        }
     }
     page
 }
@@ -86,13 +90,14 @@ fn evidence() -> String {
          `carrick join` waits for. `--until` says how\nmuch of it is needed. `carrick explain ID` prints the same on a \
          terminal. This page is made from the code: `cargo xtask docs`.\n"
             .to_owned();
-    for Item { id, explain, subsystem, far, .. } in &ITEMS {
-        let text = explain.replace("\nMend it", "  \nMend it");
+    for proof in PROOFS {
+        let Proof { id, subsystem, until, .. } = proof;
+        let text = proof.explain().replace("\nMend it", "  \nMend it");
         let _ = writeln!(
             page,
             "\n## {id}\n\nSubsystem: {}. Needed for `--until {}`.\n\n{text}",
             subsystem.name(),
-            far.name()
+            until.name()
         );
     }
     page
@@ -109,20 +114,26 @@ fn signatures() -> anyhow::Result<String> {
     let mut page = format!(
         "# Signatures\n\nThe {} lines that `carrick diagnose` recognises in logs and pasted text. `carrick explain ID` says what \
          one means and how to mend it.\n*phase* is the stage from which on a line counts (of a good sign: what it proves to be \
-         reached), *shows* the check that judges the\nsame thing, *explains* what it brings about. This page is made from the \
-         code: `cargo xtask docs`.\n",
+         reached), *class* what a join does about it (of a check: [checks.md](checks.md)), *role* whether it says why or only \
+         that,\n*shows* the check that judges the same thing, *explains* what it brings about. This page is made from the code: \
+         `cargo xtask docs`.\n",
         library.iter().count()
     );
     for (family, members) in families {
         let _ = writeln!(
             page,
-            "\n## {family}\n\n| id | title | severity | phase | shows | explains |\n|---|---|---|---|---|---|"
+            "\n## {family}\n\n| id | title | severity | phase | class | role | shows | explains |\n|---|---|---|---|---|---|---|---|"
         );
         for signature in members {
-            let Signature { id, title, severity, phase, shows, explains, .. } = signature;
+            let Signature { id, title, severity, phase, class, role, shows, explains, .. } = signature;
             let (title, shows) = (title.replace('|', "\\|"), shows.as_deref().unwrap_or_default());
             let (severity, phase) = (severity.name(), phase.name());
-            let _ = writeln!(page, "| {id} | {title} | {severity} | {phase} | {shows} | {} |", explains.join(", "));
+            let (class, role) = (class.map_or("", Class::name), role.map_or("", Role::name));
+            let _ = writeln!(
+                page,
+                "| {id} | {title} | {severity} | {phase} | {class} | {role} | {shows} | {} |",
+                explains.join(", ")
+            );
         }
     }
     Ok(page)

@@ -2,9 +2,10 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
+use std::sync::Arc;
 use std::time::Instant;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::ClusterClient;
 use carrick_core::fact::Facts;
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
@@ -160,7 +161,7 @@ impl Steps {
 
 /// Carries a grounded plan out. The caller holds the lock.
 pub async fn carry_out(
-    host: &dyn Host,
+    host: &Arc<dyn Host>,
     actor: &Actor,
     steps: &[Grounded],
     protected: &Protected,
@@ -171,8 +172,8 @@ pub async fn carry_out(
 /// The same, with an admin's credentials for what changes the cluster; also how many steps could not be made, and had not
 /// to be.
 pub async fn carry_out_in(
-    host: &dyn Host,
-    admin: Option<&Client>,
+    host: &Arc<dyn Host>,
+    admin: Option<&ClusterClient>,
     actor: &Actor,
     steps: &[Grounded],
     protected: &Protected,
@@ -182,8 +183,8 @@ pub async fn carry_out_in(
 
 /// The same, for who has to know how far it came.
 pub async fn shown(
-    host: &dyn Host,
-    admin: Option<&Client>,
+    host: &Arc<dyn Host>,
+    admin: Option<&ClusterClient>,
     actor: &Actor,
     steps: &[Grounded],
     protected: &Protected,

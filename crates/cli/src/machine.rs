@@ -2,12 +2,15 @@
 
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::credentials::ClusterCredentials;
 use carrick_core::aim::{Aim, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
 use carrick_core::join::input::Socket;
+use carrick_engine::dialer;
 use carrick_engine::observe::observe;
 use carrick_host::probe::Redactions;
 use carrick_host::{Host, Local, Probe, Progress, Ssh, bundle, ssh};
@@ -62,9 +65,14 @@ pub struct Credential {
 }
 
 impl Credential {
-    pub fn admin(&self) -> Result<Option<Client>, Failure> {
+    pub fn admin(&self) -> Result<Option<ClusterCredentials>, Failure> {
         self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
     }
+}
+
+/// Who asks with these credentials, from this machine.
+pub fn client(host: &Arc<dyn Host>, credentials: &ClusterCredentials) -> ClusterClient {
+    dialer::client(credentials, Arc::<dyn Host>::downgrade(host))
 }
 
 impl From<Credential> for Cluster {
@@ -86,12 +94,7 @@ impl Cluster {
         self.api.is_some()
     }
 
-    /// The same cluster, seen as anybody sees it.
-    pub fn without_admin(self) -> Self {
-        Cluster { kubeconfig: None, ..self }
-    }
-
-    pub fn admin(&self) -> Result<Option<Client>, Failure> {
+    pub fn admin(&self) -> Result<Option<ClusterCredentials>, Failure> {
         self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
     }
 
@@ -120,7 +123,7 @@ pub fn read_token(path: &Path) -> Result<Token, Failure> {
 /// One with many clusters is 100 kB; what is much longer is another file.
 const LONGEST_KUBECONFIG: u64 = 1 << 20;
 
-pub fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
+pub fn read_kubeconfig(path: &Path) -> Result<ClusterCredentials, Failure> {
     let refused = |why: String| Failure::usage(format!("--kubeconfig {}: {why}", path.display()));
     let text = read_short(path).map_err(refused)?;
     // A relative path in it begins where the kubeconfig is, as for kubectl.
@@ -128,7 +131,7 @@ pub fn read_kubeconfig(path: &Path) -> Result<Client, Failure> {
         let file = path.with_file_name("").join(name);
         read_short(&file).map_err(|error| format!("{}: {error}", file.display()))
     };
-    Client::parse(&text, beside).map_err(refused)
+    ClusterCredentials::parse(&text, beside).map_err(refused)
 }
 
 pub fn read_short(path: &Path) -> Result<String, String> {
@@ -157,30 +160,36 @@ impl Where {
     /// Looks at the machine, saying what it waits for when that takes more than a second.
     pub async fn observe(&self, cluster: Cluster) -> Result<Seen, Failure> {
         let host = self.host().await?;
-        self.observe_on(host.as_ref(), cluster).await
+        let admin = cluster.admin()?.map(|admin| client(&host, &admin));
+        self.observe_on(host.as_ref(), admin.as_ref(), cluster).await
     }
 
     /// The machine, to look at and to change.
-    pub async fn host(&self) -> Result<Box<dyn Host>, Failure> {
+    pub async fn host(&self) -> Result<Arc<dyn Host>, Failure> {
         let socket = self.cri_socket.as_ref().map(|text| text.parse::<Socket>()).transpose();
         self.host_with(socket.map_err(|why| Failure::usage(format!("--cri-socket: {why}")))?.as_ref()).await
     }
 
     /// The same, with the socket that something else than the flag may have named.
-    pub async fn host_with(&self, socket: Option<&Socket>) -> Result<Box<dyn Host>, Failure> {
+    pub async fn host_with(&self, socket: Option<&Socket>) -> Result<Arc<dyn Host>, Failure> {
         let runtime = socket.map(|socket| socket.path().to_owned());
         Ok(match &self.host {
-            None => Box::new(Local::new(self.time_box).with_runtime(runtime)),
-            Some(destination) => Box::new(self.connect(destination, runtime).await?),
+            None => Arc::new(Local::new(self.time_box).with_runtime(runtime)),
+            Some(destination) => Arc::new(self.connect(destination, runtime).await?),
         })
     }
 
-    /// Looks at a machine that was reached before.
-    pub async fn observe_on(&self, probe: &dyn Probe, cluster: Cluster) -> Result<Seen, Failure> {
-        let (admin, aim) = (cluster.admin()?, cluster.aim()?);
+    /// Looks at a machine that was reached before; `admin` asks from there.
+    pub async fn observe_on(
+        &self,
+        probe: &dyn Probe,
+        admin: Option<&ClusterClient>,
+        cluster: Cluster,
+    ) -> Result<Seen, Failure> {
+        let aim = cluster.aim()?;
         let mut line = LiveLine::new();
         let progress = Progress::default();
-        let looking = observe(probe, aim.as_ref(), admin.as_ref(), self.time_box, &progress);
+        let looking = observe(probe, aim.as_ref(), admin, self.time_box, &progress);
         tokio::pin!(looking);
         let mut tick = tokio::time::interval_at(Instant::now() + QUIET, Duration::from_millis(200));
         loop {

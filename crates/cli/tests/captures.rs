@@ -11,16 +11,17 @@ use serde_json::Value;
 /// What a capture is read as.
 const FORMS: [&str; 2] = ["paste.txt", "bundle.tar.gz"];
 
-/// What one form of a capture cannot tell, or tells by another id, and why. A bundle holds no word of kubeadm's.
-const OTHERWISE: &[(&str, &str, &str, &str)] = &[
-    ("bad-node-name", "bundle.tar.gz", "none", "the name stood on kubeadm's command line only"),
-    ("not-root", "bundle.tar.gz", "none", "who ran kubeadm is nowhere on the machine"),
-    ("name-of-the-dead", "bundle.tar.gz", "none", "the Node it took over is its own by now"),
-    ("csr-never-approved", "bundle.tar.gz", "kubelet.anonymous", "requests are seen on the control plane only"),
-    ("api-slow", "bundle.tar.gz", "api.tls", "the path's own step that got no answer in time"),
-    ("clock-behind", "bundle.tar.gz", "api.certificate", "the lab puts a certificate of the future in, not a clock"),
-    ("firewalld-on", "bundle.tar.gz", "firewall.vxlan", "one firewall closes both ports, and this one is a failure"),
-    ("ufw-on", "bundle.tar.gz", "firewall.vxlan", "one firewall closes both ports, and this one is a failure"),
+/// What a bundle cannot tell, or tells by another id, and why: a bundle holds no word of kubeadm's. None of these counts as a
+/// hit; a test holds each to what it names, so that none is left here once it is told.
+const MISSED_BY_BUNDLE: &[(&str, &str, &str)] = &[
+    ("bad-node-name", "none", "the name stood on kubeadm's command line only"),
+    ("not-root", "none", "who ran kubeadm is nowhere on the machine"),
+    ("name-of-the-dead", "none", "the Node it took over is its own by now"),
+    ("csr-never-approved", "kubelet.anonymous", "requests are seen on the control plane only"),
+    ("api-slow", "api.tls", "recorded before the path to the API server said that a step got no answer"),
+    ("clock-behind", "api.certificate", "recorded before the path said that a certificate is of the future"),
+    ("firewalld-on", "firewall.vxlan", "one firewall closes both ports, and this one is a failure"),
+    ("ufw-on", "firewall.vxlan", "one firewall closes both ports, and this one is a failure"),
 ];
 
 struct Capture {
@@ -45,52 +46,65 @@ fn captures(folder: &str) -> Vec<Capture> {
     captures
 }
 
-fn diagnose(capture: &Capture, form: &str, output: &str) -> String {
+/// What is printed. Each capture has one right exit status: 3 where a cause is named, and 4 where none is, as every machine of
+/// the lab has warnings (cgroup v1, no time service).
+fn diagnose(capture: &Capture, form: &str, output: &str) -> (Option<i32>, String) {
     let done = Command::new(env!("CARGO_BIN_EXE_carrick"))
         .args(["diagnose", form, "-o", output])
         .current_dir(&capture.place)
         .output()
         .unwrap();
-    assert!(matches!(done.status.code(), Some(0 | 3 | 4)), "{}: {form}: {done:?}", capture.name);
-    String::from_utf8(done.stdout).unwrap()
+    (done.status.code(), String::from_utf8(done.stdout).unwrap())
 }
 
-/// The id of the first cause, `none` where there is none, and everything that is said to be normal.
-fn first_cause(capture: &Capture, form: &str) -> (String, Value) {
-    let report: Value = serde_json::from_str(&diagnose(capture, form, "json")).unwrap();
-    (report["causes"][0]["id"].as_str().unwrap_or("none").to_owned(), report)
+/// How the captures of a folder are told in one form.
+#[derive(Default)]
+struct Score {
+    hits: usize,
+    /// `NAME: CAUSE was put in, NAMED is named`.
+    misses: Vec<(String, String)>,
+    /// What no report may do, whatever it names.
+    wrong: Vec<String>,
 }
 
-/// Each capture in each form: what was put in, and what is named instead. No capture may call a cause what it also calls
-/// normal, and a sound one has nothing that follows from a cause.
-fn wrong(captures: &[Capture]) -> Vec<String> {
-    let mut wrong = Vec::new();
+fn score(captures: &[Capture], form: &str) -> Score {
+    let mut score = Score::default();
     for capture in captures {
-        for form in FORMS {
-            let (named, report) = first_cause(capture, form);
-            let otherwise = OTHERWISE.iter().find(|(name, of, ..)| *name == capture.name && *of == form);
-            let wanted = otherwise.map_or(capture.cause.as_str(), |(_, _, named, _)| named);
-            if named != wanted {
-                wrong.push(format!("{} ({form}): {wanted} was put in, {named} is named", capture.name));
-            }
-            let (causes, normal, symptoms) = (ids(&report, "causes"), ids(&report, "normal"), ids(&report, "symptoms"));
-            if let Some(both) = causes.iter().find(|cause| normal.contains(cause)) {
-                wrong.push(format!("{} ({form}): {both} is called a cause, and normal", capture.name));
-            }
-            if capture.cause == "none" && !symptoms.is_empty() {
-                wrong.push(format!("{} ({form}): nothing is wrong, and {symptoms:?} is told", capture.name));
-            }
+        let Capture { name, cause, .. } = capture;
+        let (exit, text) = diagnose(capture, form, "json");
+        let report: Value = serde_json::from_str(&text).unwrap();
+        let (causes, normal, symptoms) = (ids(&report, "causes"), ids(&report, "normal"), ids(&report, "symptoms"));
+        let named = causes.first().map_or("none", String::as_str);
+        if named == cause {
+            score.hits += 1;
+        } else {
+            score.misses.push((name.clone(), named.to_owned()));
+        }
+        if exit != Some(if named == "none" { 4 } else { 3 }) {
+            score.wrong.push(format!("{name}: {named} is named, and the exit status is {exit:?}"));
+        }
+        if let Some(both) = causes.iter().find(|cause| normal.contains(cause)) {
+            score.wrong.push(format!("{name}: {both} is called a cause, and normal"));
+        }
+        if cause == "none" && !symptoms.is_empty() {
+            score.wrong.push(format!("{name}: nothing is wrong, and {symptoms:?} is told"));
         }
     }
-    wrong
+    score
+}
+
+impl Score {
+    fn show(&self, folder: &str, form: &str) {
+        println!("{folder}, {form}: root first in {} of {}", self.hits, self.hits + self.misses.len());
+        for (name, named) in &self.misses {
+            println!("  {name}: {named} is named instead");
+        }
+        assert_eq!(self.wrong, Vec::<String>::new());
+    }
 }
 
 fn ids(report: &Value, list: &str) -> Vec<String> {
     report[list].as_array().into_iter().flatten().filter_map(|one| one["id"].as_str().map(str::to_owned)).collect()
-}
-
-fn score(folder: &str, wrong: &[String], all: usize) -> String {
-    format!("{folder}: root first in {} of {all}\n{}", all - wrong.len(), wrong.join("\n"))
 }
 
 #[test]
@@ -98,10 +112,14 @@ fn the_root_is_first() {
     let captures = captures("captures");
     assert!(captures.len() >= 30, "only {} captures", captures.len());
     assert!(captures.iter().filter(|capture| capture.cause == "none").count() >= 5, "too few healthy ones");
-    let (wrong, all) = (wrong(&captures), captures.len() * FORMS.len());
-    let score = score("lab/captures", &wrong, all);
-    println!("{score}");
-    assert!(wrong.is_empty(), "{score}");
+    let [pastes, bundles] = FORMS.map(|form| score(&captures, form));
+    pastes.show("lab/captures", FORMS[0]);
+    bundles.show("lab/captures", FORMS[1]);
+    assert_eq!(pastes.misses, []);
+    let missed = |(name, named, _): &(&str, &str, &str)| ((*name).to_owned(), (*named).to_owned());
+    let mut known: Vec<(String, String)> = MISSED_BY_BUNDLE.iter().map(missed).collect();
+    known.sort();
+    assert_eq!(bundles.misses, known);
 }
 
 /// Recorded again, on machines of other names and addresses and in another order; nothing was fitted to them.
@@ -109,15 +127,16 @@ fn the_root_is_first() {
 fn the_root_is_first_in_what_was_set_aside() {
     let captures = captures("captures-again");
     assert!(captures.len() >= 15, "only {} captures", captures.len());
-    let (wrong, all) = (wrong(&captures), captures.len() * FORMS.len());
-    let score = score("lab/captures-again", &wrong, all);
-    println!("{score}");
-    assert!(wrong.len() * 10 <= all, "{score}");
+    for form in FORMS {
+        let score = score(&captures, form);
+        score.show("lab/captures-again", form);
+        assert!(score.misses.len() * 10 <= captures.len(), "{form}: {:?}", score.misses);
+    }
 }
 
 #[test]
 fn golden_reports() {
     for capture in captures("captures") {
-        insta::assert_snapshot!(capture.name.as_str(), diagnose(&capture, "paste.txt", "text"));
+        insta::assert_snapshot!(capture.name.as_str(), diagnose(&capture, "paste.txt", "text").1);
     }
 }

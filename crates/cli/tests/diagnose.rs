@@ -194,6 +194,8 @@ title = "the badge reader's agent holds the port"
 subsystem = "network"
 phase = "before"
 severity = "fatal"
+class = "configuration"
+role = "root"
 certainty = "certain"
 literals = ["badge-agent: bound"]
 regex = 'badge-agent: bound (?P<port>\d+)'
@@ -211,10 +213,86 @@ why = "no port"
     let report: Value = serde_json::from_slice(&done.stdout).unwrap();
     assert_eq!(report["causes"][0]["why"], "The badge reader's agent listens on 10250.");
 
-    fs::write(own.join("badge.toml"), good.replace("[[miss]]", "[[hit]]").replace("why = \"no port\"\n", "")).unwrap();
-    let linted = carrick(&["diagnose", "--lint", "--signatures", "own"], dir.path());
-    assert_eq!(linted.status.code(), Some(3));
-    let said = String::from_utf8(linted.stdout).unwrap();
-    assert!(said.contains("site.badge-reader: there is no [[miss]] line"), "{said}");
-    assert_eq!(carrick(&["diagnose", "log", "--signatures", "own"], dir.path()).status.code(), Some(2));
+    for (bad, complaint) in [
+        (good.replace("[[miss]]", "[[hit]]").replace("why = \"no port\"\n", ""), "there is no [[miss]] line"),
+        (good.replace("class = \"configuration\"\n", ""), "there is no class: what does a join do about it?"),
+        (good.replace("role = \"root\"\n", ""), "there is no role: root (it says why) or symptom (it says only that)"),
+        (
+            good.replace("cause = ", "shows = \"network.ports\"\ncause = "),
+            "says a class, and shows network.ports: the check's counts",
+        ),
+        (good.replace("\"fatal\"", "\"benign\""), "says a role, and is never a cause"),
+    ] {
+        fs::write(own.join("badge.toml"), bad).unwrap();
+        let linted = carrick(&["diagnose", "--lint", "--signatures", "own"], dir.path());
+        let said = String::from_utf8(linted.stdout).unwrap();
+        assert_eq!(linted.status.code(), Some(3), "{complaint}: {said}");
+        assert!(said.contains(&format!("site.badge-reader: {complaint}")), "{said}");
+        assert_eq!(carrick(&["diagnose", "log", "--signatures", "own"], dir.path()).status.code(), Some(2));
+    }
+    fs::write(own.join("badge.toml"), good.replace("\"configuration\"", "\"sometimes\"")).unwrap();
+    let refused = carrick(&["diagnose", "log", "--signatures", "own"], dir.path());
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(refused.status.code() == Some(2) && said.contains("until-network"), "{said}");
+}
+
+const JOINED: &str = "[preflight] Running pre-flight checks\n\
+    [kubelet-check] The kubelet is healthy after 501.7ms\n\
+    This node has joined the cluster:\n\
+    root@cp1:~# kubectl get nodes\n\
+    NAME   STATUS   ROLES           AGE   VERSION\n\
+    w1     Ready    <none>          20s   v1.34.4\n";
+
+const NOT_SIGNED: &str = "[preflight] Running pre-flight checks\n\
+    error: could not find a JWS signature in the cluster-info ConfigMap for token ID \"abcdef\"\n";
+
+/// Exit codes are an API: nothing wrong, a cause, nothing to tell by, nobody there.
+#[test]
+fn ends_with_what_it_found() {
+    let dir = tempfile::tempdir().unwrap();
+    for (name, text, exit, verdict) in
+        [("joined", JOINED, 0, "pass"), ("failed", NOT_SIGNED, 3, "fail"), ("warned", "swap is on\n", 4, "unknown")]
+    {
+        fs::write(dir.path().join(name), text).unwrap();
+        let done = carrick(&["diagnose", name, "-o", "json"], dir.path());
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!((done.status.code(), report["verdict"].as_str()), (Some(exit), Some(verdict)), "{name}: {report}");
+    }
+    // Port 1 of loopback: nobody listens there.
+    let gone = carrick(&["diagnose", "-H", "root@127.0.0.1:1"], dir.path());
+    assert_eq!(gone.status.code(), Some(7), "{gone:?}");
+    assert!(gone.stdout.is_empty() && String::from_utf8_lossy(&gone.stderr).lines().count() == 1, "{gone:?}");
+}
+
+/// Two machines' journals in one paste: the one that is asked about is diagnosed, the other only mentioned.
+#[test]
+fn the_node_that_is_asked_about_is_the_one_that_is_diagnosed() {
+    let line = |host: &str, says: &str| format!("Nov 15 20:05:00 {host} kubelet[1]: {says}\n");
+    let swap = "E1115 20:05:00.000000 1 run.go:72] \"command failed\" err=\"failed to run Kubelet: running with swap on is not supported, please disable swap or set --fail-swap-on flag to false\"";
+    let text = line("w1", swap) + &line("w2", "I1115 20:05:01.000000 1 server.go:1] \"Starting kubelet\"").repeat(3);
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("paste.txt"), text).unwrap();
+    for (node, cause, elsewhere) in [("w1", Some("machine.swap"), 0), ("w2", None, 1)] {
+        let done = carrick(&["diagnose", "paste.txt", "--node", node, "-o", "json"], dir.path());
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+        assert_eq!(report["host"], node);
+        assert_eq!(report["causes"][0]["id"].as_str(), cause, "{node}: {}", report["causes"]);
+        assert_eq!(report["elsewhere"].as_array().unwrap().len(), elsewhere, "{node}: {}", report["elsewhere"]);
+    }
+}
+
+#[test]
+fn a_compressed_text_is_read_like_the_text() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("join.log"), NOT_SIGNED).unwrap();
+    let packed = fs::File::create(dir.path().join("join.log.gz")).unwrap();
+    let packing = Command::new("gzip").args(["-c", "join.log"]).current_dir(dir.path()).stdout(packed).status();
+    assert!(packing.unwrap().success());
+    let causes = |name: &str| {
+        let done = carrick(&["diagnose", name, "-o", "json"], dir.path());
+        let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+        report["causes"][0]["id"].as_str().map(str::to_owned)
+    };
+    assert_eq!(causes("join.log"), Some("api.token".to_owned()));
+    assert_eq!(causes("join.log.gz"), causes("join.log"));
 }

@@ -1,12 +1,13 @@
-//! A few requests over one connection. No pool, no redirects, no proxy: the point is to see what this very path answers.
+//! A few requests over one connection, for the walk along the path. No pool, no redirects, no proxy: the point is to see what
+//! this very path answers.
 
 use std::error::Error;
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Empty, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HOST, HeaderValue, USER_AGENT};
-use hyper::{Method, Request, StatusCode};
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
@@ -16,16 +17,12 @@ use carrick_core::aim::Endpoint;
 /// A kubelet-config is 2 kB, a busy Node 60 kB.
 const LARGEST_ANSWER: usize = 4 << 20;
 
-pub struct Connection {
-    sender: SendRequest<Full<Bytes>>,
-    host: String,
-}
+/// Who asks, for the API server's log.
+pub(crate) const AGENT: &str = concat!("carrick/", env!("CARGO_PKG_VERSION"));
 
-/// What is sent along.
-pub struct Body {
-    /// Its content type.
-    pub kind: &'static str,
-    pub text: String,
+pub struct Connection {
+    sender: SendRequest<Empty<Bytes>>,
+    host: String,
 }
 
 pub struct Response {
@@ -47,32 +44,14 @@ impl Connection {
         Ok(Connection { sender, host: endpoint.to_string() })
     }
 
-    pub async fn get(&mut self, path: &str, authorization: Option<&HeaderValue>) -> Result<Response, String> {
-        self.send(Method::GET, path, authorization, None).await
-    }
-
     /// `authorization` is what [`bearer`] makes of a token.
-    pub async fn send(
-        &mut self,
-        method: Method,
-        path: &str,
-        authorization: Option<&HeaderValue>,
-        body: Option<Body>,
-    ) -> Result<Response, String> {
-        let mut request = Request::builder()
-            .method(method)
-            .uri(path)
-            .header(HOST, &self.host)
-            .header(ACCEPT, "application/json")
-            .header(USER_AGENT, concat!("carrick/", env!("CARGO_PKG_VERSION")));
+    pub async fn get(&mut self, path: &str, authorization: Option<&HeaderValue>) -> Result<Response, String> {
+        let mut request =
+            Request::get(path).header(HOST, &self.host).header(ACCEPT, "application/json").header(USER_AGENT, AGENT);
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let body = body.map_or_else(Bytes::new, |body| {
-            request = std::mem::take(&mut request).header(CONTENT_TYPE, body.kind);
-            Bytes::from(body.text)
-        });
-        let request = request.body(Full::new(body)).map_err(|error| in_full(&error))?;
+        let request = request.body(Empty::new()).map_err(|error| in_full(&error))?;
         self.sender.ready().await.map_err(|error| in_full(&error))?;
         let response = self.sender.send_request(request).await.map_err(|error| in_full(&error))?;
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -100,13 +79,15 @@ fn in_full(error: &(dyn Error + 'static)) -> String {
 }
 
 /// `Sun, 15 Nov 2026 18:01:30 GMT`.
-fn parse_date(text: &str) -> Option<Timestamp> {
+pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
     rfc2822::DateTimeParser::new().parse_timestamp(text).ok()
 }
 
 #[cfg(test)]
 mod tests {
     use std::io;
+
+    use http_body_util::Full;
 
     use super::*;
 

@@ -1,18 +1,29 @@
-//! How Carrick speaks with a cluster.
+//! How Carrick speaks with a cluster. The only crate that knows `kube`, and where an object is served.
 //!
-//! * [`way`]: how bytes get from the machine to the API server; whoever knows machines brings one
-//! * [`path`]: walks that way layer by layer, and says which one failed
-//! * [`client`]: who asks an API server, whom it believes, and what it may ask
-//! * [`node`]: a machine's own Node, and a key of a ConfigMap: what a kubelet's credential may ask, too
-//! * [`leaving`]: what is said of a Node whose machine leaves
-//! * [`tls`], [`http`]: the two layers that need a protocol
+//! * [`credentials`]: who asks an API server, and whom it trusts
+//! * [`client`]: the one client; below it `service` (what every request has, and typed errors) and `connections`
+//! * [`error`]: why there is no answer
+//! * [`nodes`], [`pods`], [`leases`], [`certificate_requests`], [`config_maps`], [`daemon_sets`], [`bootstrap_tokens`]: what is
+//!   asked and said, a module a resource
+//! * [`dialer`]: how bytes get from the machine to the API server; whoever knows machines brings one
+//! * [`path`]: walks that way layer by layer, without a credential, and says which one failed
+//! * `tls`, `http`: the two layers that need a protocol
 //!
 //! This crate does not know machines; carrick-engine brings the two together.
 
+pub mod bootstrap_tokens;
+pub mod certificate_requests;
 pub mod client;
-pub mod http;
-pub mod leaving;
-pub mod node;
+pub mod config_maps;
+mod connections;
+pub mod credentials;
+pub mod daemon_sets;
+pub mod dialer;
+pub mod error;
+mod http;
+pub mod leases;
+pub mod nodes;
 pub mod path;
-pub mod tls;
-pub mod way;
+pub mod pods;
+mod service;
+mod tls;

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use carrick_core::aim::Aim;
 use carrick_core::discovery::{self, ClusterInfo};
-use carrick_core::fact::api_path::{ApiPath, Clocks, State, Step, Walked};
+use carrick_core::fact::api_path::{ApiPath, Clocks, Reason, State, Step, Walked};
 use carrick_core::fact::{Capture, Why};
 use hyper::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
+use crate::dialer::{Dialer, Stream};
 use crate::http::{self, Connection, Response};
 use crate::tls::{self, Trust};
-use crate::way::{Stream, Way};
 
 /// A layer that has not answered by then has failed: a person waits for this, and a healthy path takes 50 ms.
 const DEADLINE: Duration = Duration::from_millis(2800);
@@ -32,9 +32,9 @@ const KUBEADM_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-
 pub type Found = Vec<(&'static str, Result<Capture, Why>)>;
 
 /// Walks the whole path. `node` is the name this machine would register under.
-pub async fn walk(way: &dyn Way, aim: &Aim, node: Option<&str>) -> Found {
+pub async fn walk(dialer: &dyn Dialer, aim: &Aim, node: Option<&str>) -> Found {
     let mut walk =
-        Walk { way, aim, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
+        Walk { dialer, aim, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
     let mut found = match walk.find_trust().await {
         Some((mut connection, info)) => {
             let mut found = vec![("cluster-ca", Ok(Capture::text(info.ca)))];
@@ -58,7 +58,7 @@ pub async fn walk(way: &dyn Way, aim: &Aim, node: Option<&str>) -> Found {
 }
 
 struct Walk<'a> {
-    way: &'a dyn Way,
+    dialer: &'a dyn Dialer,
     aim: &'a Aim,
     until: Instant,
     steps: Vec<Walked>,
@@ -82,18 +82,27 @@ impl Walk<'_> {
 
     #[allow(clippy::unnecessary_wraps)] // As `failed`: a step ends in one expression.
     fn ok<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
-        self.steps.push(Walked { step, state: State::Ok(detail.into()) });
+        self.steps.push(Walked::new(step, State::Ok(detail.into())));
         Some(value)
     }
 
     fn failed<T>(&mut self, step: Step, detail: impl Into<String>) -> Option<T> {
-        self.steps.push(Walked { step, state: State::Failed(detail.into()) });
+        self.steps.push(Walked::new(step, State::Failed(detail.into())));
         None
+    }
+
+    fn failed_for<T>(&mut self, reason: Reason, step: Step, detail: impl Into<String>) -> Option<T> {
+        self.steps.push(Walked { reason: Some(reason), ..Walked::new(step, State::Failed(detail.into())) });
+        None
+    }
+
+    fn no_answer<T>(&mut self, step: Step, detail: impl Into<String>) -> Option<T> {
+        self.failed_for(Reason::NoAnswer, step, detail)
     }
 
     #[allow(clippy::unnecessary_wraps)] // As `failed`.
     fn not_needed<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
-        self.steps.push(Walked { step, state: State::NotNeeded(detail.into()) });
+        self.steps.push(Walked::new(step, State::NotNeeded(detail.into())));
         Some(value)
     }
 
@@ -102,14 +111,14 @@ impl Walk<'_> {
             return self.not_needed(Step::Dns, format!("{address} is an address"), vec![address]);
         }
         let host = self.aim.endpoint.host.clone();
-        match timeout_at(self.until, self.way.resolve(&host)).await {
+        match timeout_at(self.until, self.dialer.resolve(&host)).await {
             Ok(Ok(addresses)) if !addresses.is_empty() => {
                 let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 self.ok(Step::Dns, format!("{host} is {}", shown.join(", ")), addresses)
             }
             Ok(Ok(_) | Err(Why::Absent)) => self.failed(Step::Dns, format!("{host} does not resolve on this machine")),
             Ok(Err(why)) => self.failed(Step::Dns, format!("{host} cannot be resolved: {why}")),
-            Err(_) => self.failed(Step::Dns, format!("{host}: the resolver does not answer")),
+            Err(_) => self.no_answer(Step::Dns, format!("{host}: the resolver does not answer")),
         }
     }
 
@@ -117,7 +126,7 @@ impl Walk<'_> {
         let port = self.aim.endpoint.port;
         let mut errors = Vec::new();
         for &address in addresses.iter().take(ADDRESSES) {
-            let error = match timeout_at(self.until, self.way.dial(address, port)).await {
+            let error = match timeout_at(self.until, self.dialer.dial(address, port)).await {
                 Ok(Ok(stream)) => {
                     return self.ok(Step::Tcp, format!("{address} port {port} answers"), (stream, address));
                 }
@@ -131,8 +140,8 @@ impl Walk<'_> {
 
     async fn tls(&mut self, stream: Box<dyn Stream>) -> Option<Connection> {
         let host = self.aim.endpoint.host.clone();
-        match timeout_at(self.until, tls::handshake(stream, &host, &Trust::Anybody)).await {
-            Err(_) => self.failed(Step::Tls, "connected, but the TLS handshake gets no answer (MTU? a proxy?)"),
+        match timeout_at(self.until, tls::handshake(stream, &host, &Trust::Anybody, self.dialer.now())).await {
+            Err(_) => self.no_answer(Step::Tls, "connected, but the TLS handshake gets no answer (MTU? a proxy?)"),
             Ok(Err(error)) => self.failed(Step::Tls, tls::explain(&error)),
             Ok(Ok(stream)) => {
                 let shown = tls::shown_certificate(&stream).and_then(|der| discovery::describe(&der).ok());
@@ -147,11 +156,11 @@ impl Walk<'_> {
 
     async fn http(&mut self, connection: &mut Connection) -> Option<Response> {
         let response = match timeout_at(self.until, connection.get(CLUSTER_INFO, None)).await {
-            Err(_) => return self.failed(Step::Http, "TLS works, but a request gets no answer"),
+            Err(_) => return self.no_answer(Step::Http, "TLS works, but a request gets no answer"),
             Ok(Err(error)) => return self.failed(Step::Http, error),
             Ok(Ok(response)) => response,
         };
-        let here = self.way.now();
+        let here = self.dialer.now();
         self.clocks = response.date.map(|server| Clocks { server, here });
         if !response.json {
             let server = response.server.as_deref().unwrap_or("something");
@@ -214,11 +223,15 @@ impl Walk<'_> {
     async fn certificate(&mut self, address: IpAddr, info: &ClusterInfo) -> Option<Connection> {
         let host = self.aim.endpoint.host.clone();
         let opened = async {
-            let stream = self.way.dial(address, self.aim.endpoint.port).await?;
-            tls::handshake(stream, &host, &Trust::Ca(&info.ca)).await
+            let stream = self.dialer.dial(address, self.aim.endpoint.port).await?;
+            tls::handshake(stream, &host, &Trust::Ca(&info.ca), self.dialer.now()).await
         };
         match timeout_at(self.until, opened).await {
-            Err(_) => self.failed(Step::Certificate, "the second connection gets no answer"),
+            Err(_) => self.no_answer(Step::Certificate, "the second connection gets no answer"),
+            Ok(Err(error)) if tls::is_not_yet_valid(&error) => {
+                let says = "this machine's clock is behind: to it the API server's certificate is not valid yet";
+                self.failed_for(Reason::NotYetValid, Step::Certificate, format!("{says} ({})", tls::explain(&error)))
+            }
             Ok(Err(error)) => self.failed(Step::Certificate, tls::explain(&error)),
             Ok(Ok(stream)) => match Connection::open(stream, &self.aim.endpoint).await {
                 Ok(connection) => {
@@ -241,7 +254,7 @@ impl Walk<'_> {
         let kubelet_config = match get(KUBELET_CONFIG).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return self.failed(Step::Auth, error).unwrap_or_default(),
-            Err(_) => return self.failed(Step::Auth, "a request with the token gets no answer").unwrap_or_default(),
+            Err(_) => return self.no_answer(Step::Auth, "a request with the token gets no answer").unwrap_or_default(),
         };
         match kubelet_config.status {
             StatusCode::OK => self.ok(Step::Auth, format!("token {} may read kubelet-config", token.id), ()),
@@ -293,7 +306,7 @@ fn entry(response: &Response, key: &str) -> Result<Capture, Why> {
     value.map(Capture::text).ok_or_else(|| Why::Broken(format!("the ConfigMap has no {key:?}")))
 }
 
-pub(crate) fn in_words(error: &io::Error) -> String {
+fn in_words(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::ConnectionRefused => "connection refused: nothing listens there".to_owned(),
         io::ErrorKind::HostUnreachable => "no route to the host, or its firewall rejects".to_owned(),

@@ -2,17 +2,20 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
+use jiff::Timestamp;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{ClientConfig, WebPkiServerVerifier};
 use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
-use rustls::{DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::time_provider::TimeProvider;
+use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::way::Stream;
+use crate::dialer::Stream;
 
 /// Whom to believe.
 pub enum Trust<'a> {
@@ -33,17 +36,32 @@ pub async fn handshake(
     stream: Box<dyn Stream>,
     host: &str,
     trust: &Trust<'_>,
+    now: Timestamp,
 ) -> io::Result<TlsStream<Box<dyn Stream>>> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    connect(stream, name, settings(trust, None)?).await
+    connect(stream, name, &*settings(trust, None)?, now).await
 }
 
+/// `now`: by the clock of the machine that asks. Its kubelet will judge the same certificate by that.
 pub async fn connect(
     stream: Box<dyn Stream>,
     name: ServerName<'static>,
-    settings: Arc<ClientConfig>,
+    settings: &ClientConfig,
+    now: Timestamp,
 ) -> io::Result<TlsStream<Box<dyn Stream>>> {
-    TlsConnector::from(settings).connect(name, stream).await
+    let mut settings = settings.clone();
+    settings.time_provider = Arc::new(At(now));
+    TlsConnector::from(Arc::new(settings)).connect(name, stream).await
+}
+
+/// A clock that was read once: a handshake takes no time that would matter.
+#[derive(Debug)]
+struct At(Timestamp);
+
+impl TimeProvider for At {
+    fn current_time(&self) -> Option<UnixTime> {
+        u64::try_from(self.0.as_second()).ok().map(|seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds)))
+    }
 }
 
 pub fn settings(trust: &Trust<'_>, identity: Option<Identity>) -> io::Result<Arc<ClientConfig>> {
@@ -76,6 +94,13 @@ fn ca_verifier(pem: &str, provider: Arc<CryptoProvider>) -> io::Result<Arc<dyn S
 pub fn shown_certificate(stream: &TlsStream<Box<dyn Stream>>) -> Option<Vec<u8>> {
     let certificates = stream.get_ref().1.peer_certificates()?;
     certificates.first().map(|certificate| certificate.to_vec())
+}
+
+/// Whether the server's certificate is of the future, to whoever's clock judged it.
+pub fn is_not_yet_valid(error: &io::Error) -> bool {
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
+    let Some(Error::InvalidCertificate(why)) = inner else { return false };
+    matches!(why, CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. })
 }
 
 /// What a failed handshake means, in words.

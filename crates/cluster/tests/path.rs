@@ -9,7 +9,7 @@ use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use carrick_cluster::path::{Found, walk};
 use carrick_core::aim::{Aim, Endpoint};
 use carrick_core::fact::Why;
-use carrick_core::fact::api_path::{ApiPath, State, Step};
+use carrick_core::fact::api_path::{ApiPath, Reason, State, Step};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -18,7 +18,7 @@ use tokio_rustls::TlsAcceptor;
 
 mod support;
 
-use support::{Here, LOOPBACK, read_request};
+use support::{Here, LOOPBACK, NOW, read_request};
 
 const TOKEN: &str = "abcdef.0123456789abcdef";
 
@@ -40,7 +40,9 @@ impl Cluster {
         let issuer = Issuer::new(params, key);
         let server_key = KeyPair::generate().unwrap();
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        let server = CertificateParams::new(names).unwrap().signed_by(&server_key, &issuer).unwrap();
+        let mut params = CertificateParams::new(names).unwrap();
+        (params.not_before, params.not_after) = (rcgen::date_time_ymd(2026, 1, 1), rcgen::date_time_ymd(2027, 1, 1));
+        let server = params.signed_by(&server_key, &issuer).unwrap();
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(server_key.serialize_der()));
         let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -152,14 +154,19 @@ fn aim(port: u16, token: Option<&str>, pins: &[&str]) -> Aim {
 }
 
 async fn walked(aim: &Aim) -> (ApiPath, Found) {
-    let found = walk(&Here { names: vec![LOOPBACK] }, aim, Some("w1")).await;
+    walked_at(NOW, aim).await
+}
+
+/// By the clock of the machine.
+async fn walked_at(now: &'static str, aim: &Aim) -> (ApiPath, Found) {
+    let found = walk(&Here { names: vec![LOOPBACK], now }, aim, Some("w1")).await;
     let path = found.iter().find(|(name, _)| *name == "path").unwrap().1.as_ref().unwrap();
     (serde_json::from_str(&path.text).unwrap(), found)
 }
 
 #[track_caller]
 fn assert_fails_at(path: &ApiPath, step: Step, part: &str) {
-    assert_eq!(path.failed(), Some(step), "{path:?}");
+    assert_eq!(path.failed().map(|walked| walked.step), Some(step), "{path:?}");
     let Some(State::Failed(detail)) = path.at(step) else { panic!("{path:?}") };
     assert!(detail.contains(part), "{detail}");
 }
@@ -193,7 +200,7 @@ async fn each_layer_that_fails_is_the_one_that_is_told() {
     let silent = saying(b"").await;
     assert_fails_at(&walked(&aim(silent, None, &[])).await.0, Step::Tls, "closed during the handshake");
     let nobody = walk(
-        &Here { names: Vec::new() },
+        &Here { names: Vec::new(), now: NOW },
         &Aim { endpoint: "cp.example:6443".parse().unwrap(), token: None, pins: vec![] },
         None,
     )
@@ -237,6 +244,29 @@ async fn a_certificate_for_another_name_is_told() {
     let (path, _) = walked(&aim(port, Some(TOKEN), &[])).await;
     assert_fails_at(&path, Step::Certificate, "not valid for");
     assert!(!saw_token.load(Ordering::Relaxed));
+}
+
+#[tokio::test]
+async fn a_certificate_is_judged_by_the_clock_of_the_machine_that_joins() {
+    let early = ("2025-06-01T00:00:00Z", "not valid yet", Some(Reason::NotYetValid));
+    for (now, part, reason) in [early, ("2027-06-01T00:00:00Z", "expired", None)] {
+        let cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
+        let saw_token = cluster.saw_token.clone();
+        let port = Arc::new(cluster).serve().await;
+        let (path, _) = walked_at(now, &aim(port, Some(TOKEN), &[])).await;
+        assert_fails_at(&path, Step::Certificate, part);
+        assert_eq!(path.failed().and_then(|walked| walked.reason), reason);
+        assert!(!saw_token.load(Ordering::Relaxed));
+    }
+}
+
+/// The walk's time is over at once: nothing but the server is waited for.
+#[tokio::test(start_paused = true)]
+async fn who_takes_the_connection_and_says_nothing_gives_no_answer() {
+    let listener = TcpListener::bind((LOOPBACK, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let (path, _) = walked(&aim(port, Some(TOKEN), &[])).await;
+    assert_eq!(path.failed().map(|walked| (walked.step, walked.reason)), Some((Step::Tls, Some(Reason::NoAnswer))));
 }
 
 #[tokio::test]

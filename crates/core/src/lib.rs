@@ -1,6 +1,7 @@
 //! What Carrick knows and how it judges. Pure: facts in, findings out; no clock, no I/O, no async.
 //!
 //! * [`fact`]: what was seen of a machine, and why something was not seen
+//! * [`catalogue`]: what is known about an id: what a join does about it, whether it says why
 //! * [`check`]: one file per prerequisite of a join; the registry finds them
 //! * [`cni`]: pod networks, one file per flavour: status, lint, wait, sync
 //! * [`signature`]: failures as they read in text, one TOML file each
@@ -15,6 +16,7 @@
 //! * [`discovery`]: what kubeadm's token discovery proves: the JWS, the pinned key
 
 pub mod aim;
+pub mod catalogue;
 pub mod check;
 pub mod cni;
 pub mod diagnose;

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::About;
 use crate::check::{Evidence, Finding, Outcome, Policy, Subsystem, Verdict};
 use crate::fact::Facts;
 use crate::join::verify::Until;
@@ -186,6 +187,12 @@ pub struct Judged {
     /// The operator said this does not count.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ignored: bool,
+    /// [`Verdict::may_pass`].
+    #[serde(skip)]
+    pub may_pass: bool,
+    /// [`Verdict::means`].
+    #[serde(skip)]
+    pub means: Option<About<'static>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -260,13 +267,14 @@ pub fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
 impl Judged {
     /// A verdict as it is printed.
     pub fn of(id: &'static str, subsystem: Subsystem, verdict: Verdict) -> Self {
-        let Verdict { outcome, says, evidence, remedy, explains, missing: _ } = verdict;
+        let Verdict { outcome, says, evidence, remedy, explains, may_pass, means, missing: _ } = verdict;
         let evidence = evidence
             .into_iter()
             .map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen })
             .collect();
         let remedy = remedy.iter().map(|command| printable(command)).collect();
-        Judged { id, subsystem, verdict: outcome, title: printable(&says), evidence, remedy, explains, ignored: false }
+        let title = printable(&says);
+        Judged { id, subsystem, verdict: outcome, title, evidence, remedy, explains, ignored: false, may_pass, means }
     }
 }
 

@@ -8,6 +8,8 @@ use crate::check::{Check, Outcome, Policy};
 use crate::fact::listing::{self, Entry};
 use crate::fact::{Capture, Facts, Query, Source, Why, dir_key, file_key};
 use crate::fix::Fix;
+use crate::plan::Effect;
+use crate::plan::protect::Protected;
 
 /// 2026-11-15 12:00 UTC: when the facts of a test were taken.
 pub const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
@@ -15,6 +17,35 @@ pub const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
 /// A machine nothing is known about yet.
 pub fn facts() -> Facts {
     Facts::new("w1", NOW)
+}
+
+/// One effect of each kind, as a plan for a worker has it and as journals on disk have it.
+pub const EFFECTS: [&str; 19] = [
+    r#"{"effect":"make-dir","path":"/etc/cni/net.d","mode":493}"#,
+    r#"{"effect":"write","path":"/etc/sysctl.d/zzz-carrick.conf","text":"a = 1\n","mode":420}"#,
+    r#"{"effect":"edit","path":"/etc/containerd/config.toml","edit":{"edit":"toml","set":[{"key":["disabled_plugins"],"to":"[]"}]}}"#,
+    r#"{"effect":"set-mode","path":"/etc/cni/net.d","mode":493}"#,
+    r#"{"effect":"remove","path":"/etc/cni/net.d/00-stray.conf"}"#,
+    r#"{"effect":"reload-units"}"#,
+    r#"{"effect":"load-module","name":"br_netfilter"}"#,
+    r#"{"effect":"sysctl","key":"net.ipv4.ip_forward","value":"1"}"#,
+    r#"{"effect":"swap-off","device":"/swap.img"}"#,
+    r#"{"effect":"enable","unit":"kubelet","enabled":true}"#,
+    r#"{"effect":"run","unit":"kubelet","running":true}"#,
+    r#"{"effect":"restart-runtime","unit":"containerd","running":{"containers":2,"go_on":true}}"#,
+    r#"{"effect":"drain","node":"w1","pods":["default/web"],"seconds":300}"#,
+    r#"{"effect":"mark-not-ready","node":"w1","system_uuid":"","machine_id":"0123456789abcdef0123456789abcdef"}"#,
+    r#"{"effect":"unmount","points":["/var/lib/kubelet/pods/a/volumes/v/data"]}"#,
+    r#"{"effect":"kubeadm-reset","socket":"unix:///run/containerd/containerd.sock","removes":["/etc/kubernetes/kubelet.conf"]}"#,
+    r#"{"effect":"delete-link","name":"cni0"}"#,
+    r#"{"effect":"remove-chains","tool":"iptables-nft","chains":["nat KUBE-SERVICES"]}"#,
+    r#"{"effect":"clear-dir","path":"/var/lib/cni/networks/cbr0","holds":["10.244.1.2"]}"#,
+];
+
+/// [`EFFECTS`], read. A test holds that no kind is missing.
+#[allow(clippy::expect_used)] // What cannot be read fails the test.
+pub fn every_effect() -> Vec<Effect> {
+    EFFECTS.iter().map(|json| serde_json::from_str(json).expect("an effect")).collect()
 }
 
 impl Facts {
@@ -109,7 +140,7 @@ pub fn table_with<const N: usize>(check: &Check, policy: &Policy, rows: [(&str, 
 /// Judges single rows beside a table: another policy, a special case.
 #[track_caller]
 pub fn judge_row(check: &Check, policy: &Policy, name: &str, facts: &Facts, expected: Outcome) {
-    let verdict = (check.judge)(facts, policy);
+    let verdict = check.verdict(facts, policy);
     assert_eq!(verdict.outcome, expected, "{}: {name}: {}", check.id, verdict.says);
     if matches!(expected, Outcome::Fail | Outcome::Warn) {
         assert!(!verdict.evidence.is_empty(), "{}: {name}: says {:?} without evidence", check.id, verdict.says);
@@ -129,7 +160,10 @@ pub fn plans<const N: usize>(fix: &Fix, rows: [(&str, Facts, &[&str]); N]) {
     assert!(rows.iter().any(|row| row.2.is_empty()), "{:?}: no row is left alone", fix.mends);
     assert!(rows.iter().any(|row| !row.2.is_empty()), "{:?}: no row is changed", fix.mends);
     for (name, facts, expected) in rows {
-        let told: Vec<String> = (fix.plan)(&facts).unwrap_or_default().iter().map(ToString::to_string).collect();
+        let effects = (fix.plan)(&facts).unwrap_or_default();
+        let told: Vec<String> = effects.iter().map(ToString::to_string).collect();
         assert_eq!(told, expected, "{:?}: {name}", fix.mends);
+        let refused = effects.iter().find_map(|effect| Protected::default().refuse(effect));
+        assert_eq!(refused, None, "{:?}: {name}: planned, and would not be carried out", fix.mends);
     }
 }

@@ -1,10 +1,11 @@
 //! A machine's pod network over time: looked at until it works, tried with a sandbox, and brought back as the cluster
 //! has it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
-use carrick_cluster::node;
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::{config_maps, nodes};
 use carrick_core::cni::sync::{self, Refusal, Wanted};
 use carrick_core::cni::wait::{self, Now, Reason};
 use carrick_core::cni::{Flavour, Key};
@@ -16,7 +17,6 @@ use carrick_host::{Host, Progress, cri};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::credentials;
-use crate::observe::FromMachine;
 
 /// Between two looks: what comes up is noticed within a second.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -29,9 +29,9 @@ const LOADED: Duration = Duration::from_secs(10);
 
 /// A machine whose network is looked at, and by whom the cluster is asked.
 pub struct Network<'a> {
-    pub host: &'a dyn Host,
+    pub machine: &'a Arc<dyn Host>,
     /// An admin's credential; without it the kubelet's own is used.
-    pub admin: Option<&'a Client>,
+    pub admin: Option<&'a ClusterClient>,
     pub time_box: Duration,
 }
 
@@ -57,16 +57,20 @@ pub enum Ended {
 }
 
 impl Network<'_> {
+    pub fn host(&self) -> &dyn Host {
+        self.machine.as_ref()
+    }
+
     /// What matters of the network now.
     pub async fn look(&self) -> Result<Facts, String> {
         let progress = Progress::default();
         let looked = timeout(LOOK, async {
             let sources = wait::sources();
-            let endpoints = cri::endpoints(self.host);
-            let status = cri::observe_status(self.host, &endpoints, self.time_box);
-            let (mut seen, status) = tokio::join!(self.host.observe(&sources, &progress), status);
+            let endpoints = cri::endpoints(self.host());
+            let status = cri::observe_status(self.host(), &endpoints, self.time_box);
+            let (mut seen, status) = tokio::join!(self.host().observe(&sources, &progress), status);
             seen.push(status);
-            let (mut facts, _) = gather(self.host.name(), self.host.now(), seen);
+            let (mut facts, _) = gather(self.host().name(), self.host().now(), seen);
             self.ask_for_node(&mut facts).await;
             facts
         });
@@ -75,11 +79,11 @@ impl Network<'_> {
     }
 
     /// The kubelet's own credential, where no admin's was given and the machine has joined.
-    async fn own(&self, facts: &Facts) -> Result<Option<Client>, String> {
+    async fn own(&self, facts: &Facts) -> Result<Option<ClusterClient>, String> {
         if self.admin.is_some() || facts.has_kubelet_conf() == Ok(false) {
             return Ok(None);
         }
-        credentials::of_kubelet(self.host).await.map(Some)
+        credentials::of_kubelet(self.machine).await.map(Some)
     }
 
     /// What the kubelet has told the cluster of itself; nothing where the machine has not joined.
@@ -96,7 +100,7 @@ impl Network<'_> {
             }
         };
         let Some(client) = self.admin.or(own.as_ref()) else { return };
-        let told = node::node(client, &FromMachine(self.host), &name).await;
+        let told = nodes::summary(client, &name).await.map_err(Why::from);
         facts.insert(
             key,
             told.map(|mut capture| {
@@ -130,7 +134,7 @@ impl Network<'_> {
             let why = "'s plugin asks the cluster for the Pod: a sandbox without one proves nothing";
             return Now::CannotTell(plain(format!("{}{why}", flavour.name)));
         }
-        match sandbox::try_one(self.host, how).await {
+        match sandbox::try_one(self.host(), how).await {
             Ok(Tried { addresses, left, .. }) => {
                 let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 let left = left.map(|left| format!("; it could not be taken away: {left}")).unwrap_or_default();
@@ -161,14 +165,13 @@ impl Network<'_> {
 
     async fn config_map(
         &self,
-        client: &Client,
+        client: &ClusterClient,
         facts: &Facts,
         flavour: &'static Flavour,
         key: &Key,
     ) -> Result<Wanted, Unwanted> {
-        let way = FromMachine(self.host);
-        let data = node::config_map(client, &way, key.namespace, key.name, key.key).await;
-        let data = data.map_err(|why| Unwanted::ConfigMap {
+        let data = config_maps::value(client, key.namespace, key.name, key.key).await;
+        let data = data.map_err(Why::from).map_err(|why| Unwanted::ConfigMap {
             name: format!("{}/{}", key.namespace, key.name),
             why: match (&why, self.admin) {
                 (Why::Denied, None) => format!(
@@ -187,7 +190,7 @@ impl Network<'_> {
     /// Whether the file holds exactly what it should.
     pub async fn is_same(&self, wanted: &Wanted) -> Result<bool, carrick_host::host::Trouble> {
         use carrick_host::host::Entry;
-        let there = self.host.look(&wanted.path).await?;
+        let there = self.host().look(&wanted.path).await?;
         Ok(matches!(there, Some(Entry::File(file)) if file.bytes == wanted.text.as_bytes()))
     }
 

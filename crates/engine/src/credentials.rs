@@ -1,26 +1,30 @@
 //! Credentials that lie on the machine: the kubelet's own, with which a node may speak of itself, and a discovery file's.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::credentials::ClusterCredentials;
 use carrick_core::aim::Token;
 use carrick_core::fact::kubeconfig;
 use carrick_host::Host;
 use carrick_host::host::Entry;
 
+use crate::dialer;
+
 /// The client certificate is a link to the one of this year.
 const LINKS: Duration = Duration::from_secs(10);
 
 /// A client with the kubelet's certificate. What is read here goes nowhere else.
-pub async fn of_kubelet(host: &dyn Host) -> Result<Client, String> {
-    of_file(host, kubeconfig::KUBELET, None).await
+pub async fn of_kubelet(machine: &Arc<dyn Host>) -> Result<ClusterClient, String> {
+    of_file(machine, kubeconfig::KUBELET, None).await
 }
 
 /// A client as a kubeconfig on the machine says, and with the token where that names nobody who may ask.
-pub async fn of_file(host: &dyn Host, path: &str, token: Option<&Token>) -> Result<Client, String> {
+pub async fn of_file(machine: &Arc<dyn Host>, path: &str, token: Option<&Token>) -> Result<ClusterClient, String> {
     let at_fault = |error: String| format!("{path}: {error}");
-    let conf = read(host, path).await?;
+    let conf = read(machine.as_ref(), path).await?;
     let (cluster, user) = match token {
         Some(_) => kubeconfig::of_discovery(&conf),
         None => kubeconfig::current(&conf),
@@ -30,12 +34,13 @@ pub async fn of_file(host: &dyn Host, path: &str, token: Option<&Token>) -> Resu
     let named = [cluster.certificate_authority, user.client_certificate, user.client_key, user.token_file];
     for file in named.into_iter().flatten().filter(|file| !file.is_empty()) {
         if let std::collections::btree_map::Entry::Vacant(vacant) = files.entry(file) {
-            let text = read(host, vacant.key()).await?;
+            let text = read(machine.as_ref(), vacant.key()).await?;
             vacant.insert(text);
         }
     }
     let read = |file: &str| files.get(file).cloned().ok_or_else(|| format!("{file} was not read"));
-    Client::parse_or_token(&conf, token, read).map_err(at_fault)
+    let credentials = ClusterCredentials::parse_or_token(&conf, token, read).map_err(at_fault)?;
+    Ok(dialer::client(&credentials, Arc::<dyn Host>::downgrade(machine)))
 }
 
 async fn read(host: &dyn Host, path: &str) -> Result<String, String> {

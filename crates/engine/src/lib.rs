@@ -3,6 +3,7 @@
 //! * [`act`]: carries plans out, writes down what it does, takes it back
 //! * [`cni`]: the pod network, looked at until it works, and brought back
 //! * [`credentials`]: the kubelet's own, to speak of its node
+//! * [`dialer`]: a machine's network, for clients of the cluster
 //! * [`join`]: joins a machine, and proves that it has joined
 //! * [`observe`]: everything there is to see of a machine, and of the cluster as that machine sees it
 //! * [`reset`]: what taking a machine out has to know
@@ -10,6 +11,7 @@
 pub mod act;
 pub mod cni;
 pub mod credentials;
+pub mod dialer;
 pub mod join;
 pub mod observe;
 pub mod reset;

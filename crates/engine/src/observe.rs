@@ -1,24 +1,22 @@
 //! Everything there is to see of a machine, and of the cluster as that machine sees it.
 
-use std::io;
-use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
-use carrick_cluster::path;
-use carrick_cluster::way::{Answer, Stream, Way};
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::{daemon_sets, path};
 use carrick_core::aim::Aim;
 use carrick_core::fact::{Capture, Facts, Source, Why, sources};
 use carrick_core::redact::redact;
 use carrick_host::cri;
-use carrick_host::probe::{Observation, Probe, Progress, Redactions, Target, gather};
-use jiff::Timestamp;
+use carrick_host::probe::{Observation, Probe, Progress, Redactions, gather};
+
+use crate::dialer::FromMachine;
 
 /// Reads every fact; `aim` adds the path to that cluster, `admin` what only an admin sees of one.
 pub async fn observe(
     probe: &dyn Probe,
     aim: Option<&Aim>,
-    admin: Option<&Client>,
+    admin: Option<&ClusterClient>,
     time_box: Duration,
     progress: &Progress,
 ) -> (Facts, Redactions) {
@@ -31,18 +29,18 @@ pub async fn observe(
     if let Some(named) = probe.runtime() {
         facts.name_socket(named);
     }
-    let (way, node) = (FromMachine(probe), facts.node_name().ok());
+    let (dialer, node) = (FromMachine(probe), facts.node_name().ok());
     let path = async {
         let Some(aim) = aim else { return Vec::new() };
         progress.begin("the path to the API server");
-        let found = path::walk(&way, aim, node.as_deref()).await;
+        let found = path::walk(&dialer, aim, node.as_deref()).await;
         progress.end("the path to the API server");
         found
     };
     let daemon_sets = async {
         let admin = admin?;
         progress.begin("the cluster's DaemonSets");
-        let found = admin.daemon_sets(&way).await;
+        let found = daemon_sets::statuses(admin).await.map_err(Why::from);
         progress.end("the cluster's DaemonSets");
         Some(("daemon-sets", found))
     };
@@ -52,24 +50,4 @@ pub async fn observe(
         facts.insert(Source::Api(call).key(), capture.map(clean));
     }
     (facts, redactions)
-}
-
-/// The way from a machine to the API server: that machine's resolver, network and clock.
-pub struct FromMachine<'a>(pub &'a dyn Probe);
-
-impl Way for FromMachine<'_> {
-    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
-        self.0.resolve(name)
-    }
-
-    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
-        Box::pin(async move {
-            let stream = self.0.connect(&Target::Tcp { host: address.to_string(), port }).await?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
-        })
-    }
-
-    fn now(&self) -> Timestamp {
-        self.0.now()
-    }
 }

@@ -1,14 +1,17 @@
 //! Plans carried out, cut off and taken back, on a machine in memory.
 #![allow(clippy::unwrap_used)] // What helps a test is a test.
 
+use carrick_core::fact::{Source, sources};
 use carrick_core::plan::edit::{Edit, Set};
-use carrick_core::plan::protect::Protected;
-use carrick_core::plan::{Effect, Plan, Step};
+use carrick_core::plan::protect::{Protected, Refusal};
+use carrick_core::plan::{Effect, Plan, State, Step};
+use carrick_core::testing::every_effect;
 use carrick_engine::act::journal::{self, Broken, End};
 use carrick_engine::act::undo::{self, NotUndone};
-use carrick_engine::act::{self, Actor, Stopped};
-use carrick_host::Host;
+use carrick_engine::act::{self, Actor, Grounded, Stopped, Told};
 use carrick_host::host::{Entry, File, How};
+use carrick_host::probe::{Progress, gather};
+use carrick_host::{Host, Probe};
 use carrick_testkit::Machine;
 
 const HOME: &str = "/var/lib/carrick";
@@ -65,12 +68,12 @@ fn actor() -> Actor {
 
 async fn apply(machine: &Machine, plan: &Plan) -> Result<u32, Stopped> {
     let steps = act::ground(machine, plan).await.map_err(Stopped::Before)?;
-    act::apply(machine, &actor(), &steps, &Protected::default(), &mut |_| {}).await
+    act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut |_| {}).await
 }
 
 async fn take_back(machine: &Machine, run: Option<u32>) -> Result<(), NotUndone> {
     let back = undo::plan(machine, run).await?;
-    undo::apply(machine, &back, &Protected::default(), &mut |_| {}).await
+    undo::apply(&machine.shared(), &back, &Protected::default(), &mut |_| {}).await
 }
 
 #[tokio::test]
@@ -179,7 +182,7 @@ async fn what_somebody_changed_meanwhile_is_not_written_over() {
     let machine = machine();
     let steps = act::ground(&machine, &plan()).await.unwrap();
     machine.meddle("/etc/fstab", "new\n");
-    let stopped = act::apply(&machine, &actor(), &steps, &Protected::default(), &mut |_| {}).await;
+    let stopped = act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut |_| {}).await;
     let stopped = stopped.unwrap_err().to_string();
     assert!(stopped.contains("/etc/fstab: was changed by somebody else since the plan was made"), "{stopped}");
     assert!(stopped.ends_with("carrick undo 1"), "{stopped}");
@@ -198,9 +201,49 @@ async fn a_protected_path_stops_the_whole_plan_before_it_begins() {
     let (machine, before) = (machine(), machine().all_but("/none"));
     let protected = Protected { named: vec!["/etc/fstab".into()], ..Protected::default() };
     let steps = act::ground(&machine, &plan()).await.unwrap();
-    let refused = act::apply(&machine, &actor(), &steps, &protected, &mut |_| {}).await.unwrap_err();
+    let refused = act::apply(&machine.shared(), &actor(), &steps, &protected, &mut |_| {}).await.unwrap_err();
     assert!(matches!(refused, Stopped::Refused(_)), "{refused}");
     assert_eq!(machine.all_but("/none"), before);
+}
+
+#[tokio::test]
+async fn on_a_control_plane_no_effect_is_begun() {
+    let marks = [("/etc/kubernetes/admin.conf", ""), ("/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n")];
+    let machine = Machine::with(&marks);
+    let all: Vec<Source> = sources().collect();
+    let (facts, _) = gather("m1", machine.now(), machine.observe(&all, &Progress::default()).await);
+    let protected = Protected::on(&facts, Vec::new()).unwrap();
+    for effect in every_effect() {
+        let step = Step { effect: effect.clone(), why: Vec::new() };
+        let grounded = Grounded { step, was: State::Absent, becomes: State::Moment, old: None, new: None };
+        let refused = act::apply(&machine.shared(), &actor(), &[grounded], &protected, &mut |_| {}).await.unwrap_err();
+        assert!(matches!(refused, Stopped::Refused(Refusal::ControlPlane(_))), "{effect}: {refused}");
+    }
+    assert_eq!(machine.changes(), [""; 0]);
+}
+
+#[tokio::test]
+async fn what_had_no_value_stays_and_a_directory_comes_back() {
+    let machine = Machine::with(&[("/etc/cni/net.d/stray/x", ""), ("/var/lib/x", "")]);
+    machine.remove("/etc/cni/net.d/stray/x").await.unwrap();
+    let before = machine.all_but("/none").files["/etc/cni/net.d/stray"].clone();
+    let effects = [
+        Effect::Remove { path: "/etc/cni/net.d/stray".into() },
+        Effect::Sysctl { key: "net.bridge.bridge-nf-call-iptables".into(), value: "1".into() },
+    ];
+    let steps = effects.map(|effect| Step { effect, why: Vec::new() }).to_vec();
+    apply(&machine, &Plan { steps }).await.unwrap();
+    assert!(!machine.all_but("/none").files.contains_key("/etc/cni/net.d/stray"));
+    let back = undo::plan(&machine, None).await.unwrap();
+    let mut passed = Vec::new();
+    let mut tell = |told: Told<'_>| {
+        if let Told::Passed(_, why) = told {
+            passed.push(why);
+        }
+    };
+    undo::apply(&machine.shared(), &back, &Protected::default(), &mut tell).await.unwrap();
+    assert_eq!(passed, ["net.bridge.bridge-nf-call-iptables had no value before"]);
+    assert_eq!(machine.all_but("/none").files["/etc/cni/net.d/stray"], before);
 }
 
 #[tokio::test]

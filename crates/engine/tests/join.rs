@@ -46,7 +46,7 @@ fn wish() -> Wish<'static> {
 async fn joined(machine: &Machine, library: &Library) -> (Ended, Vec<Told>) {
     let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
     let mut told = Vec::new();
-    let ended = join(machine, &actor, wish(), library, None, &mut |it| told.push(it)).await;
+    let ended = join(&machine.shared(), &actor, wish(), library, None, &mut |it| told.push(it)).await;
     (ended, told)
 }
 

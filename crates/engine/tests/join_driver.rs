@@ -14,6 +14,7 @@ use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::act::Actor;
 use carrick_engine::join::driver::{Ended, Told, Wish, join};
+use carrick_host::Host;
 use carrick_host::host::Entry;
 use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
@@ -53,7 +54,8 @@ async fn joined(machine: &Arc<Machine>, wish: Wish<'_>) -> (Ended, Vec<Told>) {
     let library = Library::built_in().unwrap();
     let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
     let mut told = Vec::new();
-    let ended = join(machine.as_ref(), &actor, wish, &library, None, &mut |it| told.push(it)).await;
+    let host: Arc<dyn Host> = machine.clone();
+    let ended = join(&host, &actor, wish, &library, None, &mut |it| told.push(it)).await;
     (ended, told)
 }
 

@@ -71,7 +71,7 @@ async fn take_out(machine: &Machine) -> Result<Vec<String>, Stopped> {
         Told::Passed(_, why) => told.push(format!("passed: {why}")),
         _ => {}
     };
-    act::apply_in(machine, None, &actor(), &steps, &protected, &mut tell).await?;
+    act::apply_in(&machine.shared(), None, &actor(), &steps, &protected, &mut tell).await?;
     Ok(told)
 }
 
@@ -142,7 +142,7 @@ async fn before_kubeadm_began_it_can_be_taken_back_and_after_that_undo_says_no()
         machine.power(None);
         match undo::plan(&machine, None).await {
             Ok(back) => {
-                undo::apply(&machine, &back, &Protected::default(), &mut |_| {}).await.unwrap();
+                undo::apply(&machine.shared(), &back, &Protected::default(), &mut |_| {}).await.unwrap();
                 assert!(machine.all_but(HOME).units.contains(&"active kubelet".to_owned()), "{power}");
                 assert!(machine.all_but(HOME).files.contains_key("/etc/kubernetes/kubelet.conf"));
             }
@@ -160,7 +160,8 @@ async fn what_is_mounted_since_the_plan_was_made_stops_it_before_anything_is_del
     let plan = reset::plan(&facts, &Options::default()).unwrap().plan;
     let steps = act::ground(&machine, &plan).await.unwrap();
     machine.meddle("/proc/self/mountinfo", &format!("{MOUNTS}9 1 8:9 / /var/lib/kubelet/data rw - ext4 /dev/sdb rw\n"));
-    let stopped = act::apply(&machine, &actor(), &steps, &Protected::default(), &mut |_| {}).await.unwrap_err();
+    let stopped =
+        act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut |_| {}).await.unwrap_err();
     assert!(stopped.to_string().contains("/var/lib/kubelet/data: is mounted there"), "{stopped}");
     assert!(stopped.to_string().ends_with("carrick undo 1"), "{stopped}");
     assert!(machine.all_but(HOME).files.contains_key("/var/lib/kubelet/config.yaml"));
@@ -180,7 +181,7 @@ async fn a_cluster_that_does_not_answer_is_told_and_not_waited_for() {
             passed.push((at, why));
         }
     };
-    act::apply(&machine, &actor(), &steps, &Protected::default(), &mut tell).await.unwrap();
+    act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut tell).await.unwrap();
     assert_eq!(passed.len(), 1);
     assert!(passed[0].1.contains("kubelet.conf"), "{}", passed[0].1);
     assert_eq!(machine.all_but(HOME).units, ["active containerd"], "and the rest was done");
@@ -193,6 +194,7 @@ async fn nothing_is_drained_without_an_admins_word() {
     let drain = Effect::Drain { node: "w1".into(), pods: Vec::new(), seconds: 1 };
     let plan = Plan { steps: vec![Step { effect: drain, why: Vec::new() }] };
     let steps = act::ground(&machine, &plan).await.unwrap();
-    let stopped = act::apply(&machine, &actor(), &steps, &Protected::default(), &mut |_| {}).await.unwrap_err();
+    let stopped =
+        act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut |_| {}).await.unwrap_err();
     assert!(stopped.to_string().contains("needs an admin's --kubeconfig"), "{stopped}");
 }

@@ -13,8 +13,9 @@ use carrick_testkit::Machine;
 #[tokio::test]
 async fn a_machine_without_a_certificate_has_not_joined() {
     let machine = Machine::default();
+    let shared = machine.shared();
     for until in [Until::Registered, Until::Network, Until::Verified] {
-        let mut eyes = Eyes::new(&machine, "w1".to_owned(), Identity { uuid: None, machine_id: None }, None);
+        let mut eyes = Eyes::new(&shared, "w1".to_owned(), Identity { uuid: None, machine_id: None }, None);
         let seen = look(&mut eyes, until, Some(Duration::from_mins(1)), &mut |_| ()).await;
         assert!(!holds(&seen, until));
         let report = report("w1", &seen, until);

@@ -129,8 +129,7 @@ fn list(largest: usize, facts: &Facts) -> (Vec<Listed>, Vec<(String, &str)>) {
         // A key names a file, and a file's name is whatever someone called it.
         let missing = |why| Listed { why: Some(why), ..Listed::of(redact(key), &Capture::default()) };
         listed.push(match capture {
-            Err(Why::Broken(detail)) => missing(Why::Broken(redact(detail))),
-            Err(why) => missing(why.clone()),
+            Err(why) => missing(why.redacted()),
             Ok(capture) => match room.checked_sub(capture.text.len()) {
                 None => missing(no_room()),
                 Some(left) => {

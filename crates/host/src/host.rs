@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use carrick_core::fact::{Missing, Why};
+
 use crate::probe::{Answer, Probe};
 
 /// What is read whole, to be put back byte for byte: configuration is small, and what is larger is not ours to change.
@@ -122,11 +124,23 @@ impl Ended {
 pub struct Trouble {
     pub what: String,
     pub why: String,
+    /// The machine was not reached: nothing was done there, and nothing is wrong with what was to be done.
+    pub of_the_link: bool,
 }
 
 impl Trouble {
     pub fn new(what: impl Into<String>, why: impl std::fmt::Display) -> Self {
-        Trouble { what: what.into(), why: why.to_string() }
+        Trouble { what: what.into(), why: why.to_string(), of_the_link: false }
+    }
+
+    /// A fact without which it cannot be done.
+    pub fn missing(what: impl Into<String>, missing: &Missing) -> Self {
+        Trouble { of_the_link: missing.why.is_of_the_link(), ..Trouble::new(what, missing) }
+    }
+
+    /// A call that failed, as trouble with what was to be done.
+    pub fn because(what: impl Into<String>, why: &Why) -> Self {
+        Trouble { of_the_link: why.is_of_the_link(), ..Trouble::new(what, why) }
     }
 }
 

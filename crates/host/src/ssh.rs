@@ -20,7 +20,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use carrick_core::fact::keep::ERRORS;
-use carrick_core::fact::{NO_SHELL, Source, Why, shown};
+use carrick_core::fact::{Source, Why, shown};
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Join, ReadBuf};
@@ -190,7 +190,7 @@ impl Ssh {
         let mut child = match self.shell(sudo).spawn() {
             Ok(child) => child,
             Err(error) => {
-                transcript.lose(format!("ssh could not be run: {error}"));
+                transcript.lose(Why::Broken(format!("ssh could not be run: {error}")));
                 return transcript;
             }
         };
@@ -249,7 +249,7 @@ impl Ssh {
                         self.ahead.store(there.saturating_sub(Timestamp::now().as_second()), Ordering::Relaxed);
                     }
                 }
-                Ok(_) => return transcript.lose("the connection ended before this was read".to_owned()),
+                Ok(_) => return transcript.lose(Why::Broken("the connection ended before this was read".to_owned())),
                 Err(_) => return transcript.time_out(),
             }
             if transcript.has_ended() {
@@ -448,10 +448,10 @@ pub(crate) fn quote(text: &str) -> String {
 }
 
 /// What was said instead of running our script.
-fn no_shell(noise: &str, errors: &[u8]) -> String {
+fn no_shell(noise: &str, errors: &[u8]) -> Why {
     let errors = String::from_utf8_lossy(errors);
     let said = if errors.trim().is_empty() { noise } else { &errors };
-    format!("{NO_SHELL}{}", carrick_core::redact::redact(last_line(said)))
+    Why::NoShell(carrick_core::redact::redact(last_line(said)))
 }
 
 /// Why a connection from there was not made: our client's log has the words of sshd.

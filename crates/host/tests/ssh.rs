@@ -271,12 +271,12 @@ async fn a_link_that_is_cut_says_so_and_what_came_before_counts() {
     let (there, ()) = tokio::join!(ssh.observe(&sources, &progress), cut);
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     let ended = Why::Broken("the connection ended before this was read".into());
-    assert_eq!(*seen(&there, "query slow"), Err(ended));
+    assert_eq!(*seen(&there, "query slow"), Err(ended.clone()));
     assert_eq!(text(&there, "query quick"), "here\n");
     // And no second connection is made behind the user's back.
     let after = observe(&ssh, &sources).await;
-    let Err(Why::Broken(reason)) = seen(&after, "query quick") else { panic!("{after:?}") };
-    assert!(reason.starts_with("no shell there: ") || reason.contains("ended"), "{reason}");
+    let Err(why) = seen(&after, "query quick") else { panic!("{after:?}") };
+    assert!(why.is_of_the_link() || *why == ended, "{why}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -293,8 +293,10 @@ async fn an_account_without_a_shell_says_what_it_said() {
     let Some(sshd) = Sshd::start("ForceCommand echo This account is currently not available.; exit 1") else { return };
     let ssh = sshd.connect(BOX).await;
     let there = observe(&ssh, &[Source::File("/etc/fstab")]).await;
-    let why = Why::Broken("no shell there: This account is currently not available.".into());
+    let why = Why::NoShell("This account is currently not available.".into());
     assert_eq!(there[0].capture, Err(why));
+    let trouble = ssh.run(&["true"], BOX).await.unwrap_err();
+    assert!(trouble.of_the_link, "{trouble}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

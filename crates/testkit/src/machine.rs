@@ -15,7 +15,7 @@ use jiff::Timestamp;
 /// Paths and what is there; kernel settings, swaps and units by what the tools that show them print.
 #[derive(Default)]
 pub struct Machine {
-    inner: Mutex<Inner>,
+    inner: Arc<Mutex<Inner>>,
     script: Option<Arc<dyn Script>>,
 }
 
@@ -63,6 +63,11 @@ pub struct Sight {
 }
 
 impl Machine {
+    /// This very machine, for whoever is handed one to hold.
+    pub fn shared(&self) -> Arc<dyn Host> {
+        Arc::new(Machine { inner: self.inner.clone(), script: self.script.clone() })
+    }
+
     /// With these files, of root and mode 0644; the directories they are in are made.
     pub fn with(files: &[(&str, &str)]) -> Self {
         let machine = Machine::default();
@@ -112,7 +117,8 @@ impl Machine {
     pub fn copy(&self) -> Self {
         let Inner { files, swaps, units, rules, .. } = &*self.inner();
         let (files, swaps, units, rules) = (files.clone(), swaps.clone(), units.clone(), rules.clone());
-        Machine { inner: Mutex::new(Inner { files, swaps, units, rules, ..Inner::default() }), script: None }
+        let inner = Inner { files, swaps, units, rules, ..Inner::default() };
+        Machine { inner: Arc::new(Mutex::new(inner)), script: None }
     }
 
     /// Power for this many changes more; `None`: for ever.

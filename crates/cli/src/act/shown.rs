@@ -1,11 +1,12 @@
 //! A plan as it is shown: for people each change in a sentence, why, and what a file's lines become; for programs as JSON.
 //! What would be refused is told where it stands, so that a plan never promises what applying it would not do.
+#![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use carrick_core::plan::protect::{Protected, Refusal};
-use carrick_core::plan::{Effect, Plan};
+use carrick_core::plan::{Items, Plan};
 use carrick_engine::act::{Grounded, shown_change};
 use serde_json::json;
 
@@ -103,9 +104,11 @@ pub fn with_note(sentence: &str, note: &str, width: usize) -> String {
 
 /// What a sentence sums up, one by one: files and pods all of them, of thousands of chains the first.
 fn items(grounded: &Grounded) -> Vec<String> {
-    const CHAINS: usize = 5;
-    let (effect, items) = (&grounded.step.effect, grounded.step.effect.items());
-    let shown = if matches!(effect, Effect::RemoveChains { .. }) { CHAINS } else { items.len() };
+    const FEW: usize = 5;
+    let (items, shown) = match grounded.step.effect.items() {
+        Items::Each(items) => (items, items.len()),
+        Items::Many(items) => (items, FEW),
+    };
     let more = items.len().saturating_sub(shown);
     let rest = (more > 0).then(|| format!("- and {more} more; --plan -o json names them"));
     items.iter().take(shown).map(|item| format!("- {item}")).chain(rest).collect()
@@ -148,7 +151,7 @@ fn step_as_json(grounded: &Grounded, refused: Option<&String>) -> Result<serde_j
 
 #[cfg(test)]
 mod tests {
-    use carrick_core::plan::{Running, State, Step};
+    use carrick_core::plan::{Effect, Running, State, Step};
     use carrick_host::host::File;
 
     use super::*;

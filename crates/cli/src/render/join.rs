@@ -1,14 +1,12 @@
 //! A join on the screen: a line a stage as it is reached, one that lives while it waits, and how it ended.
 
-use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use carrick_core::join::failure::{self, Failure, is_symptom};
+use carrick_core::join::ending::{self, Remains};
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::Outcome;
-use carrick_core::join::verify::judge;
-use carrick_core::report::{self, Cause, Confidence, Overall, Report};
+use carrick_core::report::Report;
 use carrick_engine::join::driver::{Ended, Told};
 use serde_json::json;
 
@@ -79,7 +77,8 @@ impl Show {
         as_json: bool,
     ) -> Result<String, serde_json::Error> {
         self.line.clear();
-        let report = report(host, ended);
+        let diagnosed = ended.diagnosis.as_ref().map(|it| it.causes.as_slice()).unwrap_or_default();
+        let report = ending::report(host, &ended.state, &ended.outcome, diagnosed);
         if as_json {
             return Ok(serde_json::to_string(&report)? + "\n");
         }
@@ -134,73 +133,23 @@ fn failed(report: &Report, ended: &Ended) -> String {
     for log in ended.record.iter().chain(&ended.log) {
         let _ = writeln!(out, "      log    {log}");
     }
-    let changed = if left_in_place(ended) && ended.state.changed {
-        "The join is left as it is: carrick join goes on from there, carrick reset takes it back."
-    } else if ended.left.stuck {
-        "Not all that was changed on this machine could be put back: carrick history says what was done."
-    } else if ended.left.unfinished {
-        "What the join before this one had begun is still here: carrick join goes on from there."
-    } else if ended.left.mended {
-        "What --fix did stays: carrick history says what, carrick undo takes it back."
-    } else if ended.state.changed {
-        "What was changed on this machine has been put back."
-    } else {
-        "Nothing was changed on this machine."
+    let remains = match Remains::after(failure, ended.state.changed, &ended.left) {
+        Remains::Join => "The join is left as it is: carrick join goes on from there, carrick reset takes it back.",
+        Remains::Part => {
+            "Not all that was changed on this machine could be put back: carrick history says what was done."
+        }
+        Remains::EarlierJoin => {
+            "What the join before this one had begun is still here: carrick join goes on from there."
+        }
+        Remains::Fixes => "What --fix did stays: carrick history says what, carrick undo takes it back.",
+        Remains::PutBack => "What was changed on this machine has been put back.",
+        Remains::Untouched => "Nothing was changed on this machine.",
     };
-    let _ = writeln!(out, "Not joined. {changed}");
+    let _ = writeln!(out, "Not joined. {remains}");
     if let Some(node) = ended.left.node_removed.as_ref().filter(|_| failure.stage < Stage::Registered) {
         let _ = writeln!(out, "The old Node {node} was removed from the cluster; the next join makes it again.");
     }
     out
-}
-
-/// A machine that has its certificate is in the cluster, and stays there.
-fn left_in_place(ended: &Ended) -> bool {
-    matches!(&ended.outcome, Outcome::Failed(failure) if failure.stage >= Stage::CertificateIssued && failure.stage < Stage::Waiting)
-}
-
-/// What is known at the end, in the shape of every report.
-fn report(host: &str, ended: &Ended) -> Report {
-    let findings = judge(&ended.state.seen, ended.state.policy.until);
-    let mut report = report::of("join", host, findings);
-    match &ended.outcome {
-        Outcome::Joined { .. } => report.verdict = Overall::Pass,
-        Outcome::Failed(failure) => {
-            let known = ended.diagnosis.as_ref().map(|diagnosis| diagnosis.causes.as_slice()).unwrap_or_default();
-            (report.verdict, report.causes) = (Overall::Fail, causes(failure, known));
-        }
-    }
-    report
-}
-
-/// What the join itself saw, then what live diagnosis adds; what only follows from another comes last.
-fn causes(failure: &Failure, known: &[Cause]) -> Vec<Cause> {
-    let own: Vec<Cause> = failure.causes.iter().map(|cause| with_remedy(cause, known)).collect();
-    // What kubeadm has just written looks like what an earlier one left.
-    let of_this_join = |id: &str| id.starts_with("stale.") && failure.stage >= Stage::Probed;
-    let is_new = |other: &&Cause| !own.iter().any(|cause| cause.id == other.id) && !of_this_join(&other.id);
-    // A machine that has not joined has no pod network and no Node: there, only what is behind its own causes counts.
-    let nothing_ran = failure.stage < Stage::Joining;
-    let is_behind = |other: &&Cause| own.iter().any(|cause| other.explains.contains(&cause.id));
-    let others = known.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
-    let mut causes: Vec<Cause> = own.iter().cloned().chain(others).collect();
-    let explained: BTreeSet<String> = causes.iter().flat_map(|cause| cause.explains.clone()).collect();
-    causes.sort_by_key(|cause| is_symptom(&cause.id) || explained.contains(&cause.id));
-    causes
-}
-
-fn with_remedy(cause: &failure::Cause, known: &[Cause]) -> Cause {
-    let more = known.iter().find(|other| other.id == cause.id);
-    Cause {
-        id: cause.id.clone(),
-        confidence: Confidence::Certain,
-        title: cause.says.clone(),
-        why: cause.says.clone(),
-        evidence: cause.seen.clone(),
-        remedy: more.map(|other| other.remedy.clone()).unwrap_or_default(),
-        prevent: Vec::new(),
-        explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
-    }
 }
 
 /// The name of the shape every event has; `elapsed` and `deadline` are in seconds.

@@ -90,8 +90,8 @@ mod tests {
     #[test]
     fn a_join_that_was_proven_or_not() {
         use carrick_core::fact::Why;
-        use carrick_core::join::verify::{self, Seen, Until, sample};
-        let joined = sample::joined;
+        use carrick_core::join::verify::{self, Seen, Until, testing};
+        let joined = testing::joined;
         let runtime = verify::Runtime { ready: true, network_ready: false, says: "no network config".into() };
         let never = Seen { kubelet: Ok(verify::Kubelet::default()), certificate: Err(Why::Absent), ..Seen::default() };
         let never = Seen { runtime: Ok(runtime.clone()), ..never };

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use carrick_core::check::{self, CHECKS, Registered};
+use carrick_core::catalogue::Class;
+use carrick_core::check::{self, CHECKS, Check, FixedBy, Registered};
 use carrick_core::fix;
-use carrick_core::join::verify::{self, ITEMS, Item};
+use carrick_core::join::verify::{self, PROOFS, Proof};
 use carrick_core::report::nearest;
 use carrick_core::signature::{self, Phase, Severity, Signature};
 
@@ -33,7 +34,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 fn list(signatures: &[Signature]) -> String {
     let checks = CHECKS.iter().map(|Registered { check, .. }| (check.id, check.title));
     let read = signatures.iter().map(|signature| (signature.id.as_str(), signature.title.as_str()));
-    let proofs = ITEMS.iter().map(|item| (item.id, item.title));
+    let proofs = PROOFS.iter().map(|proof| (proof.id, proof.title));
     let width =
         checks.clone().chain(proofs.clone()).chain(read.clone()).map(|(id, _)| id.len()).max().unwrap_or_default();
     let line = |(id, title): (&str, &str)| format!("{id:width$}  {title}\n");
@@ -49,8 +50,8 @@ fn explain(id: &str, signatures: &[Signature], width: usize) -> Result<String, F
     if !checks.is_empty() {
         return Ok(checks.join("\n"));
     }
-    if let Some(item) = verify::find(id) {
-        return Ok(of_item(item, width));
+    if let Some(proof) = verify::find(id) {
+        return Ok(of_proof(proof, width));
     }
     if let Some(signature) = signatures.iter().find(|signature| signature.id.eq_ignore_ascii_case(id)) {
         return Ok(of_signature(signature, signatures, width));
@@ -62,7 +63,7 @@ fn explain(id: &str, signatures: &[Signature], width: usize) -> Result<String, F
 
 fn ids(signatures: &[Signature]) -> Vec<&str> {
     let mut ids: Vec<&str> = check::ids().collect();
-    ids.extend(ITEMS.iter().map(|item| item.id));
+    ids.extend(PROOFS.iter().map(|proof| proof.id));
     ids.extend(signatures.iter().map(|signature| signature.id.as_str()));
     ids
 }
@@ -72,25 +73,40 @@ fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signat
     let parts = [
         format!("{}  {}", styled(BOLD, check.id), styled(DIM, check.subsystem.name())),
         reflow(explain, width),
-        of_fix(check.id, width),
+        of_fix(check, width),
+        in_a_join(check.does(), width),
         named("kubeadm calls it", check.kubeadm.iter().copied(), width),
         named("Read in logs as", showing.map(|signature| signature.id.as_str()), width),
     ];
     paragraphs(&parts)
 }
 
-fn of_item(item: &Item, width: usize) -> String {
-    let ground = format!("{} · needed for --until {}", item.subsystem.name(), item.far.name());
-    paragraphs(&[format!("{}  {}", styled(BOLD, item.id), styled(DIM, &ground)), reflow(item.explain, width)])
+fn of_proof(proof: &Proof, width: usize) -> String {
+    let ground = format!("{} · needed for --until {}", proof.subsystem.name(), proof.until.name());
+    paragraphs(&[format!("{}  {}", styled(BOLD, proof.id), styled(DIM, &ground)), reflow(proof.explain(), width)])
 }
 
 /// What `check --fix` would do about it and how to take that back, or why it does nothing.
-fn of_fix(id: &str, width: usize) -> String {
-    if let Some(why) = fix::left(id) {
-        return wrap(&format!("With --fix: nothing; {why}."), width).join("\n");
+fn of_fix(check: &Check, width: usize) -> String {
+    match check.fixed_by {
+        FixedBy::Operator(why) => wrap(&format!("With --fix: nothing; {why}."), width).join("\n"),
+        FixedBy::Carrick(_) => {
+            let fixes = fix::of(check.id).map(|it| reflow(&format!("With --fix: {}", it.explain), width));
+            fixes.collect::<Vec<_>>().join("\n")
+        }
     }
-    let fixes = fix::of(id).map(|registered| reflow(&format!("With --fix: {}", registered.explain), width));
-    fixes.collect::<Vec<_>>().join("\n")
+}
+
+/// What a join does about it; of a sign that is never a cause, nothing.
+fn does(signature: &Signature) -> Option<&'static str> {
+    match &signature.shows {
+        Some(check) => check::find(check).next().map(|registered| registered.check.does()),
+        None => signature.class.map(Class::does),
+    }
+}
+
+fn in_a_join(does: &str, width: usize) -> String {
+    wrap(&format!("In a join, carrick {does}."), width).join("\n")
 }
 
 fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -> String {
@@ -108,6 +124,7 @@ fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -
         wrap(&title, width).join("\n"),
         wrap(&Signature::open(&signature.cause), width).join("\n"),
         wrap(&when_it_counts(signature), width).join("\n"),
+        does(signature).map(|does| in_a_join(does, width)).unwrap_or_default(),
         related.join("\n"),
         indented("Mend it:", signature.remedy.iter().map(|command| Signature::open_command(command))),
         indented("So that it does not come again:", signature.prevent.iter().map(|text| Signature::open_command(text))),
@@ -228,6 +245,6 @@ mod tests {
         let place = |id: &str| list.lines().position(|line| line.split(' ').next() == Some(id)).unwrap();
         assert!(place("kubelet.standalone") < place("verify.sandbox"));
         assert!(place("verify.sandbox") < place("kubelet.runs-alone"));
-        assert_eq!(list.lines().count(), CHECKS.len() + ITEMS.len() + signatures().len() + 5);
+        assert_eq!(list.lines().count(), CHECKS.len() + PROOFS.len() + signatures().len() + 5);
     }
 }

@@ -5,10 +5,10 @@ use std::io::{IsTerminal as _, Read, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use carrick_cluster::client::Client;
+use carrick_cluster::credentials::ClusterCredentials;
 use carrick_core::check;
 use carrick_core::fact::pki;
 use carrick_core::join::input::{BadInput, Environment, Flags, Request};
@@ -19,8 +19,7 @@ use carrick_core::join::{document, line};
 use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::join::driver::{self, Ended, Told, Wish};
-use carrick_engine::join::{begin, discovery, token};
-use carrick_engine::observe::FromMachine;
+use carrick_engine::join::{begin, discovery};
 use carrick_host::Host;
 
 use crate::act::{self, Consent};
@@ -103,7 +102,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let bad = |bad: BadInput| Failure::usage(bad.to_string());
     let environment = Environment::read(|name| std::env::var(name).ok()).map_err(bad)?;
     let admin = args.kubeconfig.as_deref().map(machine::read_kubeconfig).transpose()?;
-    let place = admin.as_ref().map(Client::endpoint);
+    let place = admin.as_ref().map(ClusterCredentials::server);
     let mut request = request(&args)?.with(&flags(&args)?, place, &environment).map_err(bad)?;
     request.complete(admin.is_some()).map_err(bad)?;
     if let Some(admin) = &admin {
@@ -118,7 +117,8 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         ..environment.policy()
     };
     let host = args.place.host_with(request.cri_socket.as_ref()).await?;
-    let asker = discovery::read(host.as_ref(), &mut request).await.map_err(bad)?;
+    let admin = admin.map(|admin| machine::client(&host, &admin));
+    let asker = discovery::read(&host, &mut request).await.map_err(bad)?;
     let wish = Wish {
         request,
         policy,
@@ -129,9 +129,9 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         time_box: args.place.time_box(),
     };
     if args.consent.plan {
-        return Box::pin(plan(&args, host.as_ref(), wish)).await;
+        return Box::pin(plan(&args, &host, wish)).await;
     }
-    Box::pin(carry_out(&args, host.as_ref(), wish)).await
+    Box::pin(carry_out(&args, &host, wish)).await
 }
 
 /// What shall not count, for the checks and for kubeadm's own.
@@ -144,24 +144,19 @@ fn ignore(typed: &[String], request: &mut Request) -> Result<Ignore, Failure> {
     Ok(ignore)
 }
 
-async fn carry_out(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit, Failure> {
+async fn carry_out(args: &Args, host: &Arc<dyn Host>, wish: Wish<'_>) -> Result<Exit, Failure> {
     let (actor, library) = (act::actor("join"), library()?);
-    let _lock = act::lock(host, &actor).await?;
+    let _lock = act::lock(host.as_ref(), &actor).await?;
     if let Some(note) = wish.policy.note() {
         terminal::say(&note);
     }
-    let (admin, marks) = (wish.admin, Marks::of(&wish.request));
+    let marks = Marks::of(&wish.request);
     let mut show = screen::Show::new(args.events);
     let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent };
     let mender: Option<&mut dyn driver::Mender> = if args.fix { Some(&mut mender) } else { None };
     let begun = Instant::now();
     let mut tell = |told: Told| show.tell(&told);
     let ended = Box::pin(driver::join(host, &actor, wish, &library, mender, &mut tell)).await;
-    if let (Some(token), Some(admin)) = (&ended.minted, admin)
-        && let Err(why) = token::revoke(admin, &FromMachine(host), token).await
-    {
-        terminal::say(&format!("carrick: the token {} could not be revoked ({why}); it ends by itself", token.id));
-    }
     let exit = finish(args, host.name(), &ended, begun.elapsed(), show)?;
     if let (Outcome::Joined { already: true, .. }, Ok(node)) = (&ended.outcome, &ended.state.seen.node)
         && let Some(says) = marks.come_too_late(&node.name)
@@ -226,7 +221,7 @@ fn declined(ended: &Ended) -> Option<Failure> {
 }
 
 /// What would be done, as far as it can be known before kubeadm has run.
-async fn plan(args: &Args, host: &dyn Host, wish: Wish<'_>) -> Result<Exit, Failure> {
+async fn plan(args: &Args, host: &Arc<dyn Host>, wish: Wish<'_>) -> Result<Exit, Failure> {
     let planned = Box::pin(begin::plan(host, &act::actor("join"), wish, &library()?)).await;
     let planned = planned.map_err(|trouble| Failure::failed(trouble.to_string()))?;
     if let Some(cause) = planned.refused {
@@ -250,7 +245,7 @@ fn library() -> Result<Library, Failure> {
 }
 
 /// An admin's kubeconfig also says which CA to believe.
-fn trust(admin: &Client, request: &mut Request) {
+fn trust(admin: &ClusterCredentials, request: &mut Request) {
     if request.pins.is_empty() && !request.skip_ca_check && request.discovery_file.is_none() {
         let pins = pki::parse_certificates(admin.ca()).unwrap_or_default();
         request.pins = pins.iter().filter_map(|ca| ca.pin.parse().ok()).collect();
@@ -374,9 +369,10 @@ fn jitter() -> u8 {
 
 #[cfg(test)]
 mod tests {
-    use carrick_core::join::failure::{self, Class};
+    use carrick_core::catalogue::Class;
+    use carrick_core::join::ending::Left;
+    use carrick_core::join::failure;
     use carrick_core::join::state::{Stage, State};
-    use carrick_engine::join::driver::Left;
     use jiff::Timestamp;
 
     use super::*;
@@ -423,9 +419,8 @@ mod tests {
             let (mut state, _) = State::begin(Policy::default(), Timestamp::UNIX_EPOCH);
             state.changed = changed;
             let (left, last_words) = (Left::default(), Vec::new());
-            let (diagnosis, log, record, minted) = (None, None, None, None);
-            let ended =
-                Ended { outcome, state, diagnosis, log, record, last_words, left, minted, declined: nobody_agreed };
+            let (diagnosis, log, record) = (None, None, None);
+            let ended = Ended { outcome, state, diagnosis, log, record, last_words, left, declined: nobody_agreed };
             assert_eq!(exit_of(&ended), expected, "{ended:?}");
             assert_eq!(declined(&ended).map(|failure| failure.to_string()).as_deref(), only_this, "{ended:?}");
         }

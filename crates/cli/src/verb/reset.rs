@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::pods;
 use carrick_core::fact::{Facts, Why};
-use carrick_core::plan::Effect;
 use carrick_core::reset::{self, Options, Refusal, Reset};
 use carrick_engine::act::Grounded;
 use carrick_engine::reset as engine;
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use crate::act::{self, Consent};
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Where, read_kubeconfig};
+use crate::machine::{Cluster, Where, client, read_kubeconfig};
 use crate::render::wrap;
 use crate::terminal;
 
@@ -60,10 +60,11 @@ enum Format {
 pub async fn run(args: Args) -> Result<Exit, Failure> {
     let admin = args.kubeconfig.as_deref().map(read_kubeconfig).transpose()?;
     let host = args.place.host().await?;
+    let admin = admin.map(|admin| client(&host, &admin));
     let actor = act::actor("reset");
     let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
     let facts = look(&args, host.as_ref()).await?;
-    let reset = plan(&args, host.as_ref(), admin.as_ref(), &facts).await?;
+    let reset = plan(&args, admin.as_ref(), &facts).await?;
     let protected = args.consent.protected(&facts)?;
     if let Some(refusal) = protected.refusal(&reset.plan) {
         return Err(refused(&refusal.to_string()));
@@ -78,7 +79,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         terminal::say(&(act::told(name, &steps) + &stays(&reset)));
     }
     args.consent.ask(&format!("Take {name} out of its cluster?"))?;
-    let (run, passed) = act::carry_out_in(host.as_ref(), admin.as_ref(), &actor, &steps, &protected).await?;
+    let (run, passed) = act::carry_out_in(&host, admin.as_ref(), &actor, &steps, &protected).await?;
     clean(&args, host.as_ref()).await?;
     if args.output == Format::Json {
         print(&args, name, &reset, &steps, Some(run))?;
@@ -98,7 +99,7 @@ async fn look(args: &Args, host: &dyn Host) -> Result<Facts, Failure> {
 }
 
 async fn look_once(args: &Args, host: &dyn Host) -> Result<Facts, Failure> {
-    let (facts, _) = args.place.observe_on(host, Cluster::default()).await?;
+    let (facts, _) = args.place.observe_on(host, None, Cluster::default()).await?;
     Ok(engine::look(host, facts, args.place.time_box()).await)
 }
 
@@ -107,14 +108,14 @@ fn was_too_busy(facts: &Facts) -> bool {
     matches!(reset::plan(facts, &options), Err(Refusal::Unknown(missing)) if missing.why == Why::TimedOut)
 }
 
-async fn plan(args: &Args, host: &dyn Host, admin: Option<&Client>, facts: &Facts) -> Result<Reset, Failure> {
+async fn plan(args: &Args, admin: Option<&ClusterClient>, facts: &Facts) -> Result<Reset, Failure> {
     let pods = match admin {
         None => None,
         Some(admin) => {
             let node = reset::node(facts).map_err(|refusal| refused(&refusal.to_string()))?;
-            let asked = engine::pods(host, admin, &node).await;
-            Some(asked.map_err(|why| {
-                Failure::failed(format!("nothing was changed: the pods on {node} are not to be had: {why}"))
+            let asked = pods::known_on_node(admin, &node).await;
+            Some(asked.map_err(|error| {
+                Failure::failed(format!("nothing was changed: the pods on {node} are not to be had: {error}"))
             })?)
         }
     };
@@ -128,10 +129,7 @@ fn refused(why: &str) -> Failure {
 
 /// What the next join has to know of the Node.
 fn cordoned(steps: &[Grounded], passed: usize) -> String {
-    let node = steps.iter().find_map(|step| match &step.step.effect {
-        Effect::MarkNotReady { node, .. } if passed == 0 => Some(node),
-        _ => None,
-    });
+    let node = steps.iter().find_map(|step| step.step.effect.node()).filter(|_| passed == 0);
     let told = |node| {
         format!(
             "\nIts Node {node}, where the cluster still has it, is cordoned: carrick join uncordons it (after a plain kubeadm join: kubectl uncordon {node})"

@@ -29,11 +29,11 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     if args.consent.plan {
         return Ok(Exit::Ok);
     }
-    let (facts, _) = args.place.observe_on(host.as_ref(), Cluster::default()).await?;
+    let (facts, _) = args.place.observe_on(host.as_ref(), None, Cluster::default()).await?;
     let protected = args.consent.protected(&facts)?;
     args.consent.ask("Take this back?")?;
     let mut steps = Steps::new();
-    let applied = undo::apply(host.as_ref(), &back, &protected, &mut |told| steps.tell(&told)).await;
+    let applied = undo::apply(&host, &back, &protected, &mut |told| steps.tell(&told)).await;
     applied.map_err(|error| act::not_undone(&error))?;
     Ok(Exit::Ok)
 }

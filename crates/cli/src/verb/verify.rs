@@ -14,7 +14,7 @@ use carrick_engine::join::verify::look;
 use clap::ValueEnum;
 
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Where};
+use crate::machine::{Cluster, Where, client};
 use crate::render::{self, Look};
 use crate::terminal::{self, Waiting};
 
@@ -78,9 +78,10 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let begun = Instant::now();
     let admin = args.cluster.admin()?;
     let host = args.place.host().await?;
-    let (facts, _) = args.place.observe_on(host.as_ref(), args.cluster.clone().without_admin()).await?;
+    let admin = admin.map(|admin| client(&host, &admin));
+    let (facts, _) = args.place.observe_on(host.as_ref(), None, args.cluster.clone()).await?;
     needs_root(&facts)?;
-    let mut eyes = Eyes::new(host.as_ref(), node_name(&facts)?, identity(&facts), admin.as_ref());
+    let mut eyes = Eyes::new(&host, node_name(&facts)?, identity(&facts), admin.as_ref());
     eyes.by_admin = true;
     let asked = args.cluster.is_named().then(|| asked_for(&facts));
     eyes.asked.ca = facts.cluster_ca().ok();
@@ -118,7 +119,7 @@ fn identity(facts: &Facts) -> Identity {
 fn asked_for(facts: &Facts) -> Result<(), Why> {
     let Err(missing) = facts.cluster_ca() else { return Ok(()) };
     let path = facts.api_path().ok();
-    let failed = path.as_ref().and_then(|path| match path.at(path.failed()?)? {
+    let failed = path.as_ref().and_then(|path| match &path.failed()?.state {
         State::Failed(detail) => Some(detail.clone()),
         State::Ok(_) | State::NotNeeded(_) => None,
     });

@@ -6,10 +6,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::fact::{Capture, Facts, Missing, Why, containerd_config, version};
-
-mod program;
-mod step;
+use crate::catalogue::{About, Class, Role, is_same};
+use crate::fact::{Capture, Facts, Known, Missing, Why};
 
 include!(concat!(env!("OUT_DIR"), "/checks.rs"));
 
@@ -22,7 +20,83 @@ pub struct Check {
     pub subsystem: Subsystem,
     /// kubeadm's names for the same thing: `--ignore` takes them too.
     pub kubeadm: &'static [&'static str],
-    pub judge: fn(&Facts, &Policy) -> Verdict,
+    /// What a join does where it fails.
+    pub class: Class,
+    pub needed: Needed,
+    pub in_join: InJoin,
+    pub fixed_by: FixedBy,
+    /// Facts that are missing for the very reason it fails: whoever needs them is skipped, and it is told once, here.
+    pub accounts_for: fn(&Missing) -> bool,
+    /// A fact that is missing ends it: `?`.
+    pub judge: fn(&Facts, &Policy) -> Known<Verdict>,
+}
+
+impl Check {
+    /// What it finds; where a fact it needs is missing, that.
+    pub fn verdict(&self, facts: &Facts, policy: &Policy) -> Verdict {
+        Verdict::of((self.judge)(facts, policy))
+    }
+
+    /// What a join does where it fails, as `carrick explain` says it.
+    pub fn does(&self) -> &'static str {
+        match self.in_join {
+            InJoin::Blocks => self.class.does(),
+            InJoin::SetRight => "sets it right before kubeadm runs",
+            InJoin::Decided => "decides by whose Node it is",
+        }
+    }
+
+    /// A check looks at the thing itself: what it finds is a reason.
+    pub const fn about(&self) -> About<'static> {
+        let Check { id, class, subsystem, needed, .. } = *self;
+        About { id, class, role: Role::Root, subsystem, needed }
+    }
+}
+
+/// No missing fact follows from a check's failure.
+pub(crate) fn nothing(_: &Missing) -> bool {
+    false
+}
+
+/// When a node needs what a check wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Needed {
+    Always,
+    /// Only kubeadm needs it: on a node that has joined, its lack is a warning.
+    ToJoin,
+    /// What an earlier join left: on a node that has joined, it is in its place.
+    Leftover,
+}
+
+/// What a failure means to a join that is about to begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InJoin {
+    /// It is not begun.
+    Blocks,
+    /// Preparation sets it right, for this run at least. What is not persistent, `check` goes on saying.
+    SetRight,
+    /// The decision about the Node has settled it.
+    Decided,
+}
+
+/// Who sets right what a check finds wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FixedBy {
+    /// `check --fix`, by these files of `fix/`.
+    Carrick(&'static [&'static str]),
+    /// The operator: why Carrick does not change it.
+    Operator(&'static str),
+}
+
+impl FixedBy {
+    /// Programs and files of packages are the package manager's; Carrick installs nothing.
+    pub(crate) const PACKAGES: FixedBy =
+        FixedBy::Operator("packages are yours to install: which version, from which repository");
+    /// What the walk to the API server finds.
+    pub(crate) const CLUSTER: FixedBy =
+        FixedBy::Operator("the reason lies in the cluster, on the way to it, or in what was given for it");
+    pub(crate) const LEFTOVERS: FixedBy =
+        FixedBy::Operator("what an earlier join left may be what is left of a node; nothing of it is removed unasked");
 }
 
 /// A check as the registry knows it.
@@ -152,6 +226,10 @@ pub struct Verdict {
     pub explains: Vec<&'static str>,
     /// The fact that was not known.
     pub missing: Option<Missing>,
+    /// Of a failure: it may pass by itself this time, as somebody was only too slow to answer.
+    pub may_pass: bool,
+    /// Of a failure: what is wrong, where it only shows in what this check looks at.
+    pub means: Option<About<'static>>,
 }
 
 pub fn pass(says: impl Into<String>) -> Verdict {
@@ -171,7 +249,7 @@ pub fn skip(says: impl Into<String>) -> Verdict {
 }
 
 /// A needed fact is missing: what nobody asked for is skipped, everything else is unknown.
-pub fn unknown(missing: &Missing) -> Verdict {
+fn unknown(missing: &Missing) -> Verdict {
     let verdict = match missing.why {
         Why::NotAsked => skip("needs the cluster: give --api (and --token-file, --ca-hash)"),
         Why::NotAdmin => skip("needs an admin's rights: give --kubeconfig"),
@@ -184,6 +262,11 @@ pub fn unknown(missing: &Missing) -> Verdict {
 }
 
 impl Verdict {
+    /// What was judged; where a fact was missing, that.
+    pub fn of(judged: Known<Verdict>) -> Self {
+        judged.unwrap_or_else(|missing| unknown(&missing))
+    }
+
     fn new(outcome: Outcome, says: impl Into<String>) -> Self {
         Verdict {
             outcome,
@@ -192,6 +275,8 @@ impl Verdict {
             remedy: Vec::new(),
             explains: Vec::new(),
             missing: None,
+            may_pass: false,
+            means: None,
         }
     }
 
@@ -205,6 +290,16 @@ impl Verdict {
     pub fn fix(mut self, command: impl Into<String>) -> Self {
         self.remedy.push(command.into());
         self
+    }
+
+    /// Says of a failure what it is a sign of.
+    pub fn means(self, about: About<'static>) -> Self {
+        Verdict { means: Some(about), ..self }
+    }
+
+    /// Says of a failure whether somebody was only too slow to answer.
+    pub fn may_pass(self, may_pass: bool) -> Self {
+        Verdict { may_pass, ..self }
     }
 
     pub fn explains(mut self, ids: impl IntoIterator<Item = &'static str>) -> Self {
@@ -222,57 +317,48 @@ impl IntoIterator for Evidence {
     }
 }
 
-/// Takes the value of a fact, or ends the check as `Unknown` (`Skip` where nobody asked), saying which fact is missing.
-#[macro_export]
-macro_rules! known {
-    ($fact:expr) => {
-        match $fact {
-            Ok(value) => value,
-            Err(missing) => return $crate::check::unknown(&missing),
-        }
-    };
-}
-
 /// A check and what it found.
 pub struct Finding {
     pub check: &'static Check,
     pub verdict: Verdict,
 }
 
+impl Finding {
+    pub fn of(check: &'static Check, facts: &Facts, policy: &Policy) -> Self {
+        Finding { check, verdict: check.verdict(facts, policy) }
+    }
+}
+
 /// Runs every check. What is unknown for the very reason another check fails is skipped: it is told once, there.
 pub fn run(facts: &Facts, policy: &Policy) -> Vec<Finding> {
-    let judge = |registered: &Registered| (registered.check.judge)(facts, policy);
     let mut findings: Vec<Finding> =
-        CHECKS.iter().map(|registered| Finding { check: registered.check, verdict: judge(registered) }).collect();
+        CHECKS.iter().map(|registered| Finding::of(registered.check, facts, policy)).collect();
     let is_failure = |finding: &&Finding| finding.verdict.outcome == Outcome::Fail;
-    let failed: Vec<&'static str> = findings.iter().filter(is_failure).map(|finding| finding.check.id).collect();
+    let failed: Vec<&'static Check> = findings.iter().filter(is_failure).map(|finding| finding.check).collect();
     for finding in findings.iter_mut().filter(|finding| finding.verdict.outcome == Outcome::Unknown) {
-        let told = finding.verdict.missing.as_ref().and_then(told_by);
-        if let Some(id) = told.and_then(|told| failed.iter().find(|id| id.starts_with(told))) {
-            finding.verdict = skip(format!("not judged: see {id}"));
+        let Some(missing) = &finding.verdict.missing else { continue };
+        if let Some(check) = failed.iter().find(|check| (check.accounts_for)(missing)) {
+            finding.verdict = skip(format!("not judged: see {}", check.id));
         }
     }
     findings
 }
 
-/// The check (or the family of checks) that would tell why a fact is missing.
-fn told_by(missing: &Missing) -> Option<&'static str> {
-    match (&missing.why, missing.source_name.as_str()) {
-        (Why::NoTool, name) if name == version::KUBELET.name => Some("kubelet.installed"),
-        (Why::NoTool, name) if name == version::KUBEADM.name => Some("kubeadm.installed"),
-        (Why::Absent | Why::Broken(_), name) if name.starts_with("cri ") => Some("runtime.socket"),
-        (Why::Broken(_), name) if name == containerd_config::DUMP.name => Some("runtime.config-syntax"),
-        (Why::Broken(_), name) if name.starts_with("/etc/cni/") => Some("cni.config"),
-        (Why::Broken(_), name) if name.starts_with("api ") => Some("api."),
-        // What systemctl and timedatectl say where something else is the first process.
-        (Why::Broken(detail), _) if detail.contains("has not been booted with systemd") => Some("machine.systemd"),
-        _ => None,
-    }
-}
-
 /// The id of every check.
 pub fn ids() -> impl Iterator<Item = &'static str> {
     CHECKS.iter().map(|registered| registered.check.id)
+}
+
+/// What is known about a check's id.
+pub const fn about(id: &str) -> Option<About<'static>> {
+    let mut at = 0;
+    while at < CHECKS.len() {
+        if is_same(CHECKS[at].check.id, id) {
+            return Some(CHECKS[at].check.about());
+        }
+        at += 1;
+    }
+    None
 }
 
 /// The checks of an id or of one of kubeadm's names, in any case: `Swap` is `machine.swap`, `CRI` is several.
@@ -296,7 +382,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::fact::{Source, unit};
+    use crate::fact::{Source, unit, version};
     use crate::testing::facts;
 
     #[test]

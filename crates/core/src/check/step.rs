@@ -1,34 +1,48 @@
-//! The verdict on one step of the path to the API server: what the checks of the family `api` have in common.
+//! The verdict on one step of the path to the API server.
+//!
+//! Shared: the checks of the family `api`.
 
-use super::{Evidence, Verdict, fail, pass, skip, unknown};
-use crate::fact::Facts;
-use crate::fact::api_path::{State, Step};
+use super::{Evidence, Verdict, fail, pass, skip};
+use crate::fact::api_path::{Reason, State, Step};
+use crate::fact::{Facts, Known, Missing, Why};
+use crate::id;
 
 /// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
-pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'static str]) -> Verdict {
-    let path = match facts.api_path() {
-        Ok(path) => path,
-        Err(missing) => return unknown(&missing),
-    };
-    match (path.at(step), path.failed()) {
+pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'static str]) -> Known<Verdict> {
+    let path = facts.api_path()?;
+    Ok(match (path.at(step), path.failed()) {
         (Some(State::Ok(detail)), _) => pass(detail),
         (Some(State::NotNeeded(detail)), _) => skip(detail),
         (Some(State::Failed(detail)), _) => {
-            let verdict = fail(detail).seen(Evidence::of(format!("path to {}", path.endpoint), detail));
+            let seen = Evidence::of(format!("path to {}", path.endpoint), detail);
+            let verdict = fail(detail).seen(seen);
+            let verdict = match path.failed().and_then(|walked| walked.reason) {
+                None => verdict,
+                Some(Reason::NotYetValid) => verdict.means(id!("time.skew")),
+                // Who takes the connection and then says nothing is slow, whatever layer it is on.
+                Some(Reason::NoAnswer) if step > Step::Tcp => verdict.may_pass(true).means(id!("api.slow")),
+                Some(Reason::NoAnswer) => verdict.may_pass(true),
+            };
             let host = path.endpoint.rsplit_once(':').map_or(path.endpoint.as_str(), |(host, _)| host);
             let command = |command: &&str| command.replace("ENDPOINT", &path.endpoint).replace("HOST", host);
             mend.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
         }
         (None, Some(_)) => skip("not reached: an earlier step failed"),
-        (None, None) => unknown(&crate::fact::Missing::broken("api path", "ends before this step")),
-    }
+        (None, None) => return Err(Missing::broken("api path", "ends before this step")),
+    })
+}
+
+/// Answers of the cluster that could not be had, because the way to it ended at a step.
+pub(super) fn is_behind(missing: &Missing) -> bool {
+    missing.source_name.starts_with("api ") && matches!(missing.why, Why::Broken(_))
 }
 
 #[cfg(test)]
 pub(super) mod testing {
     use crate::check::{Check, Outcome, Policy};
-    use crate::fact::api_path::{ApiPath, State, Step, Walked};
+    use crate::fact::api_path::{ApiPath, Reason, State, Step, Walked};
     use crate::fact::{Facts, Source, Why};
+    use crate::id;
     use crate::testing::{facts, judge_row, table};
 
     /// Facts of a path that ended as given; the steps before it went well.
@@ -45,14 +59,15 @@ pub(super) mod testing {
         ]
         .into_iter()
         .filter(|earlier| *earlier < step)
-        .map(|step| Walked { step, state: State::Ok("it went well".into()) });
-        let steps = before.chain([Walked { step, state }]).collect();
+        .map(|step| Walked::new(step, State::Ok("it went well".into())));
+        let steps = before.chain([Walked::new(step, state)]).collect();
         let path = ApiPath { endpoint: "10.0.0.11:6443".into(), steps, clocks: None, ca_pins: Vec::new() };
         facts().with_api("path", &serde_json::to_string(&path).unwrap())
     }
 
     /// What every check of this family has to do.
     pub fn judges_step(check: &Check, step: Step) {
+        assert_eq!(step.check(), check.id);
         table(
             check,
             [
@@ -65,9 +80,15 @@ pub(super) mod testing {
                 ("nobody asked", facts(), Outcome::Skip),
             ],
         );
-        let verdict = (check.judge)(&path(step, State::Failed("it broke".into())), &Policy::default());
+        let verdict = check.verdict(&path(step, State::Failed("it broke".into())), &Policy::default());
         assert_eq!(verdict.says, "it broke");
         assert_eq!(verdict.evidence[0].to_string(), "path to 10.0.0.11:6443: it broke");
+        if let (Ok(mut slow), true) = (path(step, State::Failed("…".into())).api_path(), step > Step::Tcp) {
+            slow.steps.iter_mut().for_each(|walked| walked.reason = Some(Reason::NoAnswer));
+            let slow = facts().with_api("path", &serde_json::to_string(&slow).unwrap());
+            let verdict = check.verdict(&slow, &Policy::default());
+            assert_eq!((verdict.may_pass, verdict.means), (true, Some(id!("api.slow"))));
+        }
         if step > Step::Dns {
             let earlier = path(Step::Dns, State::Failed("no such name".into()));
             judge_row(check, &Policy::default(), "an earlier step failed", &earlier, Outcome::Skip);

@@ -1,5 +1,7 @@
 //! Configuration files of a pod network, judged as the checks judge the one that is loaded: a file, a directory, a
 //! machine's own.
+//!
+//! Shared: `carrick cni lint`, for every flavour.
 
 use crate::check::cni::{config, directory, first_file_wins, ipam, plugins, version};
 use crate::check::{Check, Finding, Outcome, Policy, Verdict};
@@ -36,7 +38,7 @@ pub fn dir(path: &str, files: &[Candidate]) -> Report {
     let mut findings = of_files(files, 1, |file| to_be_edited(file, of_file(file, || Ok(None))));
     if files.first().is_some_and(|first| matches!(first.conf, Ok(Ok(_)))) {
         let wins = first_file_wins::of_files(files, 1, None, || Ok(true));
-        findings.push(Finding { check: &first_file_wins::CHECK, verdict: wins });
+        findings.push(Finding { check: &first_file_wins::CHECK, verdict: Verdict::of(wins) });
     }
     report(path, findings)
 }
@@ -48,7 +50,7 @@ pub fn machine(facts: &Facts) -> Report {
         containerd => containerd.map(Some),
     };
     let policy = Policy { cni_expected: facts.has_kubelet_conf().unwrap_or_default() };
-    let by_check = |check: &'static Check| Finding { check, verdict: (check.judge)(facts, &policy) };
+    let by_check = |check: &'static Check| Finding::of(check, facts, &policy);
     let mut findings = vec![by_check(&directory::CHECK)];
     match facts.cni_candidates() {
         Ok(files) if !files.is_empty() => {
@@ -95,9 +97,10 @@ fn to_be_edited(file: &Candidate, mut findings: Vec<Finding>) -> Vec<Finding> {
 }
 
 fn of_file(file: &Candidate, containerd: impl Fn() -> Known<Option<Version>>) -> Vec<Finding> {
-    let mut findings = vec![Finding { check: &config::CHECK, verdict: config::of_file(file) }];
+    let mut findings = vec![Finding { check: &config::CHECK, verdict: Verdict::of(config::of_file(file)) }];
     if let Ok(Ok(conf)) = &file.conf {
-        findings.push(Finding { check: &version::CHECK, verdict: version::of_file(file, conf, containerd) });
+        findings
+            .push(Finding { check: &version::CHECK, verdict: Verdict::of(version::of_file(file, conf, containerd)) });
         findings.push(Finding { check: &ipam::CHECK, verdict: ipam::of_file(file, conf) });
     }
     findings

@@ -1,7 +1,10 @@
 //! What is configured, what the runtime has loaded, and what runs: the pieces `diagnose` tells of the pod network, with
 //! what its flavour adds, and the checks of it.
+//!
+//! Shared: `carrick cni status`, for every flavour.
 
 use super::{Addresses, Detected, Flavour, Ready};
+use crate::catalogue::{self, Role};
 use crate::check::Subsystem;
 use crate::diagnose::Case;
 use crate::diagnose::pod_network::told;
@@ -16,7 +19,7 @@ pub fn report(library: &Library, facts: &Facts) -> Report {
     let pieces = diagnosed.reading.take().map(|reading| reading.pod_network).unwrap_or_default();
     let of_network = |finding: &Judged| finding.subsystem == Subsystem::Cni;
     let findings: Vec<Judged> = diagnosed.findings.into_iter().filter(of_network).collect();
-    let causes: Vec<Cause> = diagnosed.causes.into_iter().filter(is_about_network).collect();
+    let causes: Vec<Cause> = diagnosed.causes.into_iter().filter(|it| is_about_network(&it.id, &it.explains)).collect();
     let verdict = if causes.is_empty() { report::overall(&findings) } else { Overall::Fail };
     let pod_network = own_pieces(facts).into_iter().chain(pieces).collect();
     let reading = Reading { pod_network, ..Reading::default() };
@@ -29,10 +32,16 @@ pub fn report(library: &Library, facts: &Facts) -> Report {
     }
 }
 
-/// A cause that is the network's own, or that keeps it from working.
-fn is_about_network(cause: &Cause) -> bool {
-    let is_one = |id: &str| ["cni.", "pod.", "flannel.", "calico.", "cilium."].iter().any(|it| id.starts_with(it));
-    is_one(&cause.id) || cause.explains.iter().any(|id| is_one(id))
+/// A cause that is the pod network's own, that shows where its packets do not arrive, or that explains one of these.
+fn is_about_network(id: &str, explains: &[String]) -> bool {
+    let is_one = |id: &str| {
+        catalogue::about(id).is_some_and(|about| match about.subsystem {
+            Subsystem::Cni => true,
+            Subsystem::Network => about.role == Role::Symptom,
+            _ => false,
+        })
+    };
+    is_one(id) || explains.iter().any(|id| is_one(id))
 }
 
 fn own_pieces(facts: &Facts) -> Vec<Piece> {
@@ -133,5 +142,22 @@ mod tests {
         let fresh = report(&library, &fresh);
         assert_eq!(pieces(&fresh)[0], "network: none: normal before a join");
         assert_eq!(report(&library, &facts()).verdict, Overall::Unknown);
+    }
+
+    #[test]
+    fn names_the_causes_that_keep_pods_from_one_another() {
+        for (id, explains, expected) in [
+            ("cni.no-pod-cidr", "", true),
+            ("pod.no-address", "", true),
+            ("pod.no-route", "", true),
+            ("firewall.vxlan", "pod.no-route", true),
+            ("runtime.socket", "cni.not-initialised", true),
+            ("network.ports", "kubelet.crash-loop", false),
+            ("pod.mount-failed", "", false),
+            ("filesystem.nfs-refused", "pod.mount-failed", false),
+            ("kubelet.standalone", "node.never-registered", false),
+        ] {
+            assert_eq!(is_about_network(id, &[explains.to_owned()]), expected, "{id}");
+        }
     }
 }

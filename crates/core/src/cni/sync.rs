@@ -2,10 +2,13 @@
 //!
 //! Only what a ConfigMap holds word for word can be brought back. Files of others are never taken away: where one comes
 //! first, the operator is told.
+//!
+//! Shared: `carrick cni sync`, for every flavour.
 
 use super::{Flavour, Key, Origin, flannel};
 use crate::fact::cni::{Candidate, Conf, parse_conf};
 use crate::fact::{Facts, Known, OrAbsent};
+use crate::id;
 use crate::plan::{Effect, Plan, Running, Step};
 
 /// As flannel's own init container leaves it: everybody may read it.
@@ -115,7 +118,7 @@ pub fn plan(facts: &Facts, wanted: &Wanted, same: bool) -> Known<Plan> {
         let parent = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
         let missing = !parent.is_empty() && facts.dir(parent).or_absent()?.is_none();
         let dirs = missing.then(|| parent.to_owned()).into_iter().chain([dir]);
-        steps.extend(dirs.map(|path| step(Effect::MakeDir { path, mode: DIR_MODE }, "cni.directory")));
+        steps.extend(dirs.map(|path| step(Effect::MakeDir { path, mode: DIR_MODE }, id!("cni.directory").id)));
     }
     if !same {
         let Wanted { path, text, from, .. } = wanted;
@@ -126,7 +129,7 @@ pub fn plan(facts: &Facts, wanted: &Wanted, same: bool) -> Known<Plan> {
     if no_dir {
         steps.push(restart("cni.directory: the runtime watches the directory that was removed"));
     } else if same && is_first(facts, wanted)? && !is_loaded(facts, wanted)? {
-        steps.push(restart("cni.watch-lost"));
+        steps.push(restart(id!("cni.watch-lost").id));
     }
     Ok(Plan { steps })
 }

@@ -2,6 +2,8 @@
 //!
 //! It works where the runtime says so, every check of it passes, and, once the machine has joined, the kubelet says that
 //! it is ready: the runtime alone says true of a network whose programs are missing.
+//!
+//! Shared: `carrick cni wait`, for every flavour.
 
 use jiff::Timestamp;
 
@@ -10,6 +12,7 @@ use crate::check::cni::{network_ready, subnet_env};
 use crate::check::{CHECKS, Evidence, Outcome, Policy, Subsystem, Verdict};
 use crate::diagnose::scan::Scan;
 use crate::fact::{Facts, Missing, Source, Why, cni, identity, kubeconfig, net, pki, version};
+use crate::id;
 use crate::report::{Cause, Confidence, printable};
 use crate::signature::{Library, Severity};
 
@@ -47,7 +50,7 @@ pub struct Reason {
 pub fn now(facts: &Facts) -> Now {
     let policy = Policy { cni_expected: true };
     let judged = CHECKS.iter().filter(|registered| registered.check.subsystem == Subsystem::Cni);
-    let judged = judged.map(|registered| (registered.check.id, (registered.check.judge)(facts, &policy)));
+    let judged = judged.map(|registered| (registered.check.id, registered.check.verdict(facts, &policy)));
     let wrong: Vec<(&'static str, Verdict)> = judged.filter(|(id, verdict)| blocks(id, verdict)).collect();
     if let Some((id, verdict)) = root(&wrong) {
         let denied = matches!(verdict.missing, Some(Missing { why: Why::Denied, .. }));
@@ -72,7 +75,7 @@ impl Reason {
             remedy.extend(known.iter().flat_map(|known| known.remedy.clone()));
         }
         let by_signature = known.map(|known| known.shows.clone().unwrap_or_else(|| known.id.clone()));
-        let id = id.map(str::to_owned).or(by_signature).unwrap_or_else(|| "node.not-ready".to_owned());
+        let id = id.map(str::to_owned).or(by_signature).unwrap_or_else(|| id!("node.not-ready").id.to_owned());
         let why = known.map(|known| known.title.clone()).unwrap_or_default();
         let explains = Vec::new();
         let prevent = Vec::new();

@@ -7,6 +7,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::suspect::Suspect;
+use crate::catalogue::{self, About};
+use crate::check::Needed;
 use crate::report::{Cause, Confidence, Noted};
 use crate::signature::{Library, Severity, Signature};
 
@@ -107,7 +109,11 @@ pub fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
 /// Every join that fails leaves files. Where kubeadm did not say that it stumbled over them, they come after what made it
 /// fail.
 fn is_leftover(suspect: &Suspect) -> bool {
-    suspect.id.starts_with("stale.") && suspect.checked && suspect.first.is_none() && suspect.count == 1
+    let is_left = |about: About<'_>| about.needed == Needed::Leftover;
+    catalogue::about(&suspect.id).is_some_and(is_left)
+        && suspect.checked
+        && suspect.first.is_none()
+        && suspect.count == 1
 }
 
 fn is_trouble(suspect: &Suspect) -> bool {

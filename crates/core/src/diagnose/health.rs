@@ -1,6 +1,7 @@
 //! One verdict a subsystem, and what it rests on: broken, degraded, healthy, as expected at this stage, or not seen.
 
 use super::scan::Sighting;
+use super::suspect::Excused;
 use crate::check::{Outcome, Subsystem};
 use crate::report::{Cause, Health, Judged, Noted, SubsystemReport};
 use crate::signature::{Library, Phase, Severity};
@@ -12,7 +13,7 @@ pub struct Ground<'a> {
     pub findings: &'a [Judged],
     pub causes: &'a [(Subsystem, &'a Cause)],
     pub symptoms: &'a [Noted],
-    pub normal: &'a [Noted],
+    pub excused: &'a [Excused],
     pub phase: Phase,
 }
 
@@ -40,11 +41,11 @@ impl Ground<'_> {
             return (Health::Degraded, warned);
         }
         // On a node that has joined, what was normal before is past.
-        let is_expected = |noted: &&Noted| noted.subsystem == name && noted.why.starts_with("normal");
-        let expected = self.normal.iter().find(is_expected).filter(|_| self.phase < Phase::Joined);
+        let is_expected = |it: &&Excused| it.noted.subsystem == name && it.excuse.is_of_the_stage();
+        let expected = self.excused.iter().find(is_expected).filter(|_| self.phase < Phase::Joined);
         let passed: Vec<&str> = self.passed(name).collect();
         match (expected, passed.as_slice(), self.good_sign(name)) {
-            (Some(noted), _, _) => (Health::Expected, format!("{}: {}", noted.title, noted.why)),
+            (Some(it), _, _) => (Health::Expected, format!("{}: {}", it.noted.title, it.noted.why)),
             (None, [], None) => (Health::NotSeen, "nothing about it in this capture".to_owned()),
             (None, [], Some(sign)) => (Health::Healthy, sign),
             (None, [only], _) => (Health::Healthy, (*only).to_owned()),
@@ -60,7 +61,7 @@ impl Ground<'_> {
             |finding: &&Judged| finding.subsystem == name && finding.verdict == Outcome::Warn && !finding.ignored;
         let finding = self.findings.iter().find(warned).map(|finding| finding.title.clone());
         let in_text = || {
-            let excused = |id: &str| self.normal.iter().any(|noted| noted.id == id);
+            let excused = |id: &str| self.excused.iter().any(|it| it.noted.id == id);
             let mut signatures = self.sightings.iter().map(|sighting| self.library.get(sighting.signature));
             let is_one =
                 |id: &str, of: Subsystem, severity| of == name && severity == Severity::Warning && !excused(id);

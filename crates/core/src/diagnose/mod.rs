@@ -13,7 +13,8 @@
 
 use jiff::Timestamp;
 
-use crate::check::{Evidence, Outcome, Policy, Subsystem};
+use crate::catalogue;
+use crate::check::{Evidence, Needed, Outcome, Policy, Subsystem};
 use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
 use crate::report::{
@@ -95,7 +96,7 @@ impl<'l> Case<'l> {
             findings,
             causes: &causes,
             symptoms: &ordered.symptoms,
-            normal: &weighed.normal,
+            excused: &weighed.excused,
             phase: progress.end(),
         };
         let subsystems = ground.judge();
@@ -105,7 +106,7 @@ impl<'l> Case<'l> {
             timeline: timeline::timeline(library, &here),
             pod_network: pod_network::pieces(&self.facts, library, &here),
             symptoms: ordered.symptoms,
-            normal: weighed.normal,
+            normal: weighed.excused.into_iter().map(|it| it.noted).collect(),
             elsewhere,
             next,
             bytes: self.seen.bytes,
@@ -212,18 +213,14 @@ fn next(ordered: &cause::Ordered, subsystems: &[SubsystemReport]) -> Vec<String>
     ordered.next.iter().cloned().chain(looks).take(ENOUGH).collect()
 }
 
-/// What kubeadm needs for a join, and a node that has joined does not.
-fn is_only_for_a_join(check: &str) -> bool {
-    ["kubeadm.", "machine.tools", "machine.privileges", "machine.package-lock"].iter().any(|it| check.starts_with(it))
-}
-
 /// A finding's verdict on a node that has joined: what only kubeadm needs breaks nothing any more, and what stands in the
 /// way of a join is in its place.
 fn once_joined(finding: &Judged) -> Outcome {
-    match finding.verdict {
-        Outcome::Warn if finding.id.starts_with("stale.") => Outcome::Skip,
-        Outcome::Fail if is_only_for_a_join(finding.id) => Outcome::Warn,
-        verdict => verdict,
+    let needed = catalogue::about(finding.id).map(|about| about.needed);
+    match (finding.verdict, needed) {
+        (Outcome::Warn, Some(Needed::Leftover)) => Outcome::Skip,
+        (Outcome::Fail, Some(Needed::ToJoin)) => Outcome::Warn,
+        (verdict, _) => verdict,
     }
 }
 

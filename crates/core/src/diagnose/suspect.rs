@@ -3,6 +3,7 @@
 //! A line that is normal at this stage, that is over, or that did not last is no suspect; it is listed with the reason.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -40,13 +41,55 @@ pub struct Suspect {
 #[derive(Debug, Default)]
 pub struct Weighed {
     pub suspects: Vec<Suspect>,
-    pub normal: Vec<Noted>,
+    pub excused: Vec<Excused>,
+}
+
+/// A line that is no suspect, and why not.
+#[derive(Debug)]
+pub struct Excused {
+    pub noted: Noted,
+    pub excuse: Excuse,
+}
+
+/// Why a line does not count.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Excuse {
+    /// It never does; what it means.
+    Harmless(String),
+    /// Not before this phase: it is how a machine looks that has not come so far.
+    NotYet(Phase),
+    /// Every start shows it, for up to so many seconds.
+    Starting(u32),
+    /// It is over; what says so.
+    Over(String),
+}
+
+impl Excuse {
+    /// Whether it is how the machine should look at its stage, and no more than that.
+    pub fn is_of_the_stage(&self) -> bool {
+        match self {
+            Excuse::NotYet(_) | Excuse::Starting(_) => true,
+            Excuse::Harmless(_) | Excuse::Over(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Excuse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Excuse::Harmless(meaning) => write!(f, "harmless: {meaning}"),
+            Excuse::NotYet(Phase::Joined) => f.write_str("normal before the node has joined"),
+            Excuse::NotYet(Phase::Before | Phase::Joining) => f.write_str("normal before a join"),
+            Excuse::Starting(seconds) => write!(f, "normal while starting, for up to {seconds} s"),
+            Excuse::Over(sign) => write!(f, "over: {sign}"),
+        }
+    }
 }
 
 /// Weighs what was seen on one node.
 pub fn weigh(library: &Library, sightings: &[&Sighting], findings: &[Judged], progress: &Progress) -> Weighed {
     let mut suspects: BTreeMap<String, Suspect> = BTreeMap::new();
-    let mut normal = Vec::new();
+    let mut excused = Vec::new();
     let good: Vec<&Sighting> =
         sightings.iter().copied().filter(|one| library.get(one.signature).severity == Severity::Good).collect();
     for sighting in sightings {
@@ -55,7 +98,9 @@ pub fn weigh(library: &Library, sightings: &[&Sighting], findings: &[Judged], pr
             continue;
         }
         match excuse(library, sighting, &good, findings, progress) {
-            Some(why) => normal.push(noted(signature, sighting, why)),
+            Some(excuse) => {
+                excused.push(Excused { noted: noted(signature, sighting, excuse.to_string()), excuse });
+            }
             None => merge(&mut suspects, of_sighting(signature, sighting, findings)),
         }
     }
@@ -64,8 +109,8 @@ pub fn weigh(library: &Library, sightings: &[&Sighting], findings: &[Judged], pr
         merge(&mut suspects, of_finding(finding));
     }
     // What looks like a failure and is none comes before plain noise.
-    normal.sort_by_key(|noted| library.find(&noted.id).is_some_and(|it| it.severity == Severity::Benign));
-    Weighed { suspects: suspects.into_values().collect(), normal }
+    excused.sort_by_key(|it| matches!(it.excuse, Excuse::Harmless(_)));
+    Weighed { suspects: suspects.into_values().collect(), excused }
 }
 
 /// Why a line does not count, where it does not.
@@ -75,34 +120,34 @@ fn excuse(
     good: &[&Sighting],
     findings: &[Judged],
     progress: &Progress,
-) -> Option<String> {
+) -> Option<Excuse> {
     let signature = library.get(sighting.signature);
     if signature.severity == Severity::Benign {
         let said = sighting.hits.first().map(|hit| hit.why.clone());
-        return Some(format!("harmless: {}", said.unwrap_or_else(|| signature.cause.clone())));
+        return Some(Excuse::Harmless(said.unwrap_or_else(|| signature.cause.clone())));
     }
     if progress.at(sighting.last) < signature.phase {
-        let stage = if signature.phase == Phase::Joined { "before the node has joined" } else { "before a join" };
-        return Some(format!("normal {stage}"));
+        return Some(Excuse::NotYet(signature.phase));
     }
     let clears = |sign: &&&Sighting| {
         signature.cleared_by.contains(&library.get(sign.signature).id) && comes_after(sign, sighting, signature)
     };
     if let Some(sign) = good.iter().find(clears) {
-        return Some(format!("over: later {}", library.get(sign.signature).title));
+        return Some(Excuse::Over(format!("later {}", library.get(sign.signature).title)));
     }
     let settled = passes(findings, signature.cause_id())
         && signature.otherwise.as_deref().is_none_or(|otherwise| passes(findings, otherwise));
     if settled {
-        return Some(format!("over: {} passes now", signature.cause_id()));
+        return Some(Excuse::Over(format!("{} passes now", signature.cause_id())));
     }
-    let lasts = SignedDuration::from_secs(i64::from(signature.lasts?));
+    let seconds = signature.lasts?;
+    let lasts = SignedDuration::from_secs(i64::from(seconds));
     let lasted = match (sighting.first, sighting.last) {
         (Some(first), Some(last)) => last.duration_since(first) >= lasts,
         // Without times nobody can say that it did not last; once is not lasting.
         _ => sighting.count > 1,
     };
-    (!lasted).then(|| format!("normal while starting, for up to {} s", lasts.as_secs()))
+    (!lasted).then_some(Excuse::Starting(seconds))
 }
 
 /// The sign came later: by its time; in one text without times by its place. Otherwise nobody can say, and what is not
@@ -148,7 +193,7 @@ fn of_sighting(signature: &Signature, sighting: &Sighting, findings: &[Judged]) 
 fn of_finding(finding: &Judged) -> Suspect {
     let severity = if finding.verdict == Outcome::Fail { Severity::Fatal } else { Severity::Warning };
     Suspect {
-        id: finding.id.to_owned(),
+        id: finding.means.map_or(finding.id, |about| about.id).to_owned(),
         subsystem: finding.subsystem,
         title: finding.title.clone(),
         why: finding.title.clone(),

@@ -2,6 +2,8 @@
 //!
 //! `api path` is JSON; the documents found on the way are captures of their own: `api cluster-ca` (PEM), `api version`,
 //! `api kubelet-config`, `api kubeadm-config`, `api node`.
+//!
+//! Shared: `cluster::path` walks it, the family `api` judges it; no source of a machine.
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -28,6 +30,23 @@ pub enum Step {
     Auth,
 }
 
+impl Step {
+    /// The check that judges it.
+    pub fn check(self) -> &'static str {
+        match self {
+            Step::Dns => "api.dns",
+            Step::Tcp => "api.tcp",
+            Step::Tls => "api.tls",
+            Step::Http => "api.http",
+            Step::ClusterInfo => "api.cluster-info",
+            Step::Token => "api.token",
+            Step::CaPin => "api.ca-pin",
+            Step::Certificate => "api.certificate",
+            Step::Auth => "api.auth",
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", content = "detail", rename_all = "kebab-case")]
 pub enum State {
@@ -43,6 +62,25 @@ pub struct Walked {
     pub step: Step,
     #[serde(flatten)]
     pub state: State,
+    /// Of a step that failed, where something follows from why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<Reason>,
+}
+
+/// Why a step failed, as far as a decision hangs on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reason {
+    /// Nothing came within the walk's time.
+    NoAnswer,
+    /// To this machine's clock the server's certificate is of the future.
+    NotYetValid,
+}
+
+impl Walked {
+    pub fn new(step: Step, state: State) -> Self {
+        Walked { step, state, reason: None }
+    }
 }
 
 /// The server's clock and the machine's, read at the same moment.
@@ -69,8 +107,8 @@ impl ApiPath {
     }
 
     /// The step that failed: nothing behind it was reached.
-    pub fn failed(&self) -> Option<Step> {
-        self.steps.iter().find(|walked| matches!(walked.state, State::Failed(_))).map(|walked| walked.step)
+    pub fn failed(&self) -> Option<&Walked> {
+        self.steps.iter().find(|walked| matches!(walked.state, State::Failed(_)))
     }
 }
 

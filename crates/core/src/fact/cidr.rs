@@ -1,4 +1,6 @@
 //! Address ranges: `10.244.0.0/16`, `fd00::/48`; a plain address is a range of one.
+//!
+//! Shared: every fact that has an address range.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};

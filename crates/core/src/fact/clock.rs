@@ -56,8 +56,8 @@ impl Facts {
         if let Some(clock) = self.query(&CHRONYC).ok().and_then(|capture| parse_chronyc(&capture.text)) {
             return Ok(clock);
         }
-        let said = timedatectl?.errors.lines().next().unwrap_or("does not say NTPSynchronized");
-        Err(Missing { source_name: TIMEDATECTL.name.to_owned(), why: Why::Broken(said.to_owned()) })
+        let why = Why::of_systemd(&timedatectl?.errors, "does not say NTPSynchronized");
+        Err(Missing { source_name: TIMEDATECTL.name.to_owned(), why })
     }
 }
 

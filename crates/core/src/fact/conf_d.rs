@@ -2,6 +2,8 @@
 //!
 //! Of several files with one name only that of the first directory counts; all that count are read in the order of
 //! their names, whatever directory they are in. A link to `/dev/null` takes a packaged file out.
+//!
+//! Shared: `sysctl` and `modules`.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
 //! An example machine: a Debian 12 worker of the lab, ready to join, as `carrick collect` saw it.
 //!
-//! `carrick demo` judges it with faults put in; tests take it as the healthy machine they break.
+//! Shared: `carrick demo` judges it with faults put in; tests take it as the healthy machine they break.
 
 use super::{Capture, Facts, Query, Source, Why, file_key, firewall, listen, process, record, unit};
 

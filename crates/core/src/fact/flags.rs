@@ -1,4 +1,6 @@
 //! Flags that kubelets no longer know: one of them, left in a file, and the kubelet does not start.
+//!
+//! Shared: `kubelet.removed-flags`.
 
 use super::unit::{CommandLine, Word};
 use super::version::Version;

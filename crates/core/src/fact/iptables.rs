@@ -1,6 +1,8 @@
 //! The rules of iptables, as `iptables-save` prints them, held against a packet.
 //!
 //! Matches that are not known may fit: they make an answer uncertain, never wrong.
+//!
+//! Shared: `firewall` reads them, `reset::chains` removes some.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,8 @@
 //! How much of a source is kept: bounded memory, whatever comes.
 //!
 //! A [`Keeper`] takes bytes as they arrive, takes the secrets out, and keeps the beginning, or the beginning and the end.
+//!
+//! Shared: everything that reads a source.
 
 use std::collections::VecDeque;
 

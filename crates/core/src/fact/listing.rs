@@ -2,6 +2,8 @@
 //!
 //! One line an entry: `mode uid gid size mtime name`, and for a link a tab and its target: what
 //! `find DIR -mindepth 1 -maxdepth 1 -printf '%M %U %G %s %T@ %f\t%l\n'` prints.
+//!
+//! Shared: every source that is a directory.
 
 use super::{Facts, Known, Missing, dir_key};
 

@@ -12,6 +12,8 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use crate::redact::redact;
+
 include!(concat!(env!("OUT_DIR"), "/facts.rs"));
 
 /// Every place Carrick looks at, once: several facts may need the same, and a tree holds its listing.
@@ -114,37 +116,67 @@ pub enum Why {
     TimedOut,
     /// The program that would tell is not installed.
     NoTool,
+    /// systemd is to be asked, and something else is the first process.
+    NoSystemd,
     /// Nobody looked: not part of this capture.
     NotCollected,
     /// Needs the cluster's address, which was not given.
     NotAsked,
     /// Needs an admin's kubeconfig, which was not given.
     NotAdmin,
+    /// The machine was not reached; what ssh said instead.
+    NoShell(String),
     /// It was read, and could not be understood; or reading failed in another way.
     Broken(String),
 }
 
-/// How a look begins that did not even get to the machine.
-pub const NO_SHELL: &str = "no shell there: ";
-
 impl Why {
+    /// What systemctl or timedatectl complained of, where it gave no answer: its first line, or `otherwise`.
+    pub fn of_systemd(errors: &str, otherwise: &str) -> Self {
+        if errors.contains("has not been booted with systemd") {
+            return Why::NoSystemd;
+        }
+        let said = errors.lines().map(str::trim).find(|line| !line.is_empty());
+        Why::Broken(said.unwrap_or(otherwise).to_owned())
+    }
+
     /// The machine itself was not reached: what was to be looked at may be as well as ever.
     pub fn is_of_the_link(&self) -> bool {
-        matches!(self, Why::Broken(detail) if detail.contains(NO_SHELL))
+        matches!(self, Why::NoShell(_))
+    }
+
+    /// The same, without secrets in what it quotes.
+    pub fn redacted(&self) -> Why {
+        match self {
+            Why::NoShell(said) => Why::NoShell(redact(said)),
+            Why::Broken(detail) => Why::Broken(redact(detail)),
+            Why::Absent
+            | Why::Denied
+            | Why::TimedOut
+            | Why::NoTool
+            | Why::NoSystemd
+            | Why::NotCollected
+            | Why::NotAsked
+            | Why::NotAdmin => self.clone(),
+        }
     }
 }
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Why::NoShell(said) = self {
+            return write!(f, "no shell there: {said}");
+        }
         f.write_str(match self {
             Why::Absent => "not there",
             Why::Denied => "permission denied",
             Why::TimedOut => "no answer in time",
             Why::NoTool => "the command is not installed",
+            Why::NoSystemd => "the machine was not booted with systemd",
             Why::NotCollected => "not part of this capture",
             Why::NotAsked => "needs --api",
             Why::NotAdmin => "needs --kubeconfig",
-            Why::Broken(detail) => detail,
+            Why::NoShell(detail) | Why::Broken(detail) => detail,
         })
     }
 }

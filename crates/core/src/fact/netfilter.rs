@@ -2,6 +2,8 @@
 //!
 //! iptables and nftables are read into the same shape: rules already held against the packet ([`Rule::fits`]), walked
 //! here. Every end that is possible is kept: only when all of them agree is there an answer.
+//!
+//! Shared: `iptables` and `nftables`.
 
 use std::collections::BTreeMap;
 

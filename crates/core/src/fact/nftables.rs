@@ -1,6 +1,8 @@
 //! The rules of nftables, as `nft -j list ruleset` prints them, held against a packet over IPv4.
 //!
 //! Expressions that are not known may fit: they make an answer uncertain, never wrong.
+//!
+//! Shared: `firewall` reads them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,6 @@
 //! This machine's Node: what the kubelet has told the cluster of itself.
+//!
+//! Shared: asked of the cluster; no source of a machine.
 
 use serde_json::Value;
 

@@ -1,4 +1,6 @@
-//! Facts as one JSON document: the example machine, and what tests keep.
+//! Facts as one JSON document.
+//!
+//! Shared: the example machine, and what tests keep.
 
 use std::collections::BTreeMap;
 

@@ -32,7 +32,7 @@ impl Runtime {
     }
 
     /// The name of its systemd unit.
-    pub fn unit(self) -> &'static str {
+    pub const fn unit(self) -> &'static str {
         match self {
             Runtime::Containerd => "containerd",
             Runtime::Crio => "crio",

@@ -1,7 +1,7 @@
 //! Swap: what is on now, and what would turn it on again.
 
 use super::keep::USUAL;
-use super::{Facts, Known, Missing, OrAbsent, Query, Source};
+use super::{Facts, Known, Missing, OrAbsent, Query, Source, Why};
 
 /// Swap units, and the services that make swap by themselves: `dphys-swapfile` (Raspberry Pi OS), `zramswap`,
 /// `zram-config`.
@@ -84,7 +84,8 @@ impl Facts {
         found.extend(self.swaps_of_zram()?);
         let units = self.query(&UNITS)?;
         if !matches!(units.exit, Some(0) | None) && units.text.trim().is_empty() && !units.errors.trim().is_empty() {
-            return Err(Missing::broken(UNITS.name, units.errors.lines().next().unwrap_or_default()));
+            let why = Why::of_systemd(&units.errors, "");
+            return Err(Missing { source_name: UNITS.name.to_owned(), why });
         }
         // fstab and zram-generator make units too: those are told by their own lines. A unit that neither of them
         // explains comes from a swap partition that systemd found by its type.

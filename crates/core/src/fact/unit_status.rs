@@ -3,6 +3,8 @@
 //! Carrick itself asks `systemctl show`; in text that somebody else collected this takes its place. It says less: what it
 //! does not say (how often a unit was restarted) stays unknown. What it leaves out by rule is said all the same: a unit
 //! without a `Drop-In:` line has none.
+//!
+//! Shared: `unit`, where only a paste is known.
 
 use super::process::Process;
 use super::unit::UnitState;

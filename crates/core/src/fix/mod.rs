@@ -1,8 +1,8 @@
 //! What `check --fix` changes: one file per fix, `build.rs` finds them.
 //!
 //! A fix names the checks it mends and says which changes would make them pass, from the facts of the machine. Only what
-//! is safe is fixed: what would need a choice stays with the operator, as the check's remedy says it, and [`LEFT`] says why.
-//! Files without a `FIX` hold what several fixes share.
+//! is safe is fixed: what would need a choice stays with the operator, as the check's remedy says it, and the check says why.
+//! Files without a `FIX` say in their head who uses them.
 
 use crate::check::Outcome;
 use crate::fact::{Facts, Known};
@@ -10,8 +10,6 @@ use crate::plan::{Conflict, Effect, Plan, Step};
 use crate::report::Report;
 
 include!(concat!(env!("OUT_DIR"), "/fixes.rs"));
-
-pub use left::LEFT;
 
 pub struct Fix {
     /// Ids of checks.
@@ -24,6 +22,8 @@ pub struct Fix {
 
 /// A fix as the registry knows it.
 pub struct Registered {
+    /// The file it stands in, without `.rs`: checks name it.
+    pub file: &'static str,
     pub fix: &'static Fix,
     /// What `carrick explain` says of it.
     pub explain: &'static str,
@@ -57,11 +57,6 @@ pub fn offered(facts: &Facts, id: &str) -> Option<&'static Fix> {
     of(id).map(|registered| registered.fix).find(offers)
 }
 
-/// Why a check is left to the operator; `None` where a fix may mend it.
-pub fn left(id: &str) -> Option<&'static str> {
-    LEFT.iter().find(|(left, _)| *left == id).map(|(_, why)| *why)
-}
-
 /// A file of Carrick's own. The directory is made where it is known to be missing.
 fn own_file(facts: &Facts, dir: &str, name: &str, text: String) -> Vec<Effect> {
     let missing = matches!(facts.dir(dir), Err(crate::fact::Missing { why: crate::fact::Why::Absent, .. }));
@@ -78,29 +73,34 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::check::{CHECKS, Policy};
+    use crate::check::{CHECKS, Check, FixedBy, Policy};
     use crate::report::{self, Ignore};
     use crate::testing::facts;
 
     #[test]
-    fn every_check_is_mended_by_a_fix_or_left_with_a_reason() {
-        let mended: BTreeSet<&str> = FIXES.iter().flat_map(|registered| registered.fix.mends).copied().collect();
-        let left: BTreeSet<&str> = LEFT.iter().map(|(id, _)| *id).collect();
-        assert_eq!(left.len(), LEFT.len(), "an id is left twice");
-        assert_eq!(mended.intersection(&left).collect::<Vec<_>>(), Vec::<&&str>::new(), "both mended and left");
-        let accounted: BTreeSet<&str> = mended.union(&left).copied().collect();
-        let checks: BTreeSet<&str> = CHECKS.iter().map(|registered| registered.check.id).collect();
-        assert_eq!(accounted, checks);
+    fn a_check_and_the_fixes_that_mend_it_name_each_other() {
+        let mends =
+            |id: &str| FIXES.iter().filter(|it| it.fix.mends.contains(&id)).map(|it| it.file).collect::<Vec<_>>();
+        for registered in CHECKS {
+            let Check { id, fixed_by, .. } = registered.check;
+            match fixed_by {
+                FixedBy::Carrick(files) => assert_eq!(mends(id), *files, "{id}"),
+                FixedBy::Operator(why) => {
+                    assert_eq!(mends(id), [""; 0], "{id} is left to the operator");
+                    assert!(!why.is_empty() && !why.ends_with('.'), "{id}: {why}");
+                }
+            }
+        }
+        let checks: BTreeSet<&str> = crate::check::ids().collect();
+        let mended: BTreeSet<&str> = FIXES.iter().flat_map(|it| it.fix.mends).copied().collect();
+        assert_eq!(mended.difference(&checks).collect::<Vec<_>>(), Vec::<&&str>::new(), "mends what is no check");
     }
 
     #[test]
     fn every_fix_says_what_it_does_and_how_to_take_it_back() {
-        for Registered { fix, explain } in FIXES {
+        for Registered { fix, explain, .. } in FIXES {
             assert!(!fix.does.is_empty() && !fix.does.ends_with('.'), "{:?}", fix.mends);
             assert!(explain.contains("carrick undo"), "{:?} does not say what carrick undo does", fix.mends);
-        }
-        for (id, why) in LEFT {
-            assert!(!why.is_empty() && !why.ends_with('.'), "{id}: {why}");
         }
     }
 

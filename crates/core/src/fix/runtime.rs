@@ -1,4 +1,6 @@
 //! containerd's configuration as changes: where its settings stand in each version of the file, and who has to read it anew.
+//!
+//! Shared: the fixes of containerd's configuration.
 
 use super::{MARK, cgroup_driver, sandbox_image};
 use crate::fact::containerd_config::{ContainerdConfig, FILE, parse, plugins};

@@ -2,6 +2,8 @@
 //!
 //! What others say at boot is not touched: a file of ours that is read after theirs says otherwise. Only a line of
 //! /etc/sysctl.conf is commented out, because `sysctl --system` reads that after all files.
+//!
+//! Shared: `forwarding`, `forwarding_at_boot` and `inotify`.
 
 use std::fmt::Write as _;
 

@@ -5,13 +5,15 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::failure::{Cause, Class};
+use super::failure::Cause;
 use super::verify::Node;
 use crate::aim::Pin;
+use crate::catalogue::Class;
 use crate::check::Evidence;
 use crate::fact::join_state::JoinState;
 use crate::fact::kubeconfig::Kubeconfig;
 use crate::fact::{Facts, Known, OrAbsent, Why, pki};
+use crate::id;
 
 /// A kubelet renews its lease every 10 s; with one missed renewal somebody is still there.
 const RENEWED_LATELY: SignedDuration = SignedDuration::from_secs(25);
@@ -154,8 +156,8 @@ pub fn decide(found: &Found, replace: bool, anew: bool) -> Decision {
         let says =
             format!("this machine is a live node of another cluster ({server}); take it out first: carrick reset");
         // Two clusters, or one and a wrong pin: who asked has to say which was meant.
-        let pin = found.path.clone().filter(|broken| broken.id == "api.ca-pin");
-        let cause = pin.unwrap_or_else(|| Cause::of("stale.kubelet-conf", says));
+        let pin = found.path.clone().filter(|broken| broken.id == id!("api.ca-pin").id);
+        let cause = pin.unwrap_or_else(|| Cause::of(id!("stale.kubelet-conf"), says));
         return Decision::Refuse { class: Class::Fatal, cause };
     }
     if let Some(since) = found.kubeadm {
@@ -184,14 +186,14 @@ pub fn decide(found: &Found, replace: bool, anew: bool) -> Decision {
 fn named(found: &Found) -> Decision {
     let name = found.named.as_deref().unwrap_or("another");
     let says = format!("this machine has joined as {name}; for another name take it out first: carrick reset");
-    Decision::Refuse { class: Class::Configuration, cause: Cause::of("api.node-name", says) }
+    Decision::Refuse { class: Class::Configuration, cause: Cause::of(id!("api.node-name"), says) }
 }
 
 /// The files of a join are here, and the Node they are for is another machine's: a disk that was copied.
 fn copied() -> Decision {
     let says = "the files of a join are here, and its Node is another machine's: this one was copied from it; take them away \
                 first: carrick reset";
-    Decision::Refuse { class: Class::Configuration, cause: Cause::of("api.node-name", says) }
+    Decision::Refuse { class: Class::Configuration, cause: Cause::of(id!("api.node-name"), says) }
 }
 
 /// A kubelet that is started anew would register again, and be Ready; a pod network that goes by the Node's range (flannel)
@@ -199,14 +201,14 @@ fn copied() -> Decision {
 fn deleted() -> Decision {
     let says = "this machine has joined, and its Node was deleted since; to have it back as a new one: carrick reset, then \
                 carrick join";
-    Decision::Refuse { class: Class::Configuration, cause: Cause::of("node.deleted", says) }
+    Decision::Refuse { class: Class::Configuration, cause: Cause::of(id!("node.deleted"), says) }
 }
 
 /// A kubelet lives here, and whether in the cluster that was asked for nobody can tell: that is no success.
 fn unproven(found: &Found) -> Decision {
     let cause = found.path.clone().unwrap_or_else(|| {
         let says = "whether this machine has joined the cluster that was asked for cannot be told: it shows no CA";
-        Cause::of("api.http", says)
+        Cause::of(id!("api.http"), says)
     });
     Decision::Refuse { class: cause.class(), cause }
 }
@@ -221,7 +223,7 @@ fn by_node(found: &Found, replace: bool) -> Decision {
                 return Decision::Refuse { class: cause.class(), cause: cause.clone() };
             }
             let says = format!("whether a Node of this name exists could not be asked: {why}");
-            return Decision::Refuse { class: Class::Transient, cause: Cause::of("api.auth", says) };
+            return Decision::Refuse { class: Class::Transient, cause: Cause::of(id!("api.auth"), says) };
         }
     };
     match node.identity {
@@ -258,7 +260,7 @@ fn theirs(found: &Found, node: &Node, replace: bool, whose: &str) -> Decision {
     let alive = found.lease_age.map_or(node.ready, |age| age < LEASE_LASTS);
     let refuse = |says: String| {
         let seen = Evidence::of(format!("Node {name}"), format!("{}{age}", node.whose));
-        Decision::Refuse { class: Class::Configuration, cause: Cause::of("api.node-name", says).seen(seen) }
+        Decision::Refuse { class: Class::Configuration, cause: Cause::of(id!("api.node-name"), says).seen(seen) }
     };
     if alive {
         return refuse(format!(
@@ -290,7 +292,7 @@ pub mod sample {
     use proptest::prelude::*;
 
     use super::{Found, Local, Node, SignedDuration, Why};
-    use crate::join::verify::sample::node;
+    use crate::join::verify::testing::node;
     use crate::testing::NOW;
 
     /// The Node of this name: whose it is, and whether it is Ready.
@@ -371,7 +373,7 @@ mod tests {
             (
                 "in another cluster than the one pinned",
                 Found {
-                    path: Some(Cause::of("api.ca-pin", "x")),
+                    path: Some(Cause::of(id!("api.ca-pin"), "x")),
                     ..found(Local::Elsewhere { server: "s".into() }, Err(Why::Absent))
                 },
                 true,

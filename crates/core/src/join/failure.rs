@@ -3,34 +3,36 @@
 use serde::{Deserialize, Serialize};
 
 use super::state::Stage;
-use crate::check::Evidence;
+use crate::catalogue::{self, About, Class, Role};
+use crate::check::{Evidence, Subsystem};
+use crate::id;
+use crate::report::Judged;
 
-/// What is to be done about a failure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Class {
-    /// It may pass: clean up and try again.
-    Transient,
-    /// Something must be mended first: by `--fix`, or by hand.
-    Configuration,
-    /// Not to be tried at all: it would do harm.
-    Fatal,
-}
-
-/// One reason, under the id of a check or a signature: `carrick explain` knows it.
+/// One reason, under the id of a check or a signature: `carrick explain` knows it, and its file says its class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Saved")]
 pub struct Cause {
     pub id: String,
+    class: Class,
+    pub role: Role,
+    pub subsystem: Subsystem,
     pub says: String,
     pub seen: Vec<Evidence>,
     /// It may pass this time, whatever its id is known for: somebody was only too slow to answer.
-    #[serde(default)]
     pub may_pass: bool,
 }
 
 impl Cause {
-    pub fn of(id: &str, says: impl Into<String>) -> Self {
-        Cause { id: id.to_owned(), says: says.into(), seen: Vec::new(), may_pass: false }
+    pub fn of(about: About<'_>, says: impl Into<String>) -> Self {
+        let About { id, class, role, subsystem, needed: _ } = about;
+        Cause { id: id.to_owned(), class, role, subsystem, says: says.into(), seen: Vec::new(), may_pass: false }
+    }
+
+    /// What a check found, as the cause of a failed attempt.
+    pub fn of_finding(finding: &Judged) -> Option<Self> {
+        let about = finding.means.or_else(|| catalogue::about(finding.id))?;
+        let cause = Cause::of(about, finding.title.clone());
+        Some(cause.seen(finding.evidence.clone()).may_pass(finding.may_pass))
     }
 
     pub fn seen(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
@@ -43,17 +45,33 @@ impl Cause {
     }
 
     pub fn class(&self) -> Class {
-        if self.may_pass { Class::Transient } else { class_of(&self.id) }
+        if self.may_pass { Class::Transient } else { self.class }
     }
 }
 
-/// A certificate of the future is one of a machine whose clock is behind; nobody issues any other.
-pub fn by_the_clock(cause: Cause) -> Cause {
-    if cause.id != "api.certificate" || !cause.says.contains("not valid yet") {
-        return cause;
+/// A cause as an earlier run wrote it down; that of an older Carrick has only its id.
+#[derive(Deserialize)]
+struct Saved {
+    id: String,
+    class: Option<Class>,
+    role: Option<Role>,
+    subsystem: Option<Subsystem>,
+    says: String,
+    seen: Vec<Evidence>,
+    #[serde(default)]
+    may_pass: bool,
+}
+
+impl From<Saved> for Cause {
+    fn from(saved: Saved) -> Self {
+        let Saved { id, class, role, subsystem, says, seen, may_pass } = saved;
+        // What an earlier run failed for decides nothing any more; an id that has gone since keeps no record from being read.
+        let gone = About { id: &id, ..id!("machine.systemd") };
+        let known = catalogue::about(&id).unwrap_or(gone);
+        let (class, role) = (class.unwrap_or(known.class), role.unwrap_or(known.role));
+        let subsystem = subsystem.unwrap_or(known.subsystem);
+        Cause { id, class, role, subsystem, says, seen, may_pass }
     }
-    let says = "this machine's clock is behind: to it the API server's certificate is not valid yet";
-    Cause { id: "time.skew".to_owned(), says: says.to_owned(), ..cause }
 }
 
 /// An attempt that ended.
@@ -70,121 +88,18 @@ pub struct Failure {
     pub overdue: bool,
 }
 
-/// Never to be tried again, nor mended by a program.
-const FATAL: [&str; 4] = ["machine.control-plane", "kubeadm.ca-hash-mismatch", "api.ca-pin", "node.taken-over"];
-
-/// What comes and goes by itself, or is gone once a failed attempt is cleaned up. Of a family: `cni.`.
-const TRANSIENT: [&str; 32] = [
-    "api.closed",
-    "api.connection-lost",
-    "api.dns",
-    "api.http",
-    "api.name-unresolved",
-    "api.no-route",
-    // Who has the name is looked at anew before the next attempt, and decided there.
-    "api.node-name",
-    "api.refused",
-    "api.slow",
-    "api.tcp",
-    "api.tls",
-    "api.unavailable",
-    "api.unreachable",
-    "cni.",
-    "control-plane.etcd-busy",
-    "control-plane.kubeadm-config-unread",
-    "control-plane.no-endpoint",
-    "kube-proxy.",
-    "kubeadm.discovery-timeout",
-    "kubeadm.killed",
-    "kubeadm.kubelet-not-healthy",
-    "kubeadm.node-query-failed",
-    "kubeadm.tls-timeout",
-    "network.resolver-silent",
-    "node.name-taken",
-    "node.network-not-ready",
-    "node.not-ready",
-    "pod.",
-    "runtime.restarted-under-kubelet",
-    "runtime.slow",
-    "ssh.unreachable",
-    // Of a failed attempt: kubeadm leaves them, and they go with it.
-    "stale.",
-];
-
-/// The class of a check's or a signature's id. What is not known to pass by itself has to be mended.
-pub fn class_of(id: &str) -> Class {
-    let is = |known: &&str| id == *known || (known.ends_with('.') && id.starts_with(*known));
-    if FATAL.iter().any(is) {
-        Class::Fatal
-    } else if TRANSIENT.iter().any(is) {
-        Class::Transient
-    } else {
-        Class::Configuration
-    }
-}
-
-/// What only says how far it came: whoever knows why has the first word.
-const SYMPTOMS: [&str; 5] = [
-    "kubeadm.discovery-timeout",
-    "kubeadm.tls-timeout",
-    "node.network-not-ready",
-    "node.never-registered",
-    "node.not-ready",
-];
-
-pub fn is_symptom(id: &str) -> bool {
-    SYMPTOMS.contains(&id)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
-    /// Every id that `carrick explain` knows.
-    pub fn explained() -> BTreeSet<String> {
-        let signatures = crate::signature::built_in().unwrap();
-        crate::check::ids().map(str::to_owned).chain(signatures.into_iter().map(|signature| signature.id)).collect()
-    }
-
     #[test]
-    fn every_id_in_the_lists_is_one_that_exists() {
-        let known = explained();
-        for id in FATAL.iter().chain(&TRANSIENT).chain(&SYMPTOMS) {
-            assert!(known.iter().any(|known| known == id || (id.ends_with('.') && known.starts_with(id))), "{id}");
-        }
-    }
-
-    #[test]
-    fn a_certificate_of_the_future_tells_of_the_clock() {
-        for (id, says, expected) in [
-            (
-                "api.certificate",
-                "invalid peer certificate: certificate not valid yet: verification time 1",
-                "time.skew",
-            ),
-            ("api.certificate", "invalid peer certificate: certificate expired", "api.certificate"),
-            ("api.tls", "certificate not valid yet", "api.tls"),
-        ] {
-            assert_eq!(by_the_clock(Cause::of(id, says)).id, expected, "{says}");
-        }
-    }
-
-    #[test]
-    fn classes() {
-        for (id, expected) in [
-            ("api.refused", Class::Transient),
-            ("cni.no-subnet-env", Class::Transient),
-            ("stale.ca-left", Class::Transient),
-            ("kubelet.standalone", Class::Configuration),
-            ("api.token", Class::Configuration),
-            ("filesystem.no-space", Class::Configuration),
-            ("kubeadm.ca-hash-mismatch", Class::Fatal),
-            ("api.refusedly", Class::Configuration),
-            ("never.heard-of", Class::Configuration),
-        ] {
-            assert_eq!(class_of(id), expected, "{id}");
-        }
+    fn what_an_older_run_wrote_down_is_still_read() {
+        let older = r#"{"id":"api.tcp","says":"refused","seen":[],"may_pass":true}"#;
+        let cause = Cause::of(id!("api.tcp"), "refused").may_pass(true);
+        assert_eq!(serde_json::from_str::<Cause>(older).unwrap(), cause);
+        let now = serde_json::to_string(&cause).unwrap();
+        assert_eq!(serde_json::from_str::<Cause>(&now).unwrap(), cause);
+        let gone = serde_json::from_str::<Cause>(&older.replace("api.tcp", "api.gone")).unwrap();
+        assert_eq!((gone.id.as_str(), gone.class), ("api.gone", Class::Configuration));
     }
 }

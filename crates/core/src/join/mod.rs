@@ -5,11 +5,13 @@
 //! * [`config`]: the JoinConfiguration kubeadm gets
 //! * [`output`]: what kubeadm prints, as milestones and causes
 //! * [`existing`]: a join or a Node of this name that is already there
+//! * [`looked`]: one look at the machine, judged once, and what of it a join goes by
 //! * [`prepare`]: what is changed before kubeadm runs, and what a failed attempt leaves
 //! * [`sight`]: evidence out of facts and of the API server's answers
 //! * [`verify`]: whether a machine has really joined, from what was seen of it
 //! * [`state`], [`mod@step`]: where a join is, and the only place where that changes
-//! * [`failure`]: what can go wrong, and whether trying again helps
+//! * [`failure`], [`causes`]: what can go wrong, whether trying again helps, and what names it
+//! * [`ending`]: the report at the end, and what stays on the machine
 //! * [`page`]: docs/reference/join.md, drawn from `step` itself
 //!
 //! A driver is a loop:
@@ -24,12 +26,15 @@
 //! }
 //! ```
 
+pub mod causes;
 pub mod config;
 pub mod document;
+pub mod ending;
 pub mod existing;
 pub mod failure;
 pub mod input;
 pub mod line;
+pub mod looked;
 pub mod output;
 pub mod page;
 pub mod prepare;

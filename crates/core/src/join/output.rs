@@ -4,7 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::causes::recognised;
 use super::failure::Cause;
+use crate::catalogue::Role;
 use crate::check::Evidence;
 use crate::redact::redact;
 use crate::signature::{Library, Severity};
@@ -108,33 +110,21 @@ pub fn causes(output: &str, library: &Library) -> Vec<Cause> {
         if !failed {
             continue;
         }
-        for at in library.recognise(line) {
-            let signature = library.get(at);
-            if signature.severity < Severity::Error || found.iter().any(|(_, cause)| cause.id == signature.cause_id()) {
-                continue;
+        let seen = Evidence::at("kubeadm", number, redact(line.trim()));
+        for (severity, cause) in recognised(library, line, &seen, |it| it.severity >= Severity::Error) {
+            if !found.iter().any(|(_, known)| known.id == cause.id) {
+                found.push((severity, cause));
             }
-            let seen = Evidence::at("kubeadm", number, redact(line.trim()));
-            let says = redact(&library.cause(at, line));
-            found.push((signature.severity, Cause::of(signature.cause_id(), says).seen([seen])));
         }
     }
     // What only says that kubeadm stopped is explained by what else it said.
-    let vague = |cause: &Cause| VAGUE.contains(&cause.id.as_str());
-    if found.iter().any(|(_, cause)| !vague(cause)) {
-        found.retain(|(_, cause)| !vague(cause));
+    let is_root = |(_, cause): &(Severity, Cause)| cause.role == Role::Root;
+    if found.iter().any(is_root) {
+        found.retain(is_root);
     }
     found.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
     found.into_iter().map(|(_, cause)| cause).collect()
 }
-
-/// That it failed, not why.
-const VAGUE: [&str; 5] = [
-    "kubeadm.preflight-failed",
-    "kubeadm.preflight-error",
-    "kubeadm.discovery-timeout",
-    "kubeadm.tls-timeout",
-    "kubeadm.kubelet-not-healthy",
-];
 
 #[cfg(test)]
 mod tests {

@@ -12,8 +12,11 @@ use super::failure::Cause;
 use super::output::Milestone;
 use super::state::{Policy, Stage, State, later};
 use super::step::{Effect, Event, step};
-use super::verify::{Certificate, CertificateRequest, ITEMS, Kubelet, Node, Renewal, Runtime, Sandbox, Signing, Until};
+use super::verify::{
+    Certificate, CertificateRequest, Kubelet, Node, PROOFS, Renewal, Runtime, Sandbox, Signing, Until,
+};
 use crate::fact::Why;
+use crate::id;
 
 /// When the drawing begins; no particular time.
 const BEGIN: Timestamp = Timestamp::UNIX_EPOCH;
@@ -79,14 +82,14 @@ fn events() -> Vec<(&'static str, Event)> {
         ("Node cleared", Event::NodeCleared),
         ("checks pass", Event::Checked { blockers: Vec::new(), fixed: false }),
         ("checks pass after --fix", Event::Checked { blockers: Vec::new(), fixed: true }),
-        ("a check fails", Event::Checked { blockers: vec![Cause::of("machine.swap", "")], fixed: false }),
+        ("a check fails", Event::Checked { blockers: vec![Cause::of(id!("machine.swap"), "")], fixed: false }),
         ("prepared", Event::Prepared),
         ("kubeadm started", Event::Started),
         ("kubeadm starts the kubelet", Event::Kubeadm(Milestone::KubeletStarted)),
         ("kubeadm fails, may pass", Event::KubeadmEnded { status: Some(1), causes: Vec::new() }),
         (
             "kubeadm fails, must be mended",
-            Event::KubeadmEnded { status: Some(1), causes: vec![Cause::of("kubeadm.token-not-signed", "")] },
+            Event::KubeadmEnded { status: Some(1), causes: vec![Cause::of(id!("kubeadm.token-not-signed"), "")] },
         ),
         ("kubelet runs", Event::Kubelet(Ok(kubelet(false)))),
         ("kubelet runs alone", Event::Kubelet(Ok(kubelet(true)))),
@@ -102,9 +105,9 @@ fn events() -> Vec<(&'static str, Event)> {
         ),
         ("sandbox got an address", Event::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
         ("sandbox got none", Event::Sandbox(Err(Why::Broken(String::new())))),
-        ("a cause that must be mended", Event::Trouble(Cause::of("filesystem.space", ""))),
-        ("what was to be done failed", Event::Failed(Cause::of("kubeadm.installed", ""))),
-        ("what was to be done failed, may pass", Event::Failed(Cause::of("api.node-name", "").may_pass(true))),
+        ("a cause that must be mended", Event::Trouble(Cause::of(id!("filesystem.space"), ""))),
+        ("what was to be done failed", Event::Failed(Cause::of(id!("kubeadm.installed"), ""))),
+        ("what was to be done failed, may pass", Event::Failed(Cause::of(id!("api.node-name"), "").may_pass(true))),
         ("tidied up", Event::Finished { changed: false }),
         ("deadline", Event::Tick),
     ]
@@ -208,8 +211,8 @@ pub fn page() -> String {
     }
     page.push_str("\n## The evidence\n\n`carrick join` says *joined* when all of this holds, up to what `--until` asks for; `carrick verify` \
                    judges the same.\n\n| id | needed for | what holds |\n|---|---|---|\n");
-    for item in &ITEMS {
-        let _ = writeln!(page, "| {} | {} | {} |", item.id, item.far.name(), item.title);
+    for proof in PROOFS {
+        let _ = writeln!(page, "| {} | {} | {} |", proof.id, proof.until.name(), proof.title);
     }
     page
 }

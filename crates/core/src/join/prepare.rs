@@ -1,23 +1,15 @@
 //! What is changed on a machine before kubeadm runs, as a plan, and what a failed attempt leaves behind.
 
+use crate::catalogue::About;
 use crate::check::runtime::sandbox_image;
 use crate::fact::{Facts, Known, OrAbsent, kubeconfig, kubelet_config, pki, unit};
+use crate::id;
 use crate::plan::{Effect, Step};
 
 /// Keeps the kubelet from starting before kubeadm has written its configuration; below /run, so that no boot finds it. A
 /// mask would make kubeadm wait for four minutes; with this its `systemctl start` returns at once.
 pub const DROP_IN: &str = "/run/systemd/system/kubelet.service.d/90-carrick-join.conf";
 const CONDITION: &str = "# Written by carrick join; it goes when the join ends.\n[Unit]\nConditionPathExists=/var/lib/kubelet/config.yaml\n";
-
-/// Checks that fail only for what [`plan`] sets right for this run. What is not persistent, `check` goes on saying.
-pub const SET_RIGHT: [&str; 6] = [
-    "kernel.modules",
-    "kernel.bridge-nf",
-    "kernel.ip-forward",
-    "cni.directory",
-    "kubelet.restart-loop",
-    "kubelet.not-running",
-];
 
 /// The files a join makes, apart from the kubelet's keys.
 const MADE: [&str; 5] =
@@ -41,12 +33,13 @@ pub fn plan(facts: &Facts, wrong: &[&str]) -> Known<Vec<Step>> {
     let dirs = ["/run/systemd/system", "/run/systemd/system/kubelet.service.d"].map(dir);
     add("the kubelet waits for its configuration", dirs.into_iter().chain([hold_back, Effect::ReloadUnits]).collect());
     let setting = |key: &str| Effect::Sysctl { key: key.to_owned(), value: "1".to_owned() };
-    if wrong.contains(&"kernel.ip-forward") {
-        add("kernel.ip-forward", vec![setting(FORWARDING)]);
+    let is_wrong = |about: About<'_>| wrong.contains(&about.id);
+    if is_wrong(id!("kernel.ip-forward")) {
+        add(id!("kernel.ip-forward").id, vec![setting(FORWARDING)]);
     }
-    if wrong.iter().any(|id| ["kernel.modules", "kernel.bridge-nf"].contains(id)) {
+    if is_wrong(id!("kernel.modules")) || is_wrong(id!("kernel.bridge-nf")) {
         let load = Effect::LoadModule { name: "br_netfilter".to_owned() };
-        add("kernel.bridge-nf", [load].into_iter().chain(BRIDGED.map(setting)).collect());
+        add(id!("kernel.bridge-nf").id, [load].into_iter().chain(BRIDGED.map(setting)).collect());
     }
     Ok(steps)
 }

@@ -11,6 +11,7 @@ use super::verify::{Certificate, CertificateRequest, Cluster, Kubelet, Node, Pod
 use crate::cni::Flavour;
 use crate::fact::identity::{self, Identity};
 use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, pki, process, unit};
+use crate::id;
 
 /// What is looked at again and again while a join is watched; the runtime's status comes over its socket.
 pub const WATCHED: &[Source] = &[
@@ -170,10 +171,12 @@ fn name_of(item: &Value) -> &str {
     item.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// Who signs kubelets' client certificates.
+pub const KUBELET_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
 /// The request is signed for by the node's name, which stands in it as PEM.
-fn is_of(item: &Value, node: &str) -> bool {
-    let of_kubelet =
-        item.pointer("/spec/signerName").is_some_and(|it| it == "kubernetes.io/kube-apiserver-client-kubelet");
+pub fn is_of(item: &Value, node: &str) -> bool {
+    let of_kubelet = item.pointer("/spec/signerName").is_some_and(|it| it == KUBELET_SIGNER);
     let request = item.pointer("/spec/request").and_then(Value::as_str).and_then(kubeconfig::decode);
     of_kubelet
         && request.is_some_and(|pem| pki::requested_name(&pem).as_deref() == Some(&format!("system:node:{node}")))
@@ -231,11 +234,11 @@ fn is_looping(pod: &Pod) -> bool {
 pub fn held_up(agents: &[Pod]) -> Vec<Cause> {
     let cause = |pod: &Pod| match pod.down.as_deref()? {
         down @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName") => {
-            Some(Cause::of("cni.image-pull", format!("the image of {} cannot be pulled: {down}", pod.name)))
+            Some(Cause::of(id!("cni.image-pull"), format!("the image of {} cannot be pulled: {down}", pod.name)))
         }
         _ if is_looping(pod) => {
             let says = format!("{} has ended {} times: {}", pod.name, pod.restarts, pod.why);
-            Some(Cause::of("cni.daemon-crash-loop", says))
+            Some(Cause::of(id!("cni.daemon-crash-loop"), says))
         }
         _ => None,
     };

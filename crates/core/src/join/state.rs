@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use super::failure::{Cause, Failure};
 use super::verify::{Seen, Until};
+use crate::catalogue;
+use crate::id;
 
 /// What has been reached. The order is the order of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -75,8 +77,8 @@ impl Stage {
         matches!(self, Stage::Joined | Stage::Failed)
     }
 
-    /// What went wrong where this took too long: the id of the symptom, and the sentence.
-    pub(super) fn overdue(self) -> (Option<&'static str>, &'static str) {
+    /// What went wrong where this took too long: the symptom, and the sentence.
+    pub(super) fn overdue(self) -> (Option<catalogue::About<'static>>, &'static str) {
         let about = self.about();
         (about.symptom, about.overdue)
     }
@@ -86,16 +88,16 @@ impl Stage {
         let row = |name, awaits, symptom, overdue| About { name, awaits, symptom, overdue };
         match self {
             Stage::Begun => row("begun", "a look at the machine and at its name in the cluster", None, "the machine and the cluster did not answer in time"),
-            Stage::Blocked => row("blocked", "the old Node to be gone or no longer Ready", Some("api.node-name"), "the old Node stays Ready: somebody else with this machine's ids keeps it alive"),
+            Stage::Blocked => row("blocked", "the old Node to be gone or no longer Ready", Some(id!("api.node-name")), "the old Node stays Ready: somebody else with this machine's ids keeps it alive"),
             Stage::Unjoined => row("unjoined", "the prerequisites to be checked", None, "the checks did not end in time"),
             Stage::Probed => row("probed", "the machine to be prepared", None, "the machine could not be prepared in time"),
             Stage::Prepared => row("prepared", "kubeadm to be started", None, "kubeadm could not be started in time"),
-            Stage::Joining => row("joining", "kubeadm to start the kubelet", Some("kubeadm.discovery-timeout"), "kubeadm did not come to start the kubelet in time"),
-            Stage::KubeletUp => row("kubelet-up", "the kubelet's certificate request", Some("kubeadm.tls-timeout"), "the kubelet did not ask for its certificate in time"),
-            Stage::CertificateRequested => row("certificate-requested", "the kubelet's certificate", Some("csr.pending"), "nobody signed the kubelet's certificate request in time"),
-            Stage::CertificateIssued => row("certificate-issued", "a Node that is this machine, and its lease renewing", Some("node.never-registered"), "the kubelet did not register its Node in time"),
-            Stage::Registered => row("registered", "the pod network", Some("node.network-not-ready"), "the pod network did not come in time"),
-            Stage::NetworkReady => row("network-ready", "Ready, and a sandbox with an address", Some("node.not-ready"), "the node could not start a pod in time"),
+            Stage::Joining => row("joining", "kubeadm to start the kubelet", Some(id!("kubeadm.discovery-timeout")), "kubeadm did not come to start the kubelet in time"),
+            Stage::KubeletUp => row("kubelet-up", "the kubelet's certificate request", Some(id!("kubeadm.tls-timeout")), "the kubelet did not ask for its certificate in time"),
+            Stage::CertificateRequested => row("certificate-requested", "the kubelet's certificate", Some(id!("csr.pending")), "nobody signed the kubelet's certificate request in time"),
+            Stage::CertificateIssued => row("certificate-issued", "a Node that is this machine, and its lease renewing", Some(id!("node.never-registered")), "the kubelet did not register its Node in time"),
+            Stage::Registered => row("registered", "the pod network", Some(id!("node.network-not-ready")), "the pod network did not come in time"),
+            Stage::NetworkReady => row("network-ready", "Ready, and a sandbox with an address", Some(id!("node.not-ready")), "the node could not start a pod in time"),
             Stage::Verified => row("verified", "the files and tokens of this run to be gone", None, "tidying up did not end in time"),
             Stage::Waiting => row("waiting", "the time of the next attempt", None, ""),
             Stage::Joined => row("joined", "nothing", None, ""),
@@ -107,7 +109,7 @@ impl Stage {
 struct About {
     name: &'static str,
     awaits: &'static str,
-    symptom: Option<&'static str>,
+    symptom: Option<catalogue::About<'static>>,
     overdue: &'static str,
 }
 

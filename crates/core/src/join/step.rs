@@ -8,14 +8,17 @@ use std::cmp::Reverse;
 use jiff::{SignedDuration, Timestamp};
 
 use super::existing::{Decision, Found, decide};
-use super::failure::{Cause, Class, Failure};
+use super::failure::{Cause, Failure};
 use super::output::Milestone;
 use super::state::{Memory, Policy, Stage, State, later};
 use super::verify::{
     Certificate, CertificateRequest, Cluster, Kubelet, Lease, Node, Renewal, Runtime, Sandbox, Seen, Signing, Until,
     holds,
 };
+use crate::catalogue::Class;
+use crate::check::Subsystem;
 use crate::fact::Why;
+use crate::id;
 
 /// A request that nobody has signed by then is told: the usual signer takes a second or two.
 const UNSIGNED: SignedDuration = SignedDuration::from_secs(20);
@@ -29,9 +32,7 @@ const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 const SANDBOX_AGAIN: SignedDuration = SignedDuration::from_millis(300);
 /// A network agent that is behind its configuration is so for seconds; who refuses every sandbox for longer will go on.
 const REFUSES: SignedDuration = SignedDuration::from_secs(20);
-/// What no network agent sets right once its configuration is there: every network installs its plugins before that.
-const STAYS: [&str; 2] = ["cni.plugins", "cni.stale-bridge"];
-/// Who refuses sandboxes for one of those is asked once more, and believed.
+/// Who refuses sandboxes for what no network agent sets right any more is asked once more, and believed.
 const REFUSES_FOR_GOOD: SignedDuration = SignedDuration::from_secs(1);
 /// A kubelet that a restart of its runtime took along comes back once; one that ended twice will end again.
 const CRASH_LOOP: u64 = 2;
@@ -164,7 +165,7 @@ impl State {
 
 /// A runtime that was restarted under kubeadm's checks fails them; whether it is really gone, the checks of the next attempt say.
 fn class_for_kubeadm(cause: &Cause) -> Class {
-    if cause.id.starts_with("runtime.") { Class::Transient } else { cause.class() }
+    if cause.subsystem == Subsystem::Runtime { Class::Transient } else { cause.class() }
 }
 
 /// What follows from an event.
@@ -282,7 +283,7 @@ impl State {
             }
             Decision::Remove { node, .. } | Decision::Unready { node, .. } if self.memory.node_cleared => {
                 let says = format!("the Node {node} came back: another machine keeps it alive");
-                let cause = Cause::of("api.node-name", says);
+                let cause = Cause::of(id!("api.node-name"), says);
                 self.fail(Class::Configuration, cause.says.clone(), vec![cause], now)
             }
             Decision::Remove { node, says } => {
@@ -368,7 +369,8 @@ impl State {
         }
         match status {
             Some(status) if NOT_FOUND.contains(&status) => {
-                let cause = Cause::of("kubeadm.installed", format!("kubeadm could not be executed (status {status})"));
+                let cause =
+                    Cause::of(id!("kubeadm.installed"), format!("kubeadm could not be executed (status {status})"));
                 self.fail(Class::Configuration, cause.says.clone(), vec![cause], now)
             }
             _ => {
@@ -384,7 +386,7 @@ impl State {
 
     /// What may pass is told and remembered; for what will not, there is no waiting.
     fn trouble(&mut self, cause: &Cause, now: Timestamp) -> Vec<Effect> {
-        if cause.class() > Class::Transient {
+        if !cause.class().may_pass() {
             return self.fail(cause.class(), cause.says.clone(), vec![cause.clone()], now);
         }
         let known = self.troubles.len();
@@ -406,7 +408,7 @@ impl State {
             Event::Kubelet(kubelet) => {
                 seen.kubelet.clone_from(kubelet);
                 // The machine is reached again.
-                self.troubles.retain(|trouble| trouble.id != "ssh.unreachable");
+                self.troubles.retain(|trouble| trouble.id != id!("ssh.unreachable").id);
             }
             Event::Request(request) => seen.request.clone_from(request),
             Event::Certificate(certificate) => seen.certificate.clone_from(certificate),
@@ -457,13 +459,13 @@ impl State {
         };
         let since = *self.memory.refused_since.get_or_insert(now);
         // The last trouble is what this refusal was recognised as.
-        let for_good = self.troubles.last().is_some_and(|trouble| STAYS.contains(&trouble.id.as_str()));
+        let for_good = self.troubles.last().is_some_and(|trouble| trouble.class() == Class::UntilNetwork);
         if now < later(since, if for_good { REFUSES_FOR_GOOD } else { REFUSES }) {
             return None;
         }
         let mut causes = std::mem::take(&mut self.troubles);
         causes.reverse();
-        causes.push(Cause::of("node.not-ready", why.clone()));
+        causes.push(Cause::of(id!("node.not-ready"), why.clone()));
         Some(self.fail(Class::Configuration, why, causes, now))
     }
 
@@ -488,7 +490,7 @@ impl State {
                 Ok(runtime) => runtime.says.clone(),
                 Err(why) => why.to_string(),
             };
-            let cause = Cause::of("runtime.socket", format!("the container runtime does not answer: {why}"));
+            let cause = Cause::of(id!("runtime.socket"), format!("the container runtime does not answer: {why}"));
             return Some(cause.may_pass(silent));
         }
         // Before kubeadm starts the kubelet, what is seen is of a join that is over.
@@ -500,17 +502,17 @@ impl State {
             let name = &request.name;
             match &request.state {
                 Signing::Denied { why } => {
-                    return Some(Cause::of("csr.denied", format!("the request {name} was denied: {why}")));
+                    return Some(Cause::of(id!("csr.denied"), format!("the request {name} was denied: {why}")));
                 }
                 Signing::Failed { why } => {
-                    return Some(Cause::of("csr.failed", format!("the request {name} failed: {why}")));
+                    return Some(Cause::of(id!("csr.failed"), format!("the request {name} failed: {why}")));
                 }
                 Signing::Pending | Signing::Approved => {}
             }
         }
         match &seen.certificate {
             Ok(Certificate::Stale { why }) => {
-                Some(Cause::of("stale.client-certificate", format!("the kubelet's certificate is stale: {why}")))
+                Some(Cause::of(id!("stale.client-certificate"), format!("the kubelet's certificate is stale: {why}")))
             }
             _ => None,
         }
@@ -521,14 +523,15 @@ impl State {
         let crashes = kubelet.restarts.saturating_sub(self.memory.restarts_before.unwrap_or(0));
         if kubelet.standalone {
             return Some(Cause::of(
-                "kubelet.standalone",
+                id!("kubelet.standalone"),
                 "the kubelet runs without --kubeconfig: alone, in no cluster",
             ));
         }
         if !kubelet.active && kubelet.exit.is_some_and(|exit| NOT_FOUND.contains(&exit)) {
-            return Some(Cause::of("kubelet.cannot-execute", "systemd cannot execute the kubelet"));
+            return Some(Cause::of(id!("kubelet.cannot-execute"), "systemd cannot execute the kubelet"));
         }
-        (crashes >= CRASH_LOOP).then(|| Cause::of("kubelet.restart-loop", format!("the kubelet ended {crashes} times")))
+        (crashes >= CRASH_LOOP)
+            .then(|| Cause::of(id!("kubelet.restart-loop"), format!("the kubelet ended {crashes} times")))
     }
 
     fn mind_request(&mut self, now: Timestamp) -> Vec<Effect> {
@@ -594,7 +597,7 @@ impl State {
                 let (symptom, says) = stage.overdue();
                 let mut causes = std::mem::take(&mut self.troubles);
                 causes.reverse();
-                causes.extend(symptom.map(|id| Cause::of(id, says)));
+                causes.extend(symptom.map(|about| Cause::of(about, says)));
                 // What does not come of itself in time will not come of kubeadm either, once the certificate is there.
                 let passes = stage < Stage::CertificateIssued && stage != Stage::Blocked;
                 let class = if passes { Class::Transient } else { Class::Configuration };
@@ -612,9 +615,8 @@ impl State {
     fn end(&mut self, failure: Failure, now: Timestamp) -> Vec<Effect> {
         let ours = (Stage::Probed..Stage::CertificateIssued).contains(&self.stage);
         let clean_up = ours.then_some(Effect::CleanUp);
-        let again = failure.class == Class::Transient
-            && self.attempt < self.policy.attempts
-            && self.stage < Stage::CertificateIssued;
+        let again =
+            failure.class.may_pass() && self.attempt < self.policy.attempts && self.stage < Stage::CertificateIssued;
         self.failures.push(failure.clone());
         if again {
             self.enter(Stage::Waiting, now);

@@ -70,7 +70,7 @@ impl Edit {
     fn parts(&self) -> &[Edit] {
         match self {
             Edit::Both { edits } => edits,
-            one => std::slice::from_ref(one),
+            one @ (Edit::Toml { .. } | Edit::CommentOut { .. }) => std::slice::from_ref(one),
         }
     }
 

@@ -1,10 +1,15 @@
-//! What no plan may touch: looked at once more right before a plan is carried out, whoever made it.
+//! What no plan may touch: checked once more right before a plan is carried out, whoever made it.
 //!
-//! Only what stands below [`OURS_TO_CHANGE`] may be changed at all. What is mounted from elsewhere, what the operator named
-//! with `--protect`, and anything on a control plane stays as it is.
+//! Each effect has a row that says what it may touch (paths below [`OURS_TO_CHANGE`], units, modules, kernel settings,
+//! links); anything else is refused. What is mounted from elsewhere, what the operator named with `--protect`, and anything
+//! on a control plane stays as it is.
 
 use super::{Effect, Plan};
+use crate::aim::is_dns_name;
 use crate::fact::mounts::is_at_or_under;
+use crate::fact::runtime_sockets::Runtime;
+use crate::fact::swap::SWAPOFF;
+use crate::fact::sysctl::{BRIDGE_IP6TABLES, BRIDGE_IPTABLES, INOTIFY_INSTANCES, INOTIFY_WATCHES, IP_FORWARD};
 use crate::fact::{Facts, Known};
 use crate::reset::chains;
 
@@ -36,6 +41,16 @@ const NOTES_OF_PLUGINS: [&str; 3] = ["/var/lib/cni/networks", "/var/lib/cni/resu
 
 /// Links of flannel and of the bridge plugin that it uses; any other may be somebody's network card.
 pub const LINKS: [&str; 2] = ["cni0", "flannel.1"];
+
+/// Kernel modules that a worker needs. The kernel loads others by itself.
+const MODULES: [&str; 2] = ["br_netfilter", "overlay"];
+
+/// Kernel settings that a worker needs, below /proc/sys.
+const SETTINGS: [&str; 5] = [IP_FORWARD, BRIDGE_IPTABLES, BRIDGE_IP6TABLES, INOTIFY_INSTANCES, INOTIFY_WATCHES];
+
+const KUBELET: &str = "kubelet";
+
+const RUNTIMES: [&str; 3] = [Runtime::Containerd.unit(), Runtime::Crio.unit(), Runtime::CriDockerd.unit()];
 
 /// What must be left alone on one machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -75,31 +90,59 @@ impl Protected {
 
     /// Why one change is not made, wherever it stands in a plan.
     pub fn refuse(&self, effect: &Effect) -> Option<Refusal> {
-        let (path, why) = match effect.path() {
-            Some(path) => (path, self.why_not(effect, path)?),
-            None => self.why_not_leave(effect)?,
-        };
-        Some(Refusal::Path { effect: effect.to_string(), path: path.to_owned(), why })
+        let Denied { thing, why } = self.allow(effect).err()?;
+        Some(Refusal::Path { effect: effect.to_string(), path: thing.to_owned(), why })
     }
 
-    /// Of what takes a machine out of its cluster: what it would touch, and why it may not.
-    fn why_not_leave<'a>(&self, effect: &'a Effect) -> Option<(&'a str, String)> {
-        let refused = |thing: &'a str, allowed: bool, why: &str| (!allowed).then(|| (thing, why.to_owned()));
+    /// What each effect may touch.
+    fn allow<'a>(&self, effect: &'a Effect) -> Result<(), Denied<'a>> {
         match effect {
-            Effect::Unmount { points } => points.iter().find_map(|point| {
-                let foreign = refused(point, is_volume(point), "not a volume of a pod");
-                foreign.or_else(|| self.named_at(point).map(|why| (point.as_str(), why)))
+            // On the way to a place of ours a directory may be missing; making it changes nothing that is there.
+            Effect::MakeDir { path, .. } => self.allow_path(path, is_ours(path) || leads_to_ours(path)),
+            Effect::SetMode { path, .. } => self.allow_path(path, is_ours(path)),
+            Effect::Write { path, .. } | Effect::Edit { path, .. } | Effect::Remove { path } => {
+                let of_packages = DIRECTORY_ONLY.iter().any(|root| is_at_or_under(path, root));
+                only_if(!of_packages, path, "what is in it belongs to packages")?;
+                self.allow_path(path, is_ours(path))
+            }
+            // systemd reads unit files anew: which ones are there is decided by the effects that write them.
+            Effect::ReloadUnits => Ok(()),
+            Effect::LoadModule { name } => only_if(MODULES.contains(&&**name), name, "not a module that a join needs"),
+            Effect::Sysctl { key, .. } => {
+                only_if(SETTINGS.contains(&&*key.replace('.', "/")), key, "not a kernel setting that a join needs")
+            }
+            // Whichever area it is: the kubelet does not start beside swap.
+            Effect::SwapOff { device } => only_if(is_plain(device), device, "not a plain absolute path"),
+            Effect::Enable { unit, .. } => only_if(is_unit(unit) || unit == SWAPOFF, unit, NOT_A_UNIT),
+            Effect::Run { unit, .. } => only_if(is_unit(unit), unit, NOT_A_UNIT),
+            Effect::RestartRuntime { unit, .. } => {
+                only_if(RUNTIMES.contains(&&**unit), unit, "not a container runtime")
+            }
+            // In the cluster the rights of the credential decide, and whether the Node is this machine's.
+            Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => {
+                only_if(is_dns_name(node), node, "not the name of a Node")
+            }
+            Effect::Unmount { points } => points.iter().try_for_each(|point| {
+                only_if(is_volume(point), point, "not a volume of a pod")?;
+                none(point, self.named_at(point))
             }),
-            Effect::KubeadmReset { .. } => KUBEADMS.into_iter().find_map(|tree| Some((tree, self.in_tree(tree)?))),
+            Effect::KubeadmReset { .. } => KUBEADMS.into_iter().try_for_each(|tree| none(tree, self.in_tree(tree))),
+            Effect::DeleteLink { name } => only_if(LINKS.contains(&&**name), name, "not a link of flannel's"),
+            Effect::RemoveChains { tool, .. } => only_if(chains::is_tool(tool), tool, "not a program of iptables'"),
             Effect::ClearDir { path, .. } => {
                 let theirs = is_plain(path) && NOTES_OF_PLUGINS.iter().any(|root| is_at_or_under(path, root));
-                refused(path, theirs, "not a place of CNI plugins' notes")
-                    .or_else(|| Some((path.as_str(), self.in_tree(path)?)))
+                only_if(theirs, path, "not a place of CNI plugins' notes")?;
+                none(path, self.in_tree(path))
             }
-            Effect::DeleteLink { name } => refused(name, LINKS.contains(&name.as_str()), "not a link of flannel's"),
-            Effect::RemoveChains { tool, .. } => refused(tool, chains::is_tool(tool), "not a program of iptables'"),
-            _ => None,
         }
+    }
+
+    fn allow_path<'a>(&self, path: &'a str, ours: bool) -> Result<(), Denied<'a>> {
+        only_if(is_plain(path), path, "not a plain absolute path")?;
+        only_if(ours, path, "not a place of a worker's join")?;
+        none(path, self.named_at(path))?;
+        let mount = self.mounts.iter().find(|mount| is_at_or_under(path, mount));
+        none(path, mount.map(|mount| format!("below the mount {mount}")))
     }
 
     /// Why a whole tree may not go: something in it, or above it, is protected.
@@ -113,27 +156,35 @@ impl Protected {
         let named = self.named.iter().find(|named| is_at_or_under(path, named) || is_at_or_under(named, path))?;
         Some(format!("--protect {named}"))
     }
+}
 
-    fn why_not(&self, effect: &Effect, path: &str) -> Option<String> {
-        if !is_plain(path) {
-            return Some("not a plain absolute path".to_owned());
-        }
-        // On the way to a place of ours a directory may be missing; making it changes nothing that is there.
-        let leads_there =
-            matches!(effect, Effect::MakeDir { .. }) && OURS_TO_CHANGE.iter().any(|root| is_at_or_under(root, path));
-        if !leads_there && !OURS_TO_CHANGE.iter().any(|root| is_at_or_under(path, root)) {
-            return Some("not a place of a worker's join".to_owned());
-        }
-        let only_directory = DIRECTORY_ONLY.iter().any(|root| is_at_or_under(path, root));
-        if only_directory && !matches!(effect, Effect::MakeDir { .. } | Effect::SetMode { .. }) {
-            return Some("what is in it belongs to packages".to_owned());
-        }
-        if let Some(named) = self.named_at(path) {
-            return Some(named);
-        }
-        let mount = self.mounts.iter().find(|mount| is_at_or_under(path, mount));
-        mount.map(|mount| format!("below the mount {mount}"))
-    }
+/// What an effect may not touch, and why.
+struct Denied<'a> {
+    thing: &'a str,
+    why: String,
+}
+
+const NOT_A_UNIT: &str = "neither the kubelet nor a container runtime";
+
+fn only_if<'a>(allowed: bool, thing: &'a str, why: &str) -> Result<(), Denied<'a>> {
+    none(thing, (!allowed).then(|| why.to_owned()))
+}
+
+/// Allowed where there is no reason against it.
+fn none(thing: &str, why: Option<String>) -> Result<(), Denied<'_>> {
+    why.map_or(Ok(()), |why| Err(Denied { thing, why }))
+}
+
+fn is_ours(path: &str) -> bool {
+    OURS_TO_CHANGE.iter().any(|root| is_at_or_under(path, root))
+}
+
+fn leads_to_ours(path: &str) -> bool {
+    OURS_TO_CHANGE.iter().any(|root| is_at_or_under(root, path))
+}
+
+fn is_unit(unit: &str) -> bool {
+    unit == KUBELET || RUNTIMES.contains(&unit)
 }
 
 /// Mounted inside a place of ours, and not by the kubelet: somebody's data. A place that is a mount as a whole is just that.
@@ -158,12 +209,17 @@ fn is_plain(path: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::mounts::MOUNTINFO;
     use crate::plan::Step;
+    use crate::testing::{every_effect, facts};
     use proptest::prelude::*;
 
-    fn write(path: &str) -> Plan {
-        let effect = Effect::Write { path: path.into(), text: String::new(), mode: 0o644, in_place: false };
+    fn of(effect: Effect) -> Plan {
         Plan { steps: vec![Step { effect, why: Vec::new() }] }
+    }
+
+    fn write(path: &str) -> Plan {
+        of(Effect::Write { path: path.into(), text: String::new(), mode: 0o644, in_place: false })
     }
 
     #[test]
@@ -195,8 +251,7 @@ mod tests {
 
     #[test]
     fn a_directory_on_the_way_may_be_made_and_nothing_else() {
-        let plan = |effect: Effect| Plan { steps: vec![Step { effect, why: Vec::new() }] };
-        let refuses = |effect: Effect| Protected::default().refusal(&plan(effect)).is_some();
+        let refuses = |effect: Effect| Protected::default().refusal(&of(effect)).is_some();
         for (path, refused) in [("/etc/cni", false), ("/opt/cni", false), ("/home", true), ("/etc/cnix", true)] {
             assert_eq!(refuses(Effect::MakeDir { path: path.into(), mode: 0o755 }), refused, "{path}");
             assert!(refuses(Effect::SetMode { path: path.into(), mode: 0o700 }), "{path}");
@@ -205,10 +260,59 @@ mod tests {
 
     #[test]
     fn nothing_is_changed_on_a_control_plane() {
-        let protected = Protected { control_plane: vec!["/etc/kubernetes/admin.conf".into()], ..Protected::default() };
-        let refusal = protected.refusal(&write("/etc/sysctl.d/90-carrick.conf"));
-        assert_eq!(refusal, Some(Refusal::ControlPlane("/etc/kubernetes/admin.conf".into())));
-        assert_eq!(protected.refusal(&Plan::default()), None);
+        let machine = |name| {
+            let facts = facts()
+                .with_dir("/etc/kubernetes", &[("-rw-------", name)])
+                .with_file(MOUNTINFO, "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
+            facts.without_dir("/etc/kubernetes/manifests").without_dir("/var/lib/etcd")
+        };
+        let worker = Protected::on(&machine("kubelet.conf"), Vec::new()).unwrap();
+        let control_plane = Protected::on(&machine("admin.conf"), Vec::new()).unwrap();
+        for effect in every_effect() {
+            let plan = of(effect.clone());
+            assert_eq!(worker.refusal(&plan), None, "{effect}");
+            let refused = Refusal::ControlPlane("/etc/kubernetes/admin.conf".into());
+            assert_eq!(control_plane.refusal(&plan), Some(refused), "{effect}");
+        }
+        assert_eq!(control_plane.refusal(&Plan::default()), None);
+    }
+
+    /// The same change of something that is not of a worker's join; `None`: it names nothing.
+    fn elsewhere(effect: Effect) -> Option<Effect> {
+        let s = str::to_owned;
+        Some(match effect {
+            Effect::MakeDir { mode, .. } => Effect::MakeDir { path: s("/srv/data"), mode },
+            Effect::Write { text, mode, in_place, .. } => {
+                Effect::Write { path: s("/opt/cni/bin/bridge"), text, mode, in_place }
+            }
+            Effect::Edit { edit, .. } => Effect::Edit { path: s("/etc/passwd"), edit },
+            Effect::SetMode { mode, .. } => Effect::SetMode { path: s("/etc/shadow"), mode },
+            Effect::Remove { .. } => Effect::Remove { path: s("/var/lib/etcd/member") },
+            // What kubeadm deletes is bounded by --protect and by mounts: see below.
+            Effect::ReloadUnits | Effect::KubeadmReset { .. } => return None,
+            Effect::LoadModule { .. } => Effect::LoadModule { name: s("nvidia") },
+            Effect::Sysctl { value, .. } => Effect::Sysctl { key: s("kernel.panic"), value },
+            Effect::SwapOff { .. } => Effect::SwapOff { device: s("--all") },
+            Effect::Enable { enabled, .. } => Effect::Enable { unit: s("ssh"), enabled },
+            Effect::Run { running, .. } => Effect::Run { unit: s("carrick-swapoff.service"), running },
+            Effect::RestartRuntime { running, .. } => Effect::RestartRuntime { unit: s("kubelet"), running },
+            Effect::Drain { pods, seconds, .. } => Effect::Drain { node: s("w1/status"), pods, seconds },
+            Effect::MarkNotReady { system_uuid, machine_id, .. } => {
+                Effect::MarkNotReady { node: s("../w2"), system_uuid, machine_id }
+            }
+            Effect::Unmount { .. } => Effect::Unmount { points: vec![s("/mnt/media")] },
+            Effect::DeleteLink { .. } => Effect::DeleteLink { name: s("eth0") },
+            Effect::RemoveChains { chains, .. } => Effect::RemoveChains { tool: s("/bin/rm"), chains },
+            Effect::ClearDir { holds, .. } => Effect::ClearDir { path: s("/var/lib/cni"), holds },
+        })
+    }
+
+    #[test]
+    fn each_effect_keeps_to_what_a_join_needs() {
+        for effect in every_effect().into_iter().filter_map(elsewhere) {
+            let refused = Protected::default().refuse(&effect);
+            assert!(matches!(refused, Some(Refusal::Path { .. })), "{effect}: {refused:?}");
+        }
     }
 
     #[test]
@@ -241,13 +345,11 @@ mod tests {
             (reset(), false),
         ];
         for (effect, allowed) in rows {
-            let plan = Plan { steps: vec![Step { effect: effect.clone(), why: none() }] };
-            assert_eq!(protected.refusal(&plan).is_none(), allowed, "{effect:?}");
+            assert_eq!(protected.refusal(&of(effect.clone())).is_none(), allowed, "{effect:?}");
         }
-        let refusal = protected.refusal(&Plan { steps: vec![Step { effect: reset(), why: none() }] });
+        let refusal = protected.refusal(&of(reset()));
         assert!(refusal.unwrap().to_string().ends_with("(--protect /var/lib/kubelet/pods/a/volumes/v/mine)"));
-        let free = Plan { steps: vec![Step { effect: reset(), why: none() }] };
-        assert_eq!(Protected::default().refusal(&free), None);
+        assert_eq!(Protected::default().refusal(&of(reset())), None);
     }
 
     proptest! {

@@ -258,6 +258,8 @@ fn findings() -> Vec<Judged> {
         remedy: vec!["systemctl daemon-reload && systemctl restart kubelet".to_owned()],
         explains: vec!["kubeadm.tls-timeout"],
         ignored: false,
+        may_pass: false,
+        means: None,
     }]
 }
 

@@ -108,7 +108,7 @@ fn a_worker_is_taken_out_in_this_order() {
             "remove what is in /var/lib/cni/networks/cbr0",
         ]
     );
-    let removes = reset.plan.steps[3].effect.items();
+    let removes = reset.plan.steps[3].effect.items().all();
     assert_eq!(
         removes,
         [
@@ -223,7 +223,7 @@ fn pods_that_can_be_elsewhere_are_drained_where_the_cluster_can_be_asked() {
         vec![pod("web", Some("ReplicaSet")), pod("db-0", Some("StatefulSet")), pod("proxy", Some("DaemonSet"))];
     let first = plan(&facts, &with(managed, false)).unwrap().plan.steps.remove(0);
     assert_eq!(first.effect.to_string(), "drain node node-7: 2 pods to evict within 300 s");
-    assert_eq!(first.effect.items(), ["default/web", "default/db-0"]);
+    assert_eq!(first.effect.items().all(), ["default/web", "default/db-0"]);
     assert_eq!(first.why[1], "data in emptyDir is lost: default/db-0");
 
     let bare = vec![pod("alone", None)];

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use regex::Regex;
 
 use super::{Complaint, Severity, Signature, is_capture};
+use crate::catalogue::Class;
 use crate::check::CHECKS;
 
 /// Shorter ones are found all over healthy logs.
@@ -23,7 +24,8 @@ pub fn complaints(signatures: &[Signature], known: &[Signature]) -> Vec<Complain
     let ids: BTreeSet<&str> = signatures.iter().chain(known).map(|one| one.id.as_str()).collect();
     let mut complaints: Vec<Complaint> = Vec::new();
     for signature in signatures {
-        let alone = text(signature).into_iter().chain(literals(signature)).chain(references(signature, &ids));
+        let alone = text(signature).into_iter().chain(classes(signature)).chain(literals(signature));
+        let alone = alone.chain(references(signature, &ids));
         complaints.extend(alone.chain(lines(signature)).map(|what| Complaint::of(&signature.id, what)));
     }
     complaints.extend(overlaps(signatures));
@@ -49,6 +51,25 @@ fn text(signature: &Signature) -> Vec<String> {
         wrong.push("there is neither a remedy nor a next command".to_owned());
     }
     wrong
+}
+
+/// Who names a cause of its own says what a join does about it. Where a check judges the same, the check says it; what is
+/// never a cause has nothing to say.
+fn classes(signature: &Signature) -> Vec<String> {
+    let named = [("class", signature.class.is_some()), ("role", signature.role.is_some())];
+    let complain = |(key, there): (&str, bool)| match (&signature.shows, signature.severity >= Severity::Warning) {
+        (Some(check), _) if there => Some(format!("says a {key}, and shows {check}: the check's counts")),
+        (None, false) if there => Some(format!("says a {key}, and is never a cause")),
+        (None, true) if !there && key == "class" => {
+            let classes = Class::ALL.map(Class::name).join(", ");
+            Some(format!("there is no class: what does a join do about it? One of {classes}"))
+        }
+        (None, true) if !there => {
+            Some("there is no role: root (it says why) or symptom (it says only that)".to_owned())
+        }
+        _ => None,
+    };
+    named.into_iter().filter_map(complain).collect()
 }
 
 fn literals(signature: &Signature) -> Vec<String> {

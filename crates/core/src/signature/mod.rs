@@ -10,7 +10,8 @@ use std::sync::OnceLock;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde::{Deserialize, Serialize};
 
-use crate::check::Subsystem;
+use crate::catalogue::{About, Class, Role};
+use crate::check::{self, Needed, Subsystem};
 use crate::report::Confidence;
 
 mod expression;
@@ -24,6 +25,14 @@ pub use expression::Taken;
 
 include!(concat!(env!("OUT_DIR"), "/signatures.rs"));
 
+/// What is known of a check is known of the signature that shows it.
+const fn shown(check: &str) -> About<'static> {
+    match check::about(check) {
+        Some(about) => about,
+        None => panic!("a signature shows what is no check"),
+    }
+}
+
 /// One failure, or one good or harmless sign, as it reads in a line of text.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -35,6 +44,12 @@ pub struct Signature {
     /// From when on it counts; of a good sign: what it proves to be reached.
     pub phase: Phase,
     pub severity: Severity,
+    /// What a join does about it. A cause of its own has one; where it shows a check, the check's counts.
+    #[serde(default)]
+    pub class: Option<Class>,
+    /// Whether it says why, or only that. As with the class.
+    #[serde(default)]
+    pub role: Option<Role>,
     /// What a hit proves about the cause.
     #[serde(default = "likely")]
     pub certainty: Confidence,
@@ -154,6 +169,15 @@ impl Signature {
     /// The id under which its cause is told.
     pub fn cause_id(&self) -> &str {
         self.shows.as_deref().unwrap_or(&self.id)
+    }
+
+    /// What is known of the id under which its cause is told; `None` where it is never a cause.
+    pub fn about(&self) -> Option<About<'_>> {
+        if let Some(check) = &self.shows {
+            return check::about(check);
+        }
+        let (class, role) = (self.class?, self.role?);
+        Some(About { id: &self.id, class, role, subsystem: self.subsystem, needed: Needed::Always })
     }
 
     /// All lines that its file shows.

@@ -1,14 +1,17 @@
 //! What takes a machine out of its cluster: in the cluster by the node's own credential or an admin's, on the machine by the
 //! tools that put it there.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
-use carrick_cluster::leaving::{self, Evicted, Leaving, NotSaid};
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::error::ApiError;
+use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
+use carrick_cluster::pods::{self as cluster_pods, Evicted};
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
 use carrick_core::fact::{join_state, kubeconfig};
-use carrick_core::plan::{Effect, State};
+use carrick_core::plan::{Effect, State, Undo};
 use carrick_core::reset::pods::{self, Pod};
 use carrick_core::reset::{chains, volumes};
 use carrick_host::host::{Entry, File, How, Trouble};
@@ -19,7 +22,6 @@ use super::journal::HOME;
 use super::perform::{SHORT, run};
 use super::{Told, look};
 use crate::credentials;
-use crate::observe::FromMachine;
 
 /// A cluster that answers takes 50 ms for each of three questions. One that does not is not waited for: the machine can go
 /// without its word.
@@ -41,103 +43,69 @@ const CARDS: &str = "/proc/net/dev";
 
 const PKI: &str = "/etc/kubernetes/pki";
 
-/// What stands where such an effect acts; `None`: it is none of these.
-pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<Option<State>, Trouble> {
-    Ok(Some(match effect {
-        Effect::Drain { .. } | Effect::MarkNotReady { .. } => State::value("as the cluster has it"),
-        Effect::Unmount { .. } => {
-            let mounted = volumes::below(&mounts(host).await?).volumes.len();
-            State::value(if mounted == 0 { "not mounted" } else { "mounted" })
-        }
-        Effect::KubeadmReset { .. } => State::value(if left(host).await?.is_empty() { "clean" } else { "joined" }),
-        Effect::DeleteLink { name } => {
-            let cards = text(host, CARDS).await?;
-            let is_there = cards.lines().any(|line| line.split(':').next().map(str::trim) == Some(name));
-            if is_there { State::value("there") } else { State::Absent }
-        }
-        Effect::RemoveChains { tool, .. } => {
-            let save = format!("{tool}-save");
-            let saved = host.run(&[&save], SHORT).await?.well(&[&save])?;
-            State::value(format!("{} chains", chains::named(&chains::find(&saved)).len()))
-        }
-        Effect::ClearDir { path, .. } => State::value(format!("{} entries", host.list(path).await?.len())),
-        _ => return Ok(None),
-    }))
+/// Whether volumes of pods are mounted.
+pub(super) async fn volumes(host: &dyn Host) -> Result<State, Trouble> {
+    let mounted = volumes::below(&mounts(host).await?).volumes.len();
+    Ok(State::value(if mounted == 0 { "not mounted" } else { "mounted" }))
 }
 
-pub(super) fn becomes(effect: &Effect) -> Option<State> {
-    Some(match effect {
-        Effect::Drain { .. } => State::value("drained"),
-        Effect::MarkNotReady { .. } => State::value("not ready"),
-        Effect::Unmount { .. } => State::value("not mounted"),
-        Effect::KubeadmReset { .. } => State::value("clean"),
-        Effect::DeleteLink { .. } => State::Absent,
-        Effect::RemoveChains { .. } => State::value("0 chains"),
-        Effect::ClearDir { .. } => State::value("0 entries"),
-        _ => return None,
-    })
+/// Whether `kubeadm reset` has anything to remove.
+pub(super) async fn join(host: &dyn Host) -> Result<State, Trouble> {
+    Ok(State::value(if left(host).await?.is_empty() { "clean" } else { "joined" }))
+}
+
+pub(super) async fn link(host: &dyn Host, name: &str) -> Result<State, Trouble> {
+    let cards = text(host, CARDS).await?;
+    let is_there = cards.lines().any(|line| line.split(':').next().map(str::trim) == Some(name));
+    Ok(if is_there { State::value("there") } else { State::Absent })
+}
+
+pub(super) async fn chains(host: &dyn Host, tool: &str) -> Result<State, Trouble> {
+    let save = format!("{tool}-save");
+    let saved = host.run(&[&save], SHORT).await?.well(&[&save])?;
+    Ok(State::value(format!("{} chains", chains::named(&chains::find(&saved)).len())))
 }
 
 /// What must hold right before an effect that cannot be taken back: looked at before it is begun.
 pub(super) async fn ready(host: &dyn Host, effect: &Effect) -> Result<(), Trouble> {
-    let tree = match effect {
-        Effect::KubeadmReset { .. } => volumes::DIR,
-        Effect::ClearDir { path, .. } => path,
-        _ => return Ok(()),
+    let tree = match effect.undo() {
+        Undo::Final { deletes } => deletes,
+        Undo::Content | Undo::Setting | Undo::Again | Undo::Stays => return Ok(()),
     };
     // kubeadm before 1.30 takes any mount for one of the kubelet's whose path has the kubelet's in it.
     let inside = format!("{tree}/");
     if let Some(mount) = mounts(host).await?.into_iter().find(|mount| mount.point.contains(&inside)) {
         return Err(Trouble::new(mount.point, "is mounted there: what is on it would be deleted, too"));
     }
-    if let (Effect::KubeadmReset { .. }, State::Value { value }) =
-        (effect, look::word(host, &["systemctl", "is-active", "kubelet"]).await?)
-        && !matches!(value.as_str(), "inactive" | "failed")
-    {
-        return Err(Trouble::new("kubelet", format!("is {value}: somebody started it again")));
+    if tree != volumes::DIR {
+        return Ok(());
     }
-    Ok(())
+    let kubelet = look::word(host, &["systemctl", "is-active", "kubelet"]).await?;
+    match kubelet.as_value() {
+        Some("inactive" | "failed") => Ok(()),
+        said => Err(Trouble::new("kubelet", format!("is {}: somebody started it again", said.unwrap_or("unknown")))),
+    }
 }
 
-/// Makes one such change. A note: it could not be made, and why the rest goes on without it.
-pub(super) async fn perform(
-    host: &dyn Host,
-    admin: Option<&Client>,
-    effect: &Effect,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
-) -> Result<Option<String>, Trouble> {
-    match effect {
-        Effect::Drain { node, pods, seconds } => {
-            let admin = admin.ok_or_else(|| Trouble::new(node, "draining it needs an admin's --kubeconfig"))?;
-            drain(host, admin, node, pods, Duration::from_secs(*seconds), tell).await?;
-        }
-        Effect::MarkNotReady { node, system_uuid, machine_id } => {
-            return say_it_leaves(host, node, &identity(system_uuid, machine_id)).await;
-        }
-        Effect::Unmount { .. } => unmount(host).await?,
-        Effect::KubeadmReset { socket, .. } => {
-            run(host, &["kubeadm", "reset", "--force", "--cri-socket", socket], KUBEADM_TIME).await?;
-            let left = left(host).await?;
-            if !left.is_empty() {
-                return Err(Trouble::new("kubeadm reset", format!("ended well and left {}", left.join(", "))));
-            }
-        }
-        // It may have gone with the pods.
-        Effect::DeleteLink { name } if at(host, effect).await? != Some(State::Absent) => {
-            run(host, &["ip", "link", "delete", "dev", name], SHORT).await?;
-        }
-        Effect::RemoveChains { tool, .. } => remove_chains(host, tool).await?,
-        Effect::ClearDir { path, .. } => {
-            run(host, &["find", path, "-xdev", "-mindepth", "1", "-delete"], UNMOUNT_TIME).await?;
-        }
-        _ => {}
+pub(super) async fn kubeadm_reset(host: &dyn Host, socket: &str) -> Result<(), Trouble> {
+    run(host, &["kubeadm", "reset", "--force", "--cri-socket", socket], KUBEADM_TIME).await?;
+    let left = left(host).await?;
+    if left.is_empty() {
+        return Ok(());
     }
-    Ok(None)
+    Err(Trouble::new("kubeadm reset", format!("ended well and left {}", left.join(", "))))
 }
 
-fn identity(system_uuid: &str, machine_id: &str) -> Identity {
-    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    Identity { uuid: some(system_uuid), machine_id: some(machine_id) }
+/// It may have gone with the pods.
+pub(super) async fn delete_link(host: &dyn Host, name: &str) -> Result<(), Trouble> {
+    if link(host, name).await? == State::Absent {
+        return Ok(());
+    }
+    run(host, &["ip", "link", "delete", "dev", name], SHORT).await
+}
+
+pub(super) async fn clear_dir(host: &dyn Host, path: &str) -> Result<(), Trouble> {
+    run(host, &["find", path, "-xdev", "-mindepth", "1", "-delete"], UNMOUNT_TIME).await
 }
 
 async fn mounts(host: &dyn Host) -> Result<Vec<Mount>, Trouble> {
@@ -148,7 +116,7 @@ async fn mounts(host: &dyn Host) -> Result<Vec<Mount>, Trouble> {
 async fn text(host: &dyn Host, path: &str) -> Result<String, Trouble> {
     match host.look(path).await? {
         Some(Entry::File(file)) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
-        _ => Err(Trouble::new(path, "cannot be read")),
+        Some(Entry::Dir { .. } | Entry::Link(_) | Entry::Other(_)) | None => Err(Trouble::new(path, "cannot be read")),
     }
 }
 
@@ -169,7 +137,7 @@ async fn left(host: &dyn Host) -> Result<Vec<String>, Trouble> {
 }
 
 /// The last that was mounted first: one may lie on another.
-async fn unmount(host: &dyn Host) -> Result<(), Trouble> {
+pub(super) async fn unmount(host: &dyn Host) -> Result<(), Trouble> {
     for _ in 0..LAYERS {
         let below = volumes::below(&mounts(host).await?);
         if let Some(foreign) = below.foreign.first() {
@@ -185,7 +153,7 @@ async fn unmount(host: &dyn Host) -> Result<(), Trouble> {
     Err(Trouble::new(volumes::DIR, "volumes are mounted there again and again"))
 }
 
-async fn remove_chains(host: &dyn Host, tool: &str) -> Result<(), Trouble> {
+pub(super) async fn remove_chains(host: &dyn Host, tool: &str) -> Result<(), Trouble> {
     let (save, restore) = (format!("{tool}-save"), format!("{tool}-restore"));
     host.make_dir(HOME, 0o700).await?;
     run(host, &[&save, "-f", RULES], SHORT).await?;
@@ -202,36 +170,40 @@ async fn remove_chains(host: &dyn Host, tool: &str) -> Result<(), Trouble> {
     host.remove(RULES).await
 }
 
-async fn say_it_leaves(host: &dyn Host, node: &str, own: &Identity) -> Result<Option<String>, Trouble> {
+/// With the node's own credential. A note: the cluster was not told, and why the rest goes on.
+pub(super) async fn mark_not_ready(
+    machine: &Arc<dyn Host>,
+    node: &str,
+    system_uuid: &str,
+    machine_id: &str,
+) -> Result<Option<String>, Trouble> {
     const MEANWHILE: &str =
         "its Node stays Ready until the cluster misses it, about 50 s: a join before that is refused";
-    let said = timeout(SAY, async {
-        let client = credentials::of_kubelet(host).await.map_err(|why| NotSaid::Why(broken(why)))?;
-        leaving::leave(&client, &FromMachine(host), node, own).await
-    });
-    match said.await {
-        Ok(Ok(Leaving::Said | Leaving::NoNode)) => Ok(None),
-        Ok(Ok(Leaving::CordonedBefore)) => Ok(Some("it is marked; somebody else had cordoned it before".to_owned())),
-        Ok(Err(NotSaid::ControlPlane(node))) => Err(Trouble::new(node, "is a control plane by its label")),
-        Ok(Err(why @ NotSaid::AnotherMachine(_))) => Ok(Some(why.to_string())),
-        Ok(Err(NotSaid::Why(why))) => Ok(Some(format!("{why}; {MEANWHILE}"))),
+    let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+    let own = Identity { uuid: some(system_uuid), machine_id: some(machine_id) };
+    let client = match credentials::of_kubelet(machine).await {
+        Ok(client) => client,
+        Err(why) => return Ok(Some(format!("{why}; {MEANWHILE}"))),
+    };
+    match timeout(SAY, nodes::mark_not_ready_and_cordon(&client, node, &own)).await {
+        Ok(Ok(MarkedNode::Cordoned | MarkedNode::Absent)) => Ok(None),
+        Ok(Ok(MarkedNode::CordonedBefore)) => Ok(Some("it is marked; somebody else had cordoned it before".to_owned())),
+        Ok(Err(UnmarkedNode::ControlPlane(node))) => Err(Trouble::new(node, "is a control plane by its label")),
+        Ok(Err(why @ UnmarkedNode::AnotherMachine(_))) => Ok(Some(why.to_string())),
+        Ok(Err(UnmarkedNode::Api(error))) => Ok(Some(format!("{error}; {MEANWHILE}"))),
         Err(_) => Ok(Some(format!("no answer in {} s; {MEANWHILE}", SAY.as_secs()))),
     }
 }
 
-fn broken(why: String) -> carrick_core::fact::Why {
-    carrick_core::fact::Why::Broken(why)
-}
-
 /// Takes back that a node was cordoned, as far as the node may do so itself.
-pub(super) async fn back(host: &dyn Host, node: &str) -> Option<String> {
-    let opened = timeout(SAY, async {
-        let client = credentials::of_kubelet(host).await.map_err(broken)?;
-        leaving::open(&client, &FromMachine(host), node).await
-    });
-    let why = match opened.await {
+pub(super) async fn back(machine: &Arc<dyn Host>, node: &str) -> Option<String> {
+    let uncordoned = async {
+        let client = credentials::of_kubelet(machine).await?;
+        nodes::uncordon(&client, node).await.map_err(|error| error.to_string())
+    };
+    let why = match timeout(SAY, uncordoned).await {
         Ok(Ok(_)) => return None,
-        Ok(Err(why)) => why.to_string(),
+        Ok(Err(why)) => why,
         Err(_) => format!("no answer in {} s", SAY.as_secs()),
     };
     Some(format!("{why}; do it yourself: kubectl uncordon {node}"))
@@ -239,20 +211,20 @@ pub(super) async fn back(host: &dyn Host, node: &str) -> Option<String> {
 
 /// Cordons a node and evicts what can be elsewhere, until it is gone. Only pods that the plan names, or that have a
 /// controller.
-async fn drain(
-    host: &dyn Host,
-    admin: &Client,
+pub(super) async fn drain(
+    admin: Option<&ClusterClient>,
     node: &str,
     named: &[String],
-    limit: Duration,
+    seconds: u64,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<(), Trouble> {
-    let way = FromMachine(host);
-    let trouble = |why: carrick_core::fact::Why| Trouble::new(format!("node {node}"), why);
-    leaving::close(admin, &way, node).await.map_err(trouble)?;
+    let admin = admin.ok_or_else(|| Trouble::new(node, "draining it needs an admin's --kubeconfig"))?;
+    let limit = Duration::from_secs(seconds);
+    let trouble = |error: ApiError| Trouble::new(format!("node {node}"), error);
+    nodes::cordon(admin, node).await.map_err(trouble)?;
     let begun = Instant::now();
     loop {
-        let pods = leaving::pods(admin, &way, node).await.map_err(trouble)?;
+        let pods = cluster_pods::known_on_node(admin, node).await.map_err(trouble)?;
         let moving: Vec<Pod> = pods.into_iter().filter(Pod::moves).collect();
         if moving.is_empty() {
             return Ok(());
@@ -263,7 +235,7 @@ async fn drain(
             if pod.controller.is_none() && !named.contains(&name) {
                 return Err(Trouble::new(name, "came after the plan was made, and has no controller"));
             }
-            match leaving::evict(admin, &way, pod).await.map_err(trouble)? {
+            match cluster_pods::evict(admin, pod).await.map_err(trouble)? {
                 Evicted::Going => waits.push(format!("{name} ends")),
                 Evicted::Gone => {}
                 Evicted::NotNow(why) => waits.push(format!("{name}: {why}")),

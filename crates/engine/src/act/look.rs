@@ -58,35 +58,64 @@ fn changed(effect: &Effect, old: Option<&File>) -> Result<Option<File>, Trouble>
             let text = edit.apply(text).map_err(|unfit| Trouble::new(path, unfit))?;
             Ok(Some(like_old(text.into_bytes(), old.mode)))
         }
-        _ => Ok(None),
+        Effect::MakeDir { .. }
+        | Effect::SetMode { .. }
+        | Effect::Remove { .. }
+        | Effect::ReloadUnits
+        | Effect::LoadModule { .. }
+        | Effect::Sysctl { .. }
+        | Effect::SwapOff { .. }
+        | Effect::Enable { .. }
+        | Effect::Run { .. }
+        | Effect::RestartRuntime { .. }
+        | Effect::Drain { .. }
+        | Effect::MarkNotReady { .. }
+        | Effect::Unmount { .. }
+        | Effect::KubeadmReset { .. }
+        | Effect::DeleteLink { .. }
+        | Effect::RemoveChains { .. }
+        | Effect::ClearDir { .. } => Ok(None),
     }
 }
 
 /// What stands there once an effect is done.
 fn becomes(effect: &Effect, was: &State, new: Option<&File>) -> State {
-    if let Some(left) = leave::becomes(effect) {
-        return left;
-    }
     match effect {
         Effect::Write { .. } | Effect::Edit { .. } => new.map_or(State::Absent, of_file),
-        // Which mode a directory that is there should have is for `SetMode` to say.
-        Effect::MakeDir { .. } if matches!(was, State::Dir { .. }) => was.clone(),
-        Effect::MakeDir { mode, .. } => State::Dir { mode: *mode, uid: 0, gid: 0 },
+        Effect::MakeDir { mode, .. } => with_dir(was, *mode),
         Effect::SetMode { mode, .. } => with_mode(was, *mode),
-        Effect::Remove { .. } => State::Absent,
+        Effect::Remove { .. } | Effect::DeleteLink { .. } => State::Absent,
+        Effect::ReloadUnits | Effect::RestartRuntime { .. } => State::Moment,
         Effect::LoadModule { .. } => State::value("loaded"),
         Effect::Sysctl { value, .. } => State::value(value),
         Effect::SwapOff { .. } => State::value("off"),
         Effect::Enable { enabled, .. } => State::value(if *enabled { "enabled" } else { "disabled" }),
         Effect::Run { running, .. } => State::value(if *running { "active" } else { "inactive" }),
-        _ => State::Moment,
+        Effect::Drain { .. } => State::value("drained"),
+        Effect::MarkNotReady { .. } => State::value("not ready"),
+        Effect::Unmount { .. } => State::value("not mounted"),
+        Effect::KubeadmReset { .. } => State::value("clean"),
+        Effect::RemoveChains { .. } => State::value("0 chains"),
+        Effect::ClearDir { .. } => State::value("0 entries"),
     }
 }
 
+/// Which mode a directory that is there should have is for `SetMode` to say.
+fn with_dir(was: &State, mode: u32) -> State {
+    match was {
+        State::Dir { .. } => was.clone(),
+        State::Absent | State::File { .. } | State::Link { .. } | State::Value { .. } | State::Moment => {
+            State::Dir { mode, uid: 0, gid: 0 }
+        }
+    }
+}
+
+/// Of what has no mode nothing changes.
 fn with_mode(was: &State, mode: u32) -> State {
     let mut state = was.clone();
-    if let State::File { mode: old, .. } | State::Dir { mode: old, .. } = &mut state {
-        *old = mode;
+    match &mut state {
+        State::File { mode: old, .. } | State::Dir { mode: old, .. } => *old = mode,
+        State::Absent | State::Link { .. } | State::Value { .. } | State::Moment => {}
     }
     state
 }
@@ -98,33 +127,50 @@ pub(super) fn of_file(file: &File) -> State {
 
 /// Looks at the place of one effect.
 pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<Seen, Trouble> {
-    if let Some(state) = leave::at(host, effect).await? {
-        return Ok(Seen { state, file: None });
-    }
     let state = match effect {
-        Effect::LoadModule { name } => {
-            let there = host.look(&format!("/sys/module/{}", name.replace('-', "_"))).await?.is_some();
-            State::value(if there { "loaded" } else { "not loaded" })
-        }
-        Effect::Sysctl { key, .. } => match host.look(&format!("/proc/sys/{}", key.replace('.', "/"))).await? {
-            Some(Entry::File(file)) => State::value(String::from_utf8_lossy(&file.bytes).trim()),
-            _ => State::Absent,
-        },
-        Effect::SwapOff { device } => {
-            let swaps = host.run(&["cat", "/proc/swaps"], LOOK_TIME).await?.well(&["cat", "/proc/swaps"])?;
-            let on = swaps.lines().skip(1).any(|line| line.split_whitespace().next() == Some(device));
-            State::value(if on { "on" } else { "off" })
-        }
-        // Both end with an error where the answer is no; the answer is the word.
-        Effect::Enable { unit, .. } => enabled(host, unit).await?,
-        Effect::Run { unit, .. } => word(host, &["systemctl", "is-active", unit]).await?,
+        Effect::MakeDir { path, .. }
+        | Effect::Write { path, .. }
+        | Effect::Edit { path, .. }
+        | Effect::SetMode { path, .. } => return plain(host, path).await,
+        Effect::Remove { path } => return plain_or_link(host, path).await,
         Effect::ReloadUnits | Effect::RestartRuntime { .. } => State::Moment,
-        _ => return path(host, effect).await,
+        Effect::LoadModule { name } => module(host, name).await?,
+        Effect::Sysctl { key, .. } => setting(host, key).await?,
+        Effect::SwapOff { device } => swap(host, device).await?,
+        Effect::Enable { unit, .. } => enabled(host, unit).await?,
+        // It ends with an error where the answer is no; the answer is the word.
+        Effect::Run { unit, .. } => word(host, &["systemctl", "is-active", unit]).await?,
+        Effect::Drain { .. } | Effect::MarkNotReady { .. } => State::value("as the cluster has it"),
+        Effect::Unmount { .. } => leave::volumes(host).await?,
+        Effect::KubeadmReset { .. } => leave::join(host).await?,
+        Effect::DeleteLink { name } => leave::link(host, name).await?,
+        Effect::RemoveChains { tool, .. } => leave::chains(host, tool).await?,
+        Effect::ClearDir { path, .. } => State::value(format!("{} entries", host.list(path).await?.len())),
     };
     Ok(Seen { state, file: None })
 }
 
-/// Of a unit whose file is still to be written systemd says nothing, or `not-found`.
+async fn module(host: &dyn Host, name: &str) -> Result<State, Trouble> {
+    let there = host.look(&format!("/sys/module/{}", name.replace('-', "_"))).await?.is_some();
+    Ok(State::value(if there { "loaded" } else { "not loaded" }))
+}
+
+/// A kernel that does not have the setting may get it with a module.
+async fn setting(host: &dyn Host, key: &str) -> Result<State, Trouble> {
+    match host.look(&format!("/proc/sys/{}", key.replace('.', "/"))).await? {
+        Some(Entry::File(file)) => Ok(State::value(String::from_utf8_lossy(&file.bytes).trim())),
+        Some(Entry::Dir { .. } | Entry::Link(_) | Entry::Other(_)) | None => Ok(State::Absent),
+    }
+}
+
+async fn swap(host: &dyn Host, device: &str) -> Result<State, Trouble> {
+    let argv = ["cat", "/proc/swaps"];
+    let swaps = host.run(&argv, LOOK_TIME).await?.well(&argv)?;
+    let on = swaps.lines().skip(1).any(|line| line.split_whitespace().next() == Some(device));
+    Ok(State::value(if on { "on" } else { "off" }))
+}
+
+/// Of a unit whose file is still to be written systemd says nothing, or `not-found`. The answer is the word, not the status.
 async fn enabled(host: &dyn Host, unit: &str) -> Result<State, Trouble> {
     let argv = ["systemctl", "is-enabled", unit];
     let said = host.run(&argv, LOOK_TIME).await?;
@@ -145,18 +191,20 @@ pub(super) async fn word(host: &dyn Host, argv: &[&str]) -> Result<State, Troubl
     }
 }
 
-async fn path(host: &dyn Host, effect: &Effect) -> Result<Seen, Trouble> {
-    let path = effect.path().unwrap_or_default();
+async fn plain(host: &dyn Host, path: &str) -> Result<Seen, Trouble> {
+    let seen = plain_or_link(host, path).await?;
+    match &seen.state {
+        State::Link { to } => Err(Trouble::new(path, format!("is a link to {to}; Carrick changes only plain files"))),
+        State::Absent | State::File { .. } | State::Dir { .. } | State::Value { .. } | State::Moment => Ok(seen),
+    }
+}
+
+async fn plain_or_link(host: &dyn Host, path: &str) -> Result<Seen, Trouble> {
     match host.look(path).await? {
         None => Ok(Seen { state: State::Absent, file: None }),
         Some(Entry::Dir { mode, uid, gid }) => Ok(Seen { state: State::Dir { mode, uid, gid }, file: None }),
         Some(Entry::File(file)) => Ok(Seen { state: of_file(&file), file: Some(file) }),
-        Some(Entry::Link(to)) if matches!(effect, Effect::Remove { .. }) => {
-            Ok(Seen { state: State::Link { to }, file: None })
-        }
-        Some(Entry::Link(to)) => {
-            Err(Trouble::new(path, format!("is a link to {to}; Carrick changes only plain files")))
-        }
+        Some(Entry::Link(to)) => Ok(Seen { state: State::Link { to }, file: None }),
         Some(Entry::Other(what)) => Err(Trouble::new(path, format!("is {what}; Carrick changes only plain files"))),
     }
 }

@@ -7,10 +7,14 @@
 //! * [`ground`]: reads what stands where a plan would act; what is so already drops out
 //! * [`apply`]: makes the changes; [`journal`]: what is written down about them
 //! * [`undo`]: takes a run back
+//!
+//! What is looked at, made and undone is decided in one table each (`look`, `perform`, `undo`), which names every effect.
+#![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::ClusterClient;
 use carrick_core::plan::protect::{Protected, Refusal};
 use carrick_core::plan::{Plan, Step};
 use carrick_host::Host;
@@ -71,6 +75,20 @@ pub enum Stopped {
     Midway { run: u32, verb: String, doing: String, trouble: Trouble },
 }
 
+impl Stopped {
+    /// The machine was not reached any more.
+    pub fn is_of_the_link(&self) -> bool {
+        match self {
+            Stopped::Locked(Locked::Trouble(trouble))
+            | Stopped::Journal(Broken::Trouble(trouble))
+            | Stopped::Before(trouble)
+            | Stopped::At { trouble, .. }
+            | Stopped::Midway { trouble, .. } => trouble.of_the_link,
+            Stopped::Refused(_) | Stopped::Locked(Locked::By(_)) | Stopped::Journal(_) => false,
+        }
+    }
+}
+
 /// Takes the machine's lock for one actor.
 pub async fn lock(host: &dyn Host, actor: &Actor) -> Result<Lock, Locked> {
     let Actor { verb, by, .. } = actor;
@@ -86,24 +104,25 @@ pub fn to_the_second(time: Timestamp) -> Timestamp {
 
 /// Makes all changes, in order. The caller holds the lock. Gives the run's number.
 pub async fn apply(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
     actor: &Actor,
     steps: &[Grounded],
     protected: &Protected,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<u32, Stopped> {
-    apply_in(host, None, actor, steps, protected, tell).await
+    apply_in(machine, None, actor, steps, protected, tell).await
 }
 
 /// As [`apply`], with an admin's credentials for what changes the cluster.
 pub async fn apply_in(
-    host: &dyn Host,
-    admin: Option<&Client>,
+    machine: &Arc<dyn Host>,
+    admin: Option<&ClusterClient>,
     actor: &Actor,
     steps: &[Grounded],
     protected: &Protected,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<u32, Stopped> {
+    let host = machine.as_ref();
     let plan = Plan { steps: steps.iter().map(|grounded| grounded.step.clone()).collect() };
     if let Some(refusal) = protected.refusal(&plan) {
         return Err(refusal.into());
@@ -111,7 +130,7 @@ pub async fn apply_in(
     let mut journal = Journal::begin(host, actor, steps).await?;
     for (at, grounded) in steps.iter().enumerate() {
         tell(Told::Begins(at, grounded.step.effect.to_string()));
-        match take(host, admin, &mut journal, at, grounded, tell).await {
+        match take(machine, admin, &mut journal, at, grounded, tell).await {
             Ok(None) => tell(Told::Done(at)),
             Ok(Some(why)) => tell(Told::Passed(at, why)),
             Err(trouble) => {
@@ -136,14 +155,14 @@ async fn stopped(host: &dyn Host, actor: &Actor, run: u32, at: &Grounded, troubl
 }
 
 async fn take(
-    host: &dyn Host,
-    admin: Option<&Client>,
+    machine: &Arc<dyn Host>,
+    admin: Option<&ClusterClient>,
     journal: &mut Journal,
     at: usize,
     grounded: &Grounded,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<Option<String>, Trouble> {
-    let Step { effect, .. } = &grounded.step;
+    let (host, Step { effect, .. }) = (machine.as_ref(), &grounded.step);
     leave::ready(host, effect).await?;
     if let Some(path) = effect.path() {
         let now = look::at(host, effect).await?.state;
@@ -152,10 +171,7 @@ async fn take(
         }
     }
     journal.mark(host, Some(at), Mark::Begun, "").await?;
-    let note = match leave::becomes(effect) {
-        Some(_) => leave::perform(host, admin, effect, tell).await?,
-        None => perform::perform(host, effect, grounded.new.as_ref(), tell).await.map(|()| None)?,
-    };
+    let note = perform::perform(machine, admin, effect, grounded.new.as_ref(), tell).await?;
     journal.mark(host, Some(at), Mark::Done, note.as_deref().unwrap_or_default()).await?;
     Ok(note)
 }

@@ -1,16 +1,18 @@
 //! Makes one change.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use carrick_cluster::client::ClusterClient;
 use carrick_core::plan::Effect;
 use carrick_host::host::{File, How, Trouble};
 use carrick_host::{Host, cri};
 use tokio::time::Instant;
 
-use super::Told;
+use super::{Told, leave};
 
 /// systemd gives a unit 90 s to start or to stop; the command waits for it.
-pub(super) const UNIT_TIME: Duration = Duration::from_mins(2);
+const UNIT_TIME: Duration = Duration::from_mins(2);
 /// Swap is read back into memory: gigabytes from a slow disk.
 const SWAP_TIME: Duration = Duration::from_mins(10);
 pub(super) const SHORT: Duration = Duration::from_secs(30);
@@ -20,37 +22,66 @@ const TRIES: [u64; 7] = [1, 5, 10, 15, 20, 25, 30];
 /// How long one answer may take.
 const TRY: Duration = Duration::from_secs(30);
 
+/// A note: it could not be made, and why the rest goes on without it.
 pub(super) async fn perform(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
+    admin: Option<&ClusterClient>,
     effect: &Effect,
     new: Option<&File>,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
-) -> Result<(), Trouble> {
+) -> Result<Option<String>, Trouble> {
+    let host = machine.as_ref();
     match effect {
-        Effect::MakeDir { path, mode } => host.make_dir(path, *mode).await,
-        Effect::Write { path, in_place, .. } => {
-            put(host, path, new, if *in_place { How::InPlace } else { How::Replace }).await
-        }
-        Effect::Edit { path, .. } => put(host, path, new, How::Replace).await,
-        Effect::SetMode { path, mode } => host.set_mode(path, *mode).await,
-        Effect::Remove { path } => host.remove(path).await,
-        Effect::ReloadUnits => run(host, &["systemctl", "daemon-reload"], UNIT_TIME).await,
-        Effect::LoadModule { name } => run(host, &["modprobe", "--", name], SHORT).await,
-        Effect::Sysctl { key, value } => run(host, &["sysctl", "-q", "-w", &format!("{key}={value}")], SHORT).await,
-        Effect::SwapOff { device } => run(host, &["swapoff", "--", device], SWAP_TIME).await,
-        Effect::Enable { unit, enabled } => {
-            run(host, &["systemctl", if *enabled { "enable" } else { "disable" }, unit], SHORT).await
-        }
-        Effect::Run { unit, running } => {
-            run(host, &["systemctl", if *running { "start" } else { "stop" }, unit], UNIT_TIME).await
-        }
+        Effect::MakeDir { path, mode } => host.make_dir(path, *mode).await?,
+        Effect::Write { path, in_place, .. } => put(host, path, new, how(*in_place)).await?,
+        Effect::Edit { path, .. } => put(host, path, new, How::Replace).await?,
+        Effect::SetMode { path, mode } => host.set_mode(path, *mode).await?,
+        Effect::Remove { path } => host.remove(path).await?,
+        Effect::ReloadUnits => reload_units(host).await?,
+        Effect::LoadModule { name } => run(host, &["modprobe", "--", name], SHORT).await?,
+        Effect::Sysctl { key, value } => sysctl(host, key, value).await?,
+        Effect::SwapOff { device } => run(host, &["swapoff", "--", device], SWAP_TIME).await?,
+        Effect::Enable { unit, enabled } => enable(host, unit, *enabled).await?,
+        Effect::Run { unit, running } => start_or_stop(host, unit, *running).await?,
         Effect::RestartRuntime { unit, .. } => {
-            run(host, &["systemctl", "restart", unit], UNIT_TIME).await?;
-            answers(host, unit, tell).await
+            restart(host, unit).await?;
+            answers(host, unit, tell).await?;
         }
-        // What takes a machine out of its cluster is made in `leave`.
-        _ => Ok(()),
+        Effect::Drain { node, pods, seconds } => leave::drain(admin, node, pods, *seconds, tell).await?,
+        Effect::MarkNotReady { node, system_uuid, machine_id } => {
+            return leave::mark_not_ready(machine, node, system_uuid, machine_id).await;
+        }
+        Effect::Unmount { .. } => leave::unmount(host).await?,
+        Effect::KubeadmReset { socket, .. } => leave::kubeadm_reset(host, socket).await?,
+        Effect::DeleteLink { name } => leave::delete_link(host, name).await?,
+        Effect::RemoveChains { tool, .. } => leave::remove_chains(host, tool).await?,
+        Effect::ClearDir { path, .. } => leave::clear_dir(host, path).await?,
     }
+    Ok(None)
+}
+
+pub(super) fn how(in_place: bool) -> How {
+    if in_place { How::InPlace } else { How::Replace }
+}
+
+pub(super) async fn reload_units(host: &dyn Host) -> Result<(), Trouble> {
+    run(host, &["systemctl", "daemon-reload"], UNIT_TIME).await
+}
+
+pub(super) async fn sysctl(host: &dyn Host, key: &str, value: &str) -> Result<(), Trouble> {
+    run(host, &["sysctl", "-q", "-w", &format!("{key}={value}")], SHORT).await
+}
+
+pub(super) async fn enable(host: &dyn Host, unit: &str, enabled: bool) -> Result<(), Trouble> {
+    run(host, &["systemctl", if enabled { "enable" } else { "disable" }, unit], SHORT).await
+}
+
+pub(super) async fn start_or_stop(host: &dyn Host, unit: &str, running: bool) -> Result<(), Trouble> {
+    run(host, &["systemctl", if running { "start" } else { "stop" }, unit], UNIT_TIME).await
+}
+
+pub(super) async fn restart(host: &dyn Host, unit: &str) -> Result<(), Trouble> {
+    run(host, &["systemctl", "restart", unit], UNIT_TIME).await
 }
 
 async fn put(host: &dyn Host, path: &str, new: Option<&File>, how: How) -> Result<(), Trouble> {

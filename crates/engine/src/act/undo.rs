@@ -2,8 +2,10 @@
 //!
 //! What somebody changed since is not written over: then nothing is taken back, and the message says where the old file is.
 
+use std::sync::Arc;
+
 use carrick_core::plan::protect::{Protected, Refusal};
-use carrick_core::plan::{Effect, Plan, State};
+use carrick_core::plan::{Effect, Plan, State, Undo};
 use carrick_host::Host;
 use carrick_host::host::{File, How, Locked, Trouble};
 
@@ -160,19 +162,18 @@ async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), 
 /// A reload or a restart is made again where a file was changed for the same reason: otherwise there is nothing to read
 /// anew, and containerd would make the very directory again that was just removed.
 fn has_readers(past: &Past, moment: &Recorded) -> bool {
-    let is_file =
-        |effect: &Effect| matches!(effect, Effect::Write { .. } | Effect::Edit { .. } | Effect::Remove { .. });
     let same_reason = |step: &Recorded| step.step.why.iter().any(|why| moment.step.why.contains(why));
-    past.run.steps.iter().any(|step| is_file(&step.step.effect) && same_reason(step))
+    past.run.steps.iter().any(|step| step.step.effect.undo() == Undo::Content && same_reason(step))
 }
 
 /// Puts everything back. The caller holds the lock.
 pub async fn apply(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
     back: &Return,
     protected: &Protected,
     tell: &mut (dyn FnMut(Told<'_>) + Send),
 ) -> Result<(), NotUndone> {
+    let host = machine.as_ref();
     let steps = back.backs.iter().map(|back| back.recorded.step.clone()).collect();
     if let Some(refusal) = protected.refusal(&Plan { steps }) {
         return Err(refusal.into());
@@ -183,7 +184,7 @@ pub async fn apply(
     for (at, back) in back.backs.iter().enumerate() {
         tell(Told::Begins(at, back.sentence()));
         let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
-        let note = put_back(host, back, tell).await.map_err(stopped)?;
+        let note = put_back(machine, back).await.map_err(stopped)?;
         let said = note.as_deref().unwrap_or_default();
         Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, said).await.map_err(stopped)?;
         tell(note.map_or(Told::Done(at), |why| Told::Passed(at, why)));
@@ -196,55 +197,64 @@ pub async fn apply(
 }
 
 /// A note: it could not be put back, and the rest goes on.
-async fn put_back(
-    host: &dyn Host,
-    back: &Back,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
-) -> Result<Option<String>, Trouble> {
-    match &back.recorded.step.effect {
-        Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => Ok(leave::back(host, node).await),
-        // It may have been mended only because it did not answer, or did not even start: that comes back, too.
+async fn put_back(machine: &Arc<dyn Host>, back: &Back) -> Result<Option<String>, Trouble> {
+    let host = machine.as_ref();
+    let Recorded { step, was, .. } = &back.recorded;
+    match &step.effect {
+        Effect::MakeDir { path, .. } if *was == State::Absent => remove_empty(host, path).await?,
+        Effect::MakeDir { path, .. }
+        | Effect::Edit { path, .. }
+        | Effect::SetMode { path, .. }
+        | Effect::Remove { path } => return restore(host, back, path, How::Replace).await,
+        Effect::Write { path, in_place, .. } => return restore(host, back, path, perform::how(*in_place)).await,
+        Effect::ReloadUnits => perform::reload_units(host).await?,
+        Effect::Sysctl { key, .. } => match was.as_value() {
+            Some(value) => perform::sysctl(host, key, value).await?,
+            None => return Ok(Some(format!("{key} had no value before"))),
+        },
+        Effect::SwapOff { device } => perform::run(host, &["swapon", "--", device], perform::SHORT).await?,
+        Effect::Enable { unit, .. } => perform::enable(host, unit, was.as_value() == Some("enabled")).await?,
+        Effect::Run { unit, .. } => perform::start_or_stop(host, unit, was.as_value() == Some("active")).await?,
+        // It may have been fixed only because it did not answer, or did not even start: that comes back, too.
         Effect::RestartRuntime { unit, .. } => {
-            let restarted = perform::run(host, &["systemctl", "restart", unit], perform::UNIT_TIME).await;
-            Ok(restarted.err().map(|trouble| format!("as before, {unit} does not start: {trouble}")))
+            let restarted = perform::restart(host, unit).await;
+            return Ok(restarted.err().map(|trouble| format!("as before, {unit} does not start: {trouble}")));
         }
-        _ => put_back_here(host, back, tell).await.map(|()| None),
+        Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => return Ok(leave::back(machine, node).await),
+        // `plan` leaves these out: there is no way back.
+        Effect::LoadModule { .. }
+        | Effect::Unmount { .. }
+        | Effect::KubeadmReset { .. }
+        | Effect::DeleteLink { .. }
+        | Effect::RemoveChains { .. }
+        | Effect::ClearDir { .. } => return Ok(Some(back.sentence())),
+    }
+    Ok(None)
+}
+
+/// Somebody may have put something into it since: then it is theirs.
+async fn remove_empty(host: &dyn Host, path: &str) -> Result<(), Trouble> {
+    match host.remove(path).await {
+        Err(_) if !host.list(path).await?.is_empty() => Ok(()),
+        removed => removed,
     }
 }
 
-async fn put_back_here(host: &dyn Host, back: &Back, tell: &mut (dyn FnMut(Told<'_>) + Send)) -> Result<(), Trouble> {
-    let Recorded { step, was, .. } = &back.recorded;
-    let effect = &step.effect;
-    match (effect, was) {
-        (Effect::MakeDir { path, .. }, State::Absent) => match host.remove(path).await {
-            // Somebody has put something into it since: it is theirs now.
-            Err(_) if !host.list(path).await?.is_empty() => Ok(()),
-            removed => removed,
-        },
-        (_, State::File { mode, uid, gid, .. }) => {
+/// A file, directory or link as it was recorded.
+async fn restore(host: &dyn Host, back: &Back, path: &str, how: How) -> Result<Option<String>, Trouble> {
+    match &back.recorded.was {
+        State::Absent => host.remove(path).await?,
+        State::File { mode, uid, gid, .. } => {
             let kept = journal::kept(host, back.run, back.step).await?;
             let file = File { bytes: kept.bytes, mode: *mode, uid: *uid, gid: *gid };
-            let in_place = matches!(effect, Effect::Write { in_place: true, .. });
-            let how = if in_place { How::InPlace } else { How::Replace };
-            host.write(effect.path().unwrap_or_default(), &file, how).await
+            host.write(path, &file, how).await?;
         }
-        (Effect::Remove { path }, State::Link { to }) => host.link(path, to).await,
-        (Effect::SetMode { path, .. }, State::Dir { mode, .. }) => host.set_mode(path, *mode).await,
-        (Effect::Sysctl { key, .. }, State::Value { value }) => {
-            let back = Effect::Sysctl { key: key.clone(), value: value.clone() };
-            perform::perform(host, &back, None, tell).await
+        State::Dir { mode, .. } => {
+            host.make_dir(path, *mode).await?;
+            host.set_mode(path, *mode).await?;
         }
-        (Effect::SwapOff { device }, _) => perform::run(host, &["swapon", "--", device], perform::SHORT).await,
-        (Effect::Enable { unit, .. }, State::Value { value }) => {
-            let back = Effect::Enable { unit: unit.clone(), enabled: value == "enabled" };
-            perform::perform(host, &back, None, tell).await
-        }
-        (Effect::Run { unit, .. }, State::Value { value }) => {
-            let back = Effect::Run { unit: unit.clone(), running: value == "active" };
-            perform::perform(host, &back, None, tell).await
-        }
-        (Effect::ReloadUnits, _) => perform::perform(host, effect, None, tell).await,
-        (_, State::Absent) if effect.path().is_some() => host.remove(effect.path().unwrap_or_default()).await,
-        _ => Ok(()),
+        State::Link { to } => host.link(path, to).await?,
+        State::Value { .. } | State::Moment => return Ok(Some(format!("the record does not say what {path} was"))),
     }
+    Ok(None)
 }

@@ -1,21 +1,20 @@
 //! A join until kubeadm runs: what is there, whether it is fit, what is made ready.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
-use carrick_cluster::leaving;
-use carrick_core::check::{self, Evidence, Outcome as Judgement};
+use carrick_cluster::credentials::ClusterCredentials;
+use carrick_cluster::nodes;
 use carrick_core::fact::{Facts, Known, Missing, Why};
+use carrick_core::id;
 use carrick_core::join::existing::{self, Asked, Decision, Found, Local};
-use carrick_core::join::failure::{Cause, by_the_clock};
+use carrick_core::join::failure::Cause;
+use carrick_core::join::looked::{Looked, Unprepared};
 use carrick_core::join::state::State;
 use carrick_core::join::step::Event;
 use carrick_core::join::verify::Node;
-use carrick_core::join::{config, prepare, sight};
-use carrick_core::plan::Plan;
+use carrick_core::join::{causes, config, prepare, sight};
 use carrick_core::plan::protect::Protected;
-use carrick_core::redact::redact;
-use carrick_core::report::{self, Ignore, Report};
 use carrick_core::signature::Library;
 use carrick_host::host::{Entry, File, How, Trouble};
 use carrick_host::{Host, cri};
@@ -23,12 +22,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::driver::{CONFIG, CONFIG_DIR, Driver, Told, Wish, attended};
+use super::driver::{CONFIG, CONFIG_DIR, Driver, Told, Unmended, Wish, attended};
 use super::look::Eyes;
 use super::unit::{self, Kubeadm};
 use super::{record, token};
 use crate::act::{self, Actor, Stopped};
-use crate::observe::FromMachine;
+use crate::dialer;
 
 /// How often a machine that is too busy to answer is asked what is there.
 const LOOKS: u32 = 3;
@@ -41,7 +40,7 @@ const PULL: Duration = Duration::from_secs(45);
 
 impl Driver<'_, '_> {
     pub(super) async fn observe(&mut self) -> Event {
-        self.find().await.map_or_else(|missing| unseen(&missing), Event::Found)
+        self.find().await.map_or_else(|missing| Event::Failed(causes::of_missing(&missing)), Event::Found)
     }
 
     /// What is here, and in the cluster under this node's name.
@@ -50,14 +49,14 @@ impl Driver<'_, '_> {
         for _ in 1..LOOKS {
             let too_busy = match &seen {
                 Err(missing) => missing.why == Why::TimedOut,
-                Ok(_) => self.facts.as_ref().is_some_and(is_short_of),
+                Ok(_) => self.looked.as_ref().is_some_and(Looked::is_short),
             };
             if !too_busy {
                 break;
             }
             seen = self.observe_once().await;
         }
-        let unsigned = |found: &Found| found.path.as_ref().is_some_and(|broken| broken.id == "api.token");
+        let unsigned = |found: &Found| found.path.as_ref().is_some_and(|broken| broken.id == id!("api.token").id);
         if seen.as_ref().is_ok_and(unsigned) {
             sleep(SIGNING).await;
             seen = self.observe_once().await;
@@ -66,28 +65,31 @@ impl Driver<'_, '_> {
     }
 
     async fn observe_once(&mut self) -> Known<Found> {
-        let facts = self.see().await;
+        let looked = self.see().await;
         let kubeadm = match unit::state(self.host).await {
-            Ok(Kubeadm::Running { since }) => Some(sight::after_boot(&facts, since).unwrap_or(self.began.0)),
+            Ok(Kubeadm::Running { since }) => Some(sight::after_boot(&looked.facts, since).unwrap_or(self.began.0)),
             _ => None,
         };
-        let found = self.found(&facts, kubeadm).await;
-        self.facts = Some(facts);
+        let found = self.found(&looked, kubeadm).await;
+        self.looked = Some(looked);
         found
     }
 
     /// The facts as `core::join::existing` wants them, and the eyes for what follows.
-    async fn found(&mut self, facts: &Facts, kubeadm: Option<Timestamp>) -> Known<Found> {
+    async fn found(&mut self, looked: &Looked, kubeadm: Option<Timestamp>) -> Known<Found> {
+        let facts = &looked.facts;
         let asked = Asked { ca: facts.cluster_ca().ok(), pins: self.wish.request.pins.clone() };
         let local = Local::of(facts, &asked)?;
         let (node_name, named) = self.node_name(facts, &local)?;
         if let (Some(aim), Some(text), None) = (self.aim(), facts.api("cluster-ca").ok(), &self.asker)
             && let Some(token) = &aim.token
         {
-            self.asker = Client::with_token(&aim.endpoint, &text.text, token).ok();
+            let credentials = ClusterCredentials::of_token(&aim.endpoint, &text.text, token).ok();
+            self.asker =
+                credentials.map(|credentials| dialer::client(&credentials, Arc::<dyn Host>::downgrade(self.machine)));
         }
         // The driver outlives its eyes by nothing: both see through the same host.
-        let mut eyes = Eyes::new(self.host, node_name, facts.identity()?, self.wish.admin);
+        let mut eyes = Eyes::new(self.machine, node_name, facts.identity()?, self.wish.admin);
         let proven = existing::is_proven(facts, &asked);
         eyes.asked = asked;
         let node = self.ask_node(&mut eyes, &local).await;
@@ -97,7 +99,7 @@ impl Driver<'_, '_> {
             None => None,
         };
         let admin = self.wish.admin.is_some();
-        let path = broken_path(facts);
+        let path = looked.broken_path();
         let found = Found { local, kubeadm, node: of_node, lease_age, admin, path, proven, named };
         self.node = node;
         self.eyes = Some(eyes);
@@ -125,7 +127,7 @@ impl Driver<'_, '_> {
         }
         match (self.wish.admin, &self.asker) {
             (Some(_), _) => eyes.node_object().await,
-            (None, Some(asker)) => asker.get(&FromMachine(self.host), &format!("/api/v1/nodes/{}", eyes.node)).await,
+            (None, Some(asker)) => Ok(nodes::get(asker, &eyes.node).await?),
             (None, None) => Err(Why::Broken("the API server was not reached".to_owned())),
         }
     }
@@ -142,10 +144,13 @@ impl Driver<'_, '_> {
 
     pub(super) async fn remove_node(&mut self, name: &str) -> Event {
         let Some(admin) = self.wish.admin else {
-            return Event::Failed(Cause::of("api.node-name", "a Node can be removed only with an admin's kubeconfig"));
+            return Event::Failed(Cause::of(
+                id!("api.node-name"),
+                "a Node can be removed only with an admin's kubeconfig",
+            ));
         };
         let deleted = match &self.node {
-            Ok(seen) => admin.delete_as_seen(&FromMachine(self.host), &format!("/api/v1/nodes/{name}"), seen).await,
+            Ok(seen) => nodes::delete_as_seen(admin, name, seen).await.map_err(Why::from),
             Err(why) => Err(why.clone()),
         };
         match deleted {
@@ -154,7 +159,7 @@ impl Driver<'_, '_> {
                 Event::NodeCleared
             }
             Err(why) => {
-                Event::Failed(Cause::of("api.node-name", format!("the Node {name} could not be removed: {why}")))
+                Event::Failed(Cause::of(id!("api.node-name"), format!("the Node {name} could not be removed: {why}")))
             }
         }
     }
@@ -162,14 +167,14 @@ impl Driver<'_, '_> {
     pub(super) async fn mark_not_ready(&self, name: &str) -> Event {
         let failed = |why: String| {
             Event::Failed(Cause::of(
-                "api.node-name",
+                id!("api.node-name"),
                 format!("the Node {name} could not be marked as not ready: {why}"),
             ))
         };
         let (Some(admin), Some(eyes)) = (self.wish.admin, &self.eyes) else {
             return failed("that needs an admin's kubeconfig".to_owned());
         };
-        match leaving::unready(admin, &FromMachine(self.host), name, &eyes.identity).await {
+        match nodes::mark_not_ready(admin, name, &eyes.identity).await {
             Ok(()) => Event::NodeCleared,
             Err(why) => failed(why.to_string()),
         }
@@ -180,32 +185,31 @@ impl Driver<'_, '_> {
         let woken = async { self.host.run(&argv, WAKE).await?.well(&argv) };
         match woken.await {
             Ok(_) => Event::Woken,
-            Err(trouble) => Event::Failed(Cause::of("kubelet.not-running", trouble.to_string())),
+            Err(trouble) => Event::Failed(Cause::of(id!("kubelet.not-running"), trouble.to_string())),
         }
     }
 
-    /// What forbids a join. What prepare sets right, and what the decision about the Node has settled, does not.
+    /// The checks, and what `--fix` does about them.
     pub(super) async fn check(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Event {
-        let Some(facts) = &self.facts else { return Event::Checked { blockers: Vec::new(), fixed: false } };
-        let mut report = self.judge(facts);
         let mut fixed = false;
-        if let (true, Some(facts), Some(mender)) = (self.wish.policy.fix, &self.facts, self.mender.as_mut()) {
-            match mender.mend(facts, &report).await {
+        if let (true, Some(looked), Some(mender)) = (self.wish.policy.fix, &self.looked, self.mender.as_mut()) {
+            match mender.mend(&looked.facts, &looked.checked).await {
                 Ok(changed) => fixed = changed,
-                Err(unmended) => {
-                    self.left.mended |= unmended.changed;
-                    self.declined = unmended.declined;
-                    return unmended.event(&report);
+                Err(Unmended { says, changed, declined }) => {
+                    self.left.fixed |= changed;
+                    self.declined = declined;
+                    return Event::Failed(looked.unfixed(says));
                 }
             }
         }
         if fixed {
-            self.left.mended = true;
-            report = self.judge_anew().await;
+            self.left.fixed = true;
+            self.looked = Some(self.see().await);
         }
-        let blockers = blockers(&report);
+        let Some(looked) = &self.looked else { return Event::Checked { blockers: Vec::new(), fixed } };
+        let blockers = looked.blockers();
         // Of a machine that will not be joined, only what forbids it.
-        for warning in report.findings.iter().filter(|it| it.verdict == Judgement::Warn && blockers.is_empty()) {
+        for warning in looked.warnings().filter(|_| blockers.is_empty()) {
             tell(Told::Says(format!("warning: {}  {}", warning.id, warning.title)));
         }
         Event::Checked { blockers, fixed }
@@ -214,26 +218,12 @@ impl Driver<'_, '_> {
     /// An admin's kubeconfig stands for a token: it is made only once there is something to join.
     pub(super) async fn provide_token(&mut self) -> Result<(), Event> {
         let Some(admin) = self.wish.admin.filter(|_| self.wish.request.token.is_none()) else { return Ok(()) };
-        let token = token::mint(admin, &FromMachine(self.host), self.host.now()).await.map_err(|why| {
-            let cause = Cause::of("api.token", format!("no token could be made: {why}"));
-            Event::Failed(cause.may_pass(why == Why::TimedOut))
-        })?;
+        let token = token::mint(admin).await.map_err(|unminted| Event::Failed(unminted.cause()))?;
         self.wish.request.token = Some(token.clone());
         self.minted = Some(token);
         // The cluster shows more to who has one: its version and configuration, which the checks want.
-        self.facts = Some(self.see().await);
+        self.looked = Some(self.see().await);
         Ok(())
-    }
-
-    fn judge(&self, facts: &Facts) -> Report {
-        report::check(facts, &check::Policy::default(), &self.wish.ignore)
-    }
-
-    async fn judge_anew(&mut self) -> Report {
-        let facts = self.see().await;
-        let report = self.judge(&facts);
-        self.facts = Some(facts);
-        report
     }
 
     pub(super) async fn prepare(
@@ -241,40 +231,41 @@ impl Driver<'_, '_> {
         state: &State,
         tell: &mut (dyn FnMut(Told) + Send),
     ) -> Result<Event, Trouble> {
-        let Some(facts) = &self.facts else { return Err(Trouble::new("prepare", "the machine was not looked at")) };
-        let missing = |missing: Missing| Trouble::new("prepare", missing);
-        let plan = preparation(facts)?;
-        let protected = Protected::on(facts, self.wish.protect.clone()).map_err(missing)?;
+        let Some(looked) = &self.looked else { return Err(Trouble::new("prepare", "the machine was not looked at")) };
+        let missing = |missing: Missing| Trouble::missing("prepare", &missing);
+        let plan = looked.preparation().map_err(unprepared)?;
+        let protected = Protected::on(&looked.facts, self.wish.protect.clone()).map_err(missing)?;
         let steps = act::ground(self.host, &plan).await?;
         // Before anything else is changed: where it fails there is nothing to put back.
-        if let Some(image) = image_to_pull(facts, &self.wish) {
+        if let Some(image) = looked.image_to_pull(&self.wish.ignore) {
             let endpoints = cri::endpoints(self.host);
             let pulling = cri::image::pull(self.host, &endpoints, &image, PULL);
             let says = format!("the runtime pulls the pause image {image}");
             if let Err(why) = attended(Box::pin(pulling), &says, state, tell).await {
-                return Ok(unpulled(&image, &why, self.library));
+                return Ok(Event::Failed(causes::of_unpulled(self.library, &image, &why)));
             }
         }
-        match act::apply(self.host, self.actor, &steps, &protected, &mut |_| {}).await {
+        match act::apply(self.machine, self.actor, &steps, &protected, &mut |_| {}).await {
             Ok(run) => self.runs.push(run),
             Err(stopped) => {
                 // What was done of it is put back, too.
                 if let Stopped::At { run, .. } | Stopped::Midway { run, .. } = &stopped {
                     self.runs.push(*run);
                 }
-                return Err(Trouble::new("prepare", stopped));
+                return Err(Trouble { of_the_link: stopped.is_of_the_link(), ..Trouble::new("prepare", stopped) });
             }
         }
         Ok(Event::Prepared)
     }
 
     pub(super) async fn start(&mut self, state: &State) -> Result<Event, Trouble> {
-        let facts = self.facts.as_ref().ok_or_else(|| Trouble::new("kubeadm", "the machine was not looked at"))?;
+        let looked = self.looked.as_ref().ok_or_else(|| Trouble::new("kubeadm", "the machine was not looked at"))?;
+        let facts = &looked.facts;
         let kubeadm = facts.tool("kubeadm").ok().flatten();
         let kubeadm = kubeadm.ok_or_else(|| Trouble::new("kubeadm", "is not installed"))?;
         let version = match facts.kubeadm_version() {
-            Err(missing) if missing.why == Why::TimedOut => return Ok(unseen(&missing)),
-            version => version.map_err(|missing| Trouble::new("kubeadm", missing))?,
+            Err(missing) if missing.why == Why::TimedOut => return Ok(Event::Failed(causes::of_missing(&missing))),
+            version => version.map_err(|missing| Trouble::missing("kubeadm", &missing))?,
         };
         let rendered = config::render(&self.wish.request, version, &self.wish.policy);
         let rendered = rendered.map_err(|bad| Trouble::new("JoinConfiguration", bad))?;
@@ -284,7 +275,7 @@ impl Driver<'_, '_> {
         let log = record::of_kubeadm(self.began.0, state.attempt);
         if let Some(eyes) = &self.eyes {
             self.restarts_before = sight::kubelet(&eyes.machine().await).map_or(0, |kubelet| kubelet.restarts);
-            let requests = self.requests(eyes).await;
+            let requests = self.requests(eyes, None).await;
             self.requests_before = requests.ok().map(|list| sight::requests(&list, &eyes.node, |_| true));
         }
         // Before it starts: who comes after us must not follow the words of a join before this one.
@@ -319,11 +310,16 @@ pub struct Planned {
 }
 
 /// Looks, and says what a join would do; changes nothing.
-pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Library) -> Result<Planned, Trouble> {
+pub async fn plan(
+    machine: &Arc<dyn Host>,
+    actor: &Actor,
+    wish: Wish<'_>,
+    library: &Library,
+) -> Result<Planned, Trouble> {
     let replace = wish.policy.replace_node;
-    let mut driver = Driver::new(host, actor, wish, library, None);
+    let mut driver = Driver::new(machine, actor, wish, library, None);
     let found = driver.find().await.map_err(|missing| Trouble::new("cannot tell what is here", missing))?;
-    let Some(facts) = driver.facts.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
+    let Some(looked) = driver.looked.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
     let (mut then, mut refused) = (Vec::new(), None);
     let joins = match existing::decide(&found, replace, false) {
         Decision::Refuse { cause, .. } => {
@@ -343,86 +339,23 @@ pub async fn plan(host: &dyn Host, actor: &Actor, wish: Wish<'_>, library: &Libr
         }
     };
     if !joins {
-        return Ok(Planned { facts, steps: Vec::new(), then, refused });
+        return Ok(Planned { facts: looked.facts, steps: Vec::new(), then, refused });
     }
-    let steps = act::ground(host, &preparation(&facts)?).await?;
+    let steps = act::ground(machine.as_ref(), &looked.preparation().map_err(unprepared)?).await?;
     let token = driver.wish.admin.filter(|_| driver.wish.request.token.is_none());
     then.extend(token.map(|_| "make a token for this join in the cluster, and revoke it after".to_owned()));
-    then.extend(image_to_pull(&facts, &driver.wish).map(|image| format!("have the runtime pull {image}")));
+    then.extend(looked.image_to_pull(&driver.wish.ignore).map(|image| format!("have the runtime pull {image}")));
     then.extend([
         format!("write {CONFIG} for root alone, run kubeadm join with it in {}, remove it", unit::UNIT),
         "watch the kubelet until its Node is verified; run one sandbox, and remove it".to_owned(),
         format!("remove {}", prepare::DROP_IN),
     ]);
-    Ok(Planned { facts, steps, then, refused })
+    Ok(Planned { facts: looked.facts, steps, then, refused })
 }
 
-/// What the runtime is to pull before kubeadm runs.
-fn image_to_pull(facts: &Facts, wish: &Wish<'_>) -> Option<String> {
-    prepare::image_to_pull(facts).filter(|_| !wish.ignore.covers("runtime.sandbox-image"))
-}
-
-/// The plan of preparation for a machine as it is.
-fn preparation(facts: &Facts) -> Result<Plan, Trouble> {
-    let report = report::check(facts, &check::Policy::default(), &Ignore::default());
-    let wrong: Vec<&str> =
-        report.findings.iter().filter(|it| it.verdict > Judgement::Pass).map(|finding| finding.id).collect();
-    let steps = prepare::plan(facts, &wrong).map_err(|missing| Trouble::new("prepare", missing))?;
-    Plan::of(steps).map_err(|conflict| Trouble::new("prepare", conflict))
-}
-
-/// Whether a machine was too busy to tell what a join cannot begin without.
-fn is_short_of(facts: &Facts) -> bool {
-    let known = facts.kubeadm_version().map(drop).and(preparation_needs(facts));
-    known.is_err_and(|missing| missing.why == Why::TimedOut)
-}
-
-fn preparation_needs(facts: &Facts) -> Known<()> {
-    prepare::plan(facts, &[])?;
-    Protected::on(facts, Vec::new()).map(drop)
-}
-
-/// The image that every pod begins with is not to be had: the node would join, and never be ready.
-fn unpulled(image: &str, why: &Why, library: &Library) -> Event {
-    let says_why = why.to_string();
-    let says = format!("the runtime has no pause image {image}, and cannot pull it: no pod could start here");
-    // A registry that is out of reach may be back for the next attempt; one that has no such image, or refuses it, stays so.
-    let is_known = |id: &str| library.recognise(&says_why).into_iter().any(|at| library.get(at).id == id);
-    let passes = *why == Why::TimedOut || is_known("runtime.registry-unreachable");
-    let seen = Evidence::of("PullImage", redact(&says_why));
-    Event::Failed(Cause::of("runtime.sandbox-image", says).seen([seen]).may_pass(passes))
-}
-
-/// What is here could not be told. Only who is refused lacks a right.
-fn unseen(missing: &Missing) -> Event {
-    let id = match &missing.why {
-        Why::Denied => "machine.privileges",
-        why if why.is_of_the_link() => "ssh.unreachable",
-        _ => "machine.systemd",
-    };
-    let cause = Cause::of(id, format!("cannot tell what is here: {missing}"));
-    Event::Failed(cause.may_pass(missing.why == Why::TimedOut))
-}
-
-/// The step on the way to the API server that failed.
-fn broken_path(facts: &Facts) -> Option<Cause> {
-    let report = report::check(facts, &check::Policy::default(), &Ignore::default());
-    let failed = |finding: &&report::Judged| finding.id.starts_with("api.") && finding.verdict == Judgement::Fail;
-    let finding = report.findings.iter().find(failed)?;
-    Some(by_the_clock(cause_of(finding)))
-}
-
-/// A finding as the cause of a failed attempt. Who was only too slow to answer may be quicker the next time.
-fn cause_of(finding: &report::Judged) -> Cause {
-    let slow = |text: &str| text.contains("no answer") || text.contains("not answer in time");
-    let may_be_slow = ["api.auth", "runtime.socket"].contains(&finding.id);
-    let cause = Cause::of(finding.id, finding.title.clone()).seen(finding.evidence.clone());
-    cause.may_pass(may_be_slow && slow(&finding.title))
-}
-
-fn blockers(report: &Report) -> Vec<Cause> {
-    let settled = |id: &str| id == "api.node-name" || id.starts_with("stale.") || prepare::SET_RIGHT.contains(&id);
-    let failed = report.findings.iter().filter(|finding| finding.verdict == Judgement::Fail && !finding.ignored);
-    let blocking = failed.filter(|finding| !settled(finding.id));
-    blocking.map(cause_of).collect()
+fn unprepared(why: Unprepared) -> Trouble {
+    match why {
+        Unprepared::Missing(missing) => Trouble::missing("prepare", &missing),
+        Unprepared::Conflict(conflict) => Trouble::new("prepare", conflict),
+    }
 }

@@ -1,14 +1,19 @@
 //! Carries a join out: looks, acts and keeps the time. What follows from what is seen is decided in `core::join::step`.
 
-use std::cmp::Reverse;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
+use carrick_cluster::client::ClusterClient;
 use carrick_core::aim::{Aim, Token};
-use carrick_core::fact::{Facts, NO_SHELL, Why};
-use carrick_core::join::failure::{Cause, Failure};
+use carrick_core::catalogue::About;
+use carrick_core::fact::{Facts, Why};
+use carrick_core::id;
+use carrick_core::join::causes;
+use carrick_core::join::ending::Left;
+use carrick_core::join::failure::Failure;
 use carrick_core::join::input::Request;
+use carrick_core::join::looked::Looked;
 use carrick_core::join::state::{Policy, Stage, State};
 use carrick_core::join::step::{Effect, Event, Outcome, step};
 use carrick_core::join::verify::first_missing;
@@ -22,6 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::look::Eyes;
 use super::record::{self, Record, Saved};
+use super::token;
 use crate::act::Actor;
 use crate::observe::observe;
 
@@ -38,9 +44,9 @@ pub struct Wish<'a> {
     pub request: Request,
     pub policy: Policy,
     pub ignore: Ignore,
-    pub admin: Option<&'a Client>,
+    pub admin: Option<&'a ClusterClient>,
     /// Who may ask as the file says that discovery goes by.
-    pub asker: Option<Client>,
+    pub asker: Option<ClusterClient>,
     pub protect: Vec<String>,
     pub time_box: Duration,
 }
@@ -88,23 +94,8 @@ pub struct Ended {
     /// What the units say of themselves, and their last lines, where it failed.
     pub last_words: Vec<String>,
     pub left: Left,
-    /// A token that was made for this join: to be revoked.
-    pub minted: Option<Token>,
     /// Nobody said yes to what `--fix` would change.
     pub declined: bool,
-}
-
-/// What stays of a join that failed.
-#[derive(Clone, Debug, Default)]
-pub struct Left {
-    /// `--fix` changed something, or was stopped while it did.
-    pub mended: bool,
-    /// Something of an attempt could not be put back.
-    pub stuck: bool,
-    /// What a join that was cut off had begun is still there: this one did not come so far as to end it.
-    pub unfinished: bool,
-    /// A Node was removed from the cluster, and this join did not come so far as to make it again.
-    pub node_removed: Option<String>,
 }
 
 /// Why nothing was mended, or not all of it.
@@ -115,14 +106,6 @@ pub struct Unmended {
     pub changed: bool,
     /// Nobody said yes.
     pub declined: bool,
-}
-
-impl Unmended {
-    /// The end of a join, because of the worst of what was to be mended.
-    pub(super) fn event(self, report: &Report) -> Event {
-        let worst = report.findings.iter().filter(|finding| !finding.ignored).min_by_key(|it| Reverse(it.verdict));
-        Event::Failed(Cause::of(worst.map_or("machine.privileges", |finding| finding.id), self.says))
-    }
 }
 
 /// `--fix`: somebody who can mend what the checks found, and says whether something was changed.
@@ -136,18 +119,20 @@ pub trait Mender: Send {
 
 /// Joins a machine. The caller holds its lock.
 pub async fn join(
-    host: &dyn Host,
+    machine: &Arc<dyn Host>,
     actor: &Actor,
     wish: Wish<'_>,
     library: &Library,
     mender: Option<&mut dyn Mender>,
     tell: &mut (dyn FnMut(Told) + Send),
 ) -> Ended {
-    let mut driver = Driver::new(host, actor, wish, library, mender);
+    let mut driver = Driver::new(machine, actor, wish, library, mender);
     Box::pin(driver.run(tell)).await
 }
 
 pub(super) struct Driver<'a, 'm> {
+    pub(super) machine: &'a Arc<dyn Host>,
+    /// The same, to look at and to change.
     pub(super) host: &'a dyn Host,
     pub(super) actor: &'a Actor,
     pub(super) wish: Wish<'a>,
@@ -155,10 +140,10 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) mender: Option<&'m mut dyn Mender>,
     /// The wall clock at the beginning, and what a steady one has counted since.
     pub(super) began: (Timestamp, Instant),
-    /// Of the last full look.
-    pub(super) facts: Option<Facts>,
+    /// The last full look.
+    pub(super) looked: Option<Looked>,
     /// Asks with the token, once the cluster has proven itself.
-    pub(super) asker: Option<Client>,
+    pub(super) asker: Option<ClusterClient>,
     pub(super) eyes: Option<Eyes<'a>>,
     pub(super) node: Result<Value, Why>,
     /// Runs of preparation, to be taken back where the join fails.
@@ -188,21 +173,23 @@ pub(super) struct Driver<'a, 'm> {
 
 impl<'a, 'm> Driver<'a, 'm> {
     pub(super) fn new(
-        host: &'a dyn Host,
+        machine: &'a Arc<dyn Host>,
         actor: &'a Actor,
         mut wish: Wish<'a>,
         library: &'a Library,
         mender: Option<&'m mut dyn Mender>,
     ) -> Self {
-        let (now, asker) = (host.now(), wish.asker.take());
+        let (host, asker) = (machine.as_ref(), wish.asker.take());
+        let now = host.now();
         Driver {
+            machine,
             host,
             actor,
             wish,
             library,
             mender,
             began: (now, Instant::now()),
-            facts: None,
+            looked: None,
             asker,
             eyes: None,
             node: Err(Why::NotCollected),
@@ -265,10 +252,19 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             if let Some(outcome) = over {
                 let (diagnosis, last_words) = (self.diagnosis.take(), std::mem::take(&mut self.last_words));
-                let (log, record, minted) = (self.log.clone(), record.place(), self.minted.take());
+                let (log, record) = (self.log.clone(), record.place());
                 let (left, declined) = (self.left.clone(), self.declined);
-                return Ended { outcome, state, diagnosis, log, record, last_words, left, minted, declined };
+                self.revoke_minted(tell).await;
+                return Ended { outcome, state, diagnosis, log, record, last_words, left, declined };
             }
+        }
+    }
+
+    /// The token that was made for this join is good for nothing any more.
+    async fn revoke_minted(&mut self, tell: &mut (dyn FnMut(Told) + Send)) {
+        let (Some(token), Some(admin)) = (self.minted.take(), self.wish.admin) else { return };
+        if let Err(why) = token::revoke(admin, &token).await {
+            tell(Told::Says(format!("the token {} could not be revoked ({why}); it ends by itself", token.id)));
         }
     }
 
@@ -366,14 +362,14 @@ impl<'a, 'm> Driver<'a, 'm> {
                 vec![
                     self.prepare(state, tell)
                         .await
-                        .unwrap_or_else(|trouble| not_done("machine.privileges", &trouble, self.library)),
+                        .unwrap_or_else(|trouble| not_done(id!("machine.privileges"), &trouble, self.library)),
                 ]
             }
             Effect::StartKubeadm => {
                 vec![
                     self.start(state)
                         .await
-                        .unwrap_or_else(|trouble| not_done("kubeadm.installed", &trouble, self.library)),
+                        .unwrap_or_else(|trouble| not_done(id!("kubeadm.installed"), &trouble, self.library)),
                 ]
             }
             Effect::Attach => {
@@ -433,9 +429,10 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     /// All there is to see, at the machine and at the cluster.
-    pub(super) async fn see(&self) -> Facts {
+    pub(super) async fn see(&self) -> Looked {
         let (aim, wish) = (self.aim(), &self.wish);
-        observe(self.host, aim.as_ref(), wish.admin, wish.time_box, &Progress::default()).await.0
+        let (facts, _) = observe(self.host, aim.as_ref(), wish.admin, wish.time_box, &Progress::default()).await;
+        Looked::at(facts, &wish.ignore)
     }
 }
 
@@ -463,11 +460,10 @@ pub(super) async fn attended<T>(
 
 /// What failed, under what it is known for: a full disk, a file system that cannot be written. What was done of it, the
 /// attempt's clean-up takes back.
-fn not_done(id: &str, trouble: &Trouble, library: &Library) -> Event {
+fn not_done(otherwise: About<'_>, trouble: &Trouble, library: &Library) -> Event {
     let says = trouble.to_string();
-    let id = if says.contains(NO_SHELL) { "ssh.unreachable" } else { id };
-    let known = library.recognise(&says).into_iter().next().map(|at| library.get(at).cause_id());
-    Event::Failed(Cause::of(known.unwrap_or(id), says))
+    let otherwise = if trouble.of_the_link { id!("ssh.unreachable") } else { otherwise };
+    Event::Failed(causes::of_undone(library, &says, otherwise))
 }
 
 /// What a stage was reached by, in the words of a person.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_cluster::leaving;
+use carrick_cluster::nodes;
 use carrick_core::diagnose::Case;
 use carrick_core::fact::kubeconfig;
 use carrick_core::fact::unit::{UnitState, parse_show};
@@ -49,7 +49,7 @@ impl Driver<'_, '_> {
     /// A Node that our reset cordoned takes pods again once it is verified; one that somebody else cordoned stays so.
     /// Whether something was changed.
     pub(super) async fn uncordon(&self, until: Until, tell: &mut (dyn FnMut(Told) + Send)) -> bool {
-        let ours = self.node.as_ref().is_ok_and(leaving::has_our_mark);
+        let ours = self.node.as_ref().is_ok_and(nodes::has_our_mark);
         let Some(eyes) = self.eyes.as_ref().filter(|_| ours) else { return false };
         let name = &eyes.node;
         if until != Until::Verified {
@@ -94,7 +94,7 @@ impl Driver<'_, '_> {
         let protected = Protected::on(&facts, self.wish.protect.clone()).map_err(|missing| missing.to_string())?;
         while let Some(run) = self.runs.last().copied() {
             let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
-            undo::apply(self.host, &back, &protected, &mut |_| {}).await.map_err(|error| error.to_string())?;
+            undo::apply(self.machine, &back, &protected, &mut |_| {}).await.map_err(|error| error.to_string())?;
             self.runs.pop();
         }
         Ok(())
@@ -104,9 +104,9 @@ impl Driver<'_, '_> {
     pub(super) async fn diagnose(&self, state: &State) -> Report {
         // What failed before anything was done was seen a moment ago.
         let nothing_done = state.failures.last().is_some_and(|failure| failure.stage < Stage::Probed);
-        let facts = match &self.facts {
-            Some(facts) if nothing_done => facts.clone(),
-            _ => self.see().await,
+        let facts = match &self.looked {
+            Some(looked) if nothing_done => looked.facts.clone(),
+            _ => self.see().await.facts,
         };
         let node = self.eyes.as_ref().map(|eyes| eyes.node.clone());
         let output = self.output().await;
@@ -146,4 +146,41 @@ impl Driver<'_, '_> {
 fn last(text: &str) -> Vec<String> {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     lines.iter().rev().take(LINES).rev().map(|line| format!("  {}", redact(line))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_core::join::input::Request;
+    use carrick_core::join::state::Policy;
+    use carrick_core::report::Ignore;
+    use carrick_core::signature::Library;
+    use carrick_testkit::Machine;
+
+    use super::*;
+    use crate::act::Actor;
+    use crate::join::driver::Wish;
+
+    fn wish() -> Wish<'static> {
+        let (request, policy, ignore) = (Request::default(), Policy::default(), Ignore::default());
+        Wish { request, policy, ignore, admin: None, asker: None, protect: Vec::new(), time_box: ASK }
+    }
+
+    #[tokio::test]
+    async fn a_clean_up_removes_only_what_our_kubeadm_made() {
+        let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
+        let library = Library::built_in().unwrap();
+        for ours in [false, true] {
+            let mounts = ("/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
+            let machine = Machine::with(&[(kubeconfig::KUBELET, "{}"), (CONFIG, "token"), mounts]);
+            let machine = machine.with_running("kubelet.service");
+            let host = machine.shared();
+            let mut driver = Driver::new(&host, &actor, wish(), &library, None);
+            driver.ours = ours;
+            driver.clean_up().await.unwrap();
+            let now = machine.all_but("/none");
+            let stays = now.files.contains_key(kubeconfig::KUBELET);
+            assert_eq!((stays, now.units.is_empty()), (!ours, ours), "ours: {ours}");
+            assert!(!now.files.contains_key(CONFIG), "the token goes in any case");
+        }
+    }
 }

@@ -1,9 +1,11 @@
 //! The looks a join and `verify` take: at the machine, at its Node, at its lease, at a sandbox.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::{self, Client};
-use carrick_cluster::leaving;
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::error::ApiProblem;
+use carrick_cluster::{certificate_requests, leases, nodes, pods};
 use carrick_core::cni::Addresses;
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::{Facts, Why};
@@ -17,28 +19,38 @@ use carrick_host::{Host, Probe};
 use serde_json::Value;
 
 use crate::credentials;
-use crate::observe::FromMachine;
 
 /// A look at the machine is over in 50 ms; one that takes longer than this is no look.
 const RUNTIME: Duration = Duration::from_secs(3);
 
 /// Who looks, and at what.
 pub struct Eyes<'a> {
-    pub host: &'a dyn Host,
+    machine: &'a Arc<dyn Host>,
+    /// The same, to look at.
+    host: &'a dyn Host,
     /// The Node's name.
     pub node: String,
     pub identity: Identity,
     pub asked: Asked,
     /// Who asks as long as the kubelet has no certificate: a bootstrap token, or an admin.
-    pub asker: Option<&'a Client>,
+    pub asker: Option<&'a ClusterClient>,
     /// The asker is an admin, and is asked first: the kubelet's own credential is only tried.
     pub by_admin: bool,
-    own: Option<Client>,
+    own: Option<ClusterClient>,
 }
 
 impl<'a> Eyes<'a> {
-    pub fn new(host: &'a dyn Host, node: String, identity: Identity, asker: Option<&'a Client>) -> Self {
-        Eyes { host, node, identity, asked: Asked::default(), asker, by_admin: false, own: None }
+    pub fn new(machine: &'a Arc<dyn Host>, node: String, identity: Identity, asker: Option<&'a ClusterClient>) -> Self {
+        Eyes {
+            machine,
+            host: machine.as_ref(),
+            node,
+            identity,
+            asked: Asked::default(),
+            asker,
+            by_admin: false,
+            own: None,
+        }
     }
 
     /// The machine, as far as a join changes it.
@@ -54,7 +66,7 @@ impl<'a> Eyes<'a> {
     /// The kubelet has a certificate: from now on it is asked with that, as the node itself would.
     pub async fn take_own(&mut self) -> Result<(), String> {
         if self.own.is_none() {
-            self.own = Some(credentials::of_kubelet(self.host).await?);
+            self.own = Some(credentials::of_kubelet(self.machine).await?);
         }
         Ok(())
     }
@@ -62,12 +74,12 @@ impl<'a> Eyes<'a> {
     /// Why the API server does not take the kubelet's certificate; `None` where it does, or cannot be asked.
     pub async fn own_is_refused(&mut self) -> Option<String> {
         let own = self.own.as_ref()?;
-        let why = own.get(&FromMachine(self.host), &self.node_path()).await.err()?;
-        let refused = match why {
-            Why::Denied => format!("the API server at {} does not accept it for {}", own.endpoint(), self.node),
-            Why::Broken(detail) if client::is_of_another_ca(&detail) => {
-                format!("the API server is not of the cluster in kubelet.conf: {detail}")
+        let error = nodes::get(own, &self.node).await.err()?;
+        let refused = match error.problem {
+            ApiProblem::Unauthorized(_) | ApiProblem::Forbidden(_) => {
+                format!("the API server at {} does not accept it for {}", own.server(), self.node)
             }
+            ApiProblem::UntrustedCa => format!("the API server is not of the cluster in kubelet.conf: {error}"),
             _ => return None,
         };
         self.own = None;
@@ -75,7 +87,7 @@ impl<'a> Eyes<'a> {
     }
 
     /// Who may ask about the node. Nobody: nobody looked.
-    fn client(&self) -> Result<&Client, Why> {
+    fn client(&self) -> Result<&ClusterClient, Why> {
         let (own, asker) = (self.own.as_ref(), self.asker);
         let (first, second) = if self.by_admin { (asker, own) } else { (own, asker) };
         first.or(second).ok_or(Why::NotCollected)
@@ -85,17 +97,14 @@ impl<'a> Eyes<'a> {
         self.client().is_ok()
     }
 
-    pub async fn get(&self, path: &str) -> Result<Value, Why> {
-        self.client()?.get(&FromMachine(self.host), path).await
-    }
-
-    fn node_path(&self) -> String {
-        format!("/api/v1/nodes/{}", self.node)
-    }
-
     /// The Node of this name, as it is.
     pub async fn node_object(&self) -> Result<Value, Why> {
-        self.get(&self.node_path()).await
+        Ok(nodes::get(self.client()?, &self.node).await?)
+    }
+
+    /// What this node's kubelets have asked to be signed; the one request alone where its name is known.
+    pub async fn requests(&self, named: Option<&str>) -> Result<Value, Why> {
+        requests(self.client()?, &self.node, named).await
     }
 
     pub fn node(&self, object: &Result<Value, Why>) -> Result<Node, Why> {
@@ -104,14 +113,13 @@ impl<'a> Eyes<'a> {
     }
 
     pub async fn lease(&self) -> Result<Renewal, Why> {
-        let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{}", self.node);
-        let renewal = sight::renewal(&self.get(&path).await?);
+        let renewal = sight::renewal(&leases::of_node(self.client()?, &self.node).await?);
         Ok(Renewal { seen_at: Some(self.host.now()), ..renewal })
     }
 
     /// Takes the mark of our reset off the Node, and what it stands for. Whether there was something to do.
     pub async fn uncordon(&self) -> Result<bool, Why> {
-        leaving::open(self.client()?, &FromMachine(self.host), &self.node).await
+        Ok(nodes::uncordon(self.client()?, &self.node).await?)
     }
 
     /// The node's network agents and kube-proxy.
@@ -119,9 +127,8 @@ impl<'a> Eyes<'a> {
         Ok(sight::agents(&self.pods().await?))
     }
 
-    /// The pods on this node. A kubelet may list its own by this very selector, and no others.
     async fn pods(&self) -> Result<Value, Why> {
-        self.get(&format!("/api/v1/pods?fieldSelector=spec.nodeName%3D{}", self.node)).await
+        Ok(pods::on_node(self.client()?, &self.node).await?)
     }
 
     /// A throw-away sandbox, and whether its address is one of this node's.
@@ -145,11 +152,52 @@ impl<'a> Eyes<'a> {
     }
 }
 
+pub(super) async fn requests(client: &ClusterClient, node: &str, named: Option<&str>) -> Result<Value, Why> {
+    let requests = match named {
+        Some(name) => certificate_requests::named(client, name).await,
+        None => certificate_requests::of_node(client, node).await,
+    };
+    Ok(requests?)
+}
+
 /// Who may not ask the runtime, and whom a kubelet was too quick for, has not seen that no pod can start.
 fn why_none(failed: Failed) -> Why {
     match failed {
         Failed::Runtime(Why::Denied) => Why::Denied,
         Failed::Gone => Why::TimedOut,
         failed => Why::Broken(failed.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_testkit::Machine;
+
+    use super::*;
+    use crate::dialer::stub::saying;
+
+    #[tokio::test(start_paused = true)]
+    async fn only_a_refusal_makes_a_certificate_stale() {
+        let machine = Machine::default().shared();
+        for (said, refused) in [
+            (Some(Ok((401, "{}"))), Some("the API server at 10.0.0.11:6443 does not accept it for w1")),
+            (Some(Ok((403, "{}"))), Some("the API server at 10.0.0.11:6443 does not accept it for w1")),
+            (Some(Err(ApiProblem::UntrustedCa)), Some("the API server is not of the cluster in kubelet.conf")),
+            (Some(Err(ApiProblem::Refused)), None),
+            (Some(Ok((404, "{}"))), None),
+            (Some(Ok((200, "{}"))), None),
+            (None, None),
+        ] {
+            let nobody = Identity { uuid: None, machine_id: None };
+            let mut eyes = Eyes::new(&machine, "w1".to_owned(), nobody, None);
+            eyes.own = Some(saying(said.clone()));
+            let told = eyes.own_is_refused().await;
+            let fits = match (&told, refused) {
+                (Some(told), Some(refused)) => told.starts_with(refused),
+                (told, refused) => told.is_none() && refused.is_none(),
+            };
+            assert!(fits, "{said:?}: {told:?}");
+            assert_eq!(eyes.can_ask(), refused.is_none(), "who was refused does not ask again");
+        }
     }
 }

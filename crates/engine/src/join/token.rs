@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use carrick_cluster::client::Client;
-use carrick_cluster::way::Way;
+use carrick_cluster::bootstrap_tokens;
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::error::ApiError;
 use carrick_core::aim::Token;
-use carrick_core::fact::Why;
-use jiff::{SignedDuration, Timestamp};
+use carrick_core::id;
+use carrick_core::join::failure::Cause;
+use jiff::SignedDuration;
 use ring::rand::{SecureRandom, SystemRandom};
-use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 /// Longer than any join; were we killed, the cluster itself takes it away.
@@ -32,63 +33,83 @@ fn draw(length: usize) -> Result<String, String> {
     Ok(text)
 }
 
-/// Makes a token and waits until the cluster vouches for it. What was made is given even where that does not come.
-pub async fn mint(client: &Client, way: &dyn Way, now: Timestamp) -> Result<Token, Why> {
+/// Why no token could be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Unminted {
+    #[error("{0}")]
+    Undrawn(String),
+    #[error(transparent)]
+    Api(#[from] ApiError),
+    #[error("cluster-info is not signed for the new token after {} s", .0.as_secs())]
+    Unsigned(Duration),
+}
+
+impl Unminted {
+    /// Of a failed attempt; the next may well get one from an API server that was only too slow, or too busy.
+    pub(super) fn cause(&self) -> Cause {
+        let may_pass = match self {
+            Unminted::Api(error) => error.may_pass(),
+            Unminted::Undrawn(_) | Unminted::Unsigned(_) => false,
+        };
+        Cause::of(id!("api.token"), format!("no token could be made: {self}")).may_pass(may_pass)
+    }
+}
+
+/// Makes a token and waits until the cluster vouches for it. What was made is taken away where that does not come.
+pub async fn mint(client: &ClusterClient) -> Result<Token, Unminted> {
     let token = || -> Result<Token, String> { format!("{}.{}", draw(6)?, draw(16)?).parse() };
-    let token = token().map_err(Why::Broken)?;
-    let secret = json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "bootstrap.kubernetes.io/token",
-        "metadata": {"name": name(&token), "namespace": "kube-system"},
-        "stringData": {
-            "token-id": token.id,
-            "token-secret": token.secret(),
-            "description": "made by carrick join, for one machine",
-            "expiration": now.checked_add(LIFE).unwrap_or(now).to_string(),
-            "usage-bootstrap-authentication": "true",
-            "usage-bootstrap-signing": "true",
-            "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
-        },
-    });
-    let made = client.create(way, "/api/v1/namespaces/kube-system/secrets", &secret).await;
-    let usable = match made {
-        Ok(_) => signed(client, way, &token).await,
-        Err(why) => Err(why),
+    let token = token().map_err(Unminted::Undrawn)?;
+    let now = client.now();
+    let usable = match bootstrap_tokens::create(client, &token, now.checked_add(LIFE).unwrap_or(now)).await {
+        Ok(()) => signed(client, &token).await,
+        Err(error) => Err(error.into()),
     };
     if usable.is_err() {
         // It may have been made all the same. Where it cannot be taken away now, it ends by itself.
-        let _ = revoke(client, way, &token).await;
+        let _ = revoke(client, &token).await;
     }
     usable.map(|()| token)
 }
 
-async fn signed(client: &Client, way: &dyn Way, token: &Token) -> Result<(), Why> {
-    let (begun, key) = (Instant::now(), format!("/data/jws-kubeconfig-{}", token.id));
+async fn signed(client: &ClusterClient, token: &Token) -> Result<(), Unminted> {
+    let begun = Instant::now();
     loop {
-        let info = client.get(way, "/api/v1/namespaces/kube-public/configmaps/cluster-info").await?;
-        if info.pointer(&key).is_some() {
+        if bootstrap_tokens::is_signed(client, token).await? {
             return Ok(());
         }
         if begun.elapsed() > SIGNED {
-            let says = format!("cluster-info is not signed for the new token after {} s", SIGNED.as_secs());
-            return Err(Why::Broken(says));
+            return Err(Unminted::Unsigned(SIGNED));
         }
         sleep(Duration::from_millis(300)).await;
     }
 }
 
-pub async fn revoke(client: &Client, way: &dyn Way, token: &Token) -> Result<(), Why> {
-    client.delete(way, &format!("/api/v1/namespaces/kube-system/secrets/{}", name(token))).await
-}
-
-fn name(token: &Token) -> String {
-    format!("bootstrap-token-{}", token.id)
+pub async fn revoke(client: &ClusterClient, token: &Token) -> Result<(), ApiError> {
+    bootstrap_tokens::revoke(client, token).await
 }
 
 #[cfg(test)]
 mod tests {
+    use carrick_core::catalogue::Class;
+
     use super::*;
+    use crate::dialer::stub::saying;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_asked_for_again_where_the_api_server_was_only_slow_or_busy() {
+        for (said, class, part) in [
+            (None, Class::Transient, "API server 10.0.0.11:6443 did not answer within 3 s"),
+            (Some((429, "Too many requests, please try again later.")), Class::Transient, "429 Too Many Requests"),
+            (Some((503, "")), Class::Transient, "503 Service Unavailable"),
+            (Some((403, "{}")), Class::Configuration, "403 Forbidden"),
+            (Some((200, "{}")), Class::Configuration, "cluster-info is not signed for the new token after 20 s"),
+        ] {
+            let client = saying(said.map(|(status, body)| Ok((status, body))));
+            let cause = mint(&client).await.unwrap_err().cause();
+            assert_eq!((cause.id.as_str(), cause.class()), ("api.token", class), "{}", cause.says);
+            assert!(cause.says.contains(part), "{part}: {}", cause.says);
+        }
+    }
 
     #[test]
     fn a_drawn_token_is_one() {

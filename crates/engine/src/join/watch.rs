@@ -2,23 +2,19 @@
 
 use std::time::Duration;
 
-use carrick_core::check::Evidence;
 use carrick_core::fact::Why;
 use carrick_core::join::failure::Cause;
 use carrick_core::join::state::{Stage, State};
 use carrick_core::join::step::Event;
 use carrick_core::join::verify::{Certificate, Signing};
-use carrick_core::join::{output, sight};
-use carrick_core::redact::redact;
-use carrick_core::signature::{Phase, Severity};
+use carrick_core::join::{causes, output, sight};
 use carrick_host::host::Entry;
 use serde_json::Value;
 
 use super::driver::Driver;
-use super::look::Eyes;
+use super::look::{self, Eyes};
 use super::unit::{self, Kubeadm};
 use super::verify::of_machine;
-use crate::observe::FromMachine;
 
 impl Driver<'_, '_> {
     /// Everything that may have changed, as events.
@@ -40,8 +36,7 @@ impl Driver<'_, '_> {
             events.push(Event::Node(Err(Why::Broken(why))));
         }
         if let Some(why) = seen.kubelet.as_ref().err().filter(|why| why.is_of_the_link()) {
-            let says = format!("the machine is not reached any more ({why}); what was begun goes on there");
-            events.extend(self.newly(Cause::of("ssh.unreachable", says)));
+            events.extend(self.newly(causes::of_lost_link(why)));
             // What was seen of the runtime a moment before the link went may have been of the link, too.
             events.push(Event::Runtime(Err(Why::NotCollected)));
             self.eyes = Some(eyes);
@@ -63,17 +58,15 @@ impl Driver<'_, '_> {
                 events.extend(held_up.into_iter().filter_map(|cause| self.newly(cause)));
             }
         } else if state.stage >= Stage::KubeletUp {
-            let request = self.requests(&eyes).await;
+            let request = self.requests(&eyes, self.named(state)).await;
             let request = request.and_then(|list| {
                 // Of a kubelet that runs already: what was decided against before it was looked at is of an earlier one.
                 let refused = |state: &Signing| matches!(state, Signing::Denied { .. } | Signing::Failed { .. });
                 let before = || sight::requests(&list, &eyes.node, refused);
                 sight::request(&list, &eyes.node, self.requests_before.get_or_insert_with(before))
             });
-            if let Err(why @ (Why::TimedOut | Why::Broken(_))) = &request {
-                let cause = Cause::of("api.tcp", format!("the API server does not answer any more: {why}"));
-                events.extend(self.newly(cause));
-            }
+            let silent = request.as_ref().err().and_then(causes::of_silent_api);
+            events.extend(silent.and_then(|cause| self.newly(cause)));
             events.push(Event::Request(request));
             events.extend(self.kubelet_troubles().await);
         }
@@ -81,7 +74,9 @@ impl Driver<'_, '_> {
             self.sandbox_at = None;
             let answer = eyes.sandbox(&facts, &self.node).await;
             if let Err(Why::Broken(says)) = &answer {
-                events.extend(self.known(says, "the runtime"));
+                // Each time: what a runtime says last is what it refuses a sandbox for.
+                let known = causes::of_sentence(self.library, says, "the runtime");
+                events.extend(known.into_iter().map(Event::Trouble));
             }
             events.push(Event::Sandbox(answer));
         }
@@ -89,12 +84,22 @@ impl Driver<'_, '_> {
         events
     }
 
-    /// All requests for certificates, with the token's rights or the admin's.
-    pub(super) async fn requests(&self, eyes: &Eyes<'_>) -> Result<Value, Why> {
-        let path = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-        match (&self.asker, self.wish.admin) {
-            (Some(asker), None) => asker.get(&FromMachine(self.host), path).await,
-            _ => eyes.get(path).await,
+    /// The request of this attempt, once it was found: from then on it alone is asked for, until it is decided against.
+    fn named<'s>(&self, state: &'s State) -> Option<&'s str> {
+        let known = state.seen.request.as_ref().ok().filter(|_| self.requests_before.is_some())?;
+        matches!(known.state, Signing::Pending | Signing::Approved).then_some(known.name.as_str())
+    }
+
+    /// This node's requests for certificates, with the token's rights or the admin's.
+    pub(super) async fn requests(&self, eyes: &Eyes<'_>, named: Option<&str>) -> Result<Value, Why> {
+        let requests = match (&self.asker, self.wish.admin) {
+            (Some(asker), None) => look::requests(asker, &eyes.node, named).await,
+            _ => eyes.requests(named).await,
+        };
+        match requests {
+            // Somebody removed it: the kubelet makes another.
+            Err(Why::Absent) if named.is_some() => Box::pin(self.requests(eyes, None)).await,
+            requests => requests,
         }
     }
 
@@ -141,32 +146,8 @@ impl Driver<'_, '_> {
         let since = format!("@{}", self.attempt_began.as_second());
         let argv: Vec<&str> = argv.into_iter().chain([since.as_str()]).collect();
         let Ok(ended) = self.host.run(&argv, Duration::from_secs(5)).await else { return Vec::new() };
-        let mut found = Vec::new();
-        for line in ended.out.lines() {
-            for at in self.library.recognise(line) {
-                let signature = self.library.get(at);
-                if signature.severity == Severity::Fatal
-                    && signature.phase <= Phase::Joining
-                    && signature.lasts.is_none()
-                {
-                    let says = redact(&self.library.cause(at, line));
-                    let seen = Evidence::of("journalctl -u kubelet", redact(line));
-                    found.push(Cause::of(signature.cause_id(), says).seen([seen]));
-                }
-            }
-        }
+        let found = causes::of_kubelet(self.library, &ended.out);
         found.into_iter().filter_map(|cause| self.newly(cause)).collect()
-    }
-
-    /// What a sentence of another program is known to mean.
-    fn known(&self, says: &str, who: &str) -> Vec<Event> {
-        let mut found = Vec::new();
-        for at in self.library.recognise(says) {
-            let seen = Evidence::of(who, redact(says));
-            found.push(Cause::of(self.library.get(at).cause_id(), redact(&self.library.cause(at, says))).seen([seen]));
-        }
-        // Each time: what a runtime says last is what it refuses a sandbox for.
-        found.into_iter().map(Event::Trouble).collect()
     }
 
     /// Each trouble once an attempt.

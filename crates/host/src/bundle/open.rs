@@ -153,8 +153,7 @@ impl Contents {
 fn fact(listed: Listed, top: &str, texts: &mut BTreeMap<String, Capture>) -> Result<Capture, Why> {
     let Some(file) = listed.file else {
         return Err(match listed.why {
-            Some(Why::Broken(detail)) => Why::Broken(redact(&detail)),
-            Some(why) => why,
+            Some(why) => why.redacted(),
             None => Why::Broken("the manifest names neither a file nor a reason".to_owned()),
         });
     };

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
-use carrick_core::fact::NO_SHELL;
+use carrick_core::fact::Why;
 use carrick_core::redact::redact;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, ChildStdin, Command};
@@ -25,9 +25,10 @@ const MOST_OUTPUT: u64 = 1 << 20;
 
 impl Ssh {
     /// One call of the script: its answer without the noise before it.
-    async fn order(&self, words: &[&str], limit: Duration, most: u64) -> Result<(i32, Vec<u8>, String), String> {
+    async fn order(&self, words: &[&str], limit: Duration, most: u64) -> Result<(i32, Vec<u8>, String), Why> {
         let nonce = nonce(self.dir.path());
-        let mut child = self.orderly(limit).spawn().map_err(|error| format!("ssh could not be run: {error}"))?;
+        let mut child =
+            self.orderly(limit).spawn().map_err(|error| Why::Broken(format!("ssh could not be run: {error}")))?;
         let script = order_script(&nonce, words);
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let write = async {
@@ -59,14 +60,14 @@ impl Ssh {
         let status = match timeout(limit + GRACE, all).await {
             // How ssh tells of what `timeout` there killed; a command that killed itself did so earlier.
             Ok(Ok(status)) if matches!(status.code(), Some(137 | 255)) && begun.elapsed() >= limit => None,
-            Ok(status) => Some(status.map_err(|error| error.to_string())?),
+            Ok(status) => Some(status.map_err(|error| Why::Broken(error.to_string()))?),
             Err(_) => None,
         };
-        let status = status.ok_or_else(|| format!("no end in {} s", limit.as_secs()))?;
+        let status = status.ok_or_else(|| Why::Broken(format!("no end in {} s", limit.as_secs())))?;
         let errors = redact(&String::from_utf8_lossy(&errors));
         match after_noise(&out, &nonce) {
             Some(answer) => Ok((status.code().unwrap_or(255), answer.to_vec(), errors)),
-            None => Err(format!("{NO_SHELL}{}", last_line(&errors))),
+            None => Err(Why::NoShell(last_line(&errors).to_owned())),
         }
     }
 
@@ -84,7 +85,7 @@ impl Ssh {
         match self.order(words, FILE_TIME, most).await {
             Ok((0, answer, _)) => Ok(answer),
             Ok((_, _, errors)) => Err(Trouble::new(path, last_line(&errors).rsplit(": ").next().unwrap_or_default())),
-            Err(why) => Err(Trouble::new(path, why)),
+            Err(why) => Err(Trouble::because(path, &why)),
         }
     }
 }
@@ -181,7 +182,7 @@ impl Host for Ssh {
                     Err(Trouble::new(what(), "the command is not installed"))
                 }
                 Ok((exit, out, errors)) => Ok(Ended { exit, out: redact(&String::from_utf8_lossy(&out)), errors }),
-                Err(why) => Err(Trouble::new(what(), why)),
+                Err(why) => Err(Trouble::because(what(), &why)),
             }
         })
     }

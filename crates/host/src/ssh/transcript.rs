@@ -149,9 +149,9 @@ impl Transcript {
     }
 
     /// Nothing more will come, for this reason.
-    pub(super) fn lose(&mut self, reason: String) {
+    pub(super) fn lose(&mut self, why: Why) {
         if !self.ended {
-            self.lost = Why::Broken(reason);
+            self.lost = why;
         }
     }
 

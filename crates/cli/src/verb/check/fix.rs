@@ -1,5 +1,7 @@
 //! `carrick check --fix`: check, plan, a yes, apply, and check again, until nothing is left that is safe to fix.
 
+use std::sync::Arc;
+
 use carrick_core::fact::Facts;
 use carrick_core::fix;
 use carrick_core::plan::Plan;
@@ -13,6 +15,7 @@ use carrick_host::probe::Answer;
 use super::{Args, judge, show};
 use crate::act::{self, Refused};
 use crate::exit::{Exit, Failure};
+use crate::machine::client;
 use crate::render::Format;
 use crate::terminal;
 
@@ -24,12 +27,13 @@ pub async fn run(args: &Args) -> Result<Exit, Failure> {
         return Err(Failure::usage("--fix prints text or json; see carrick check --help"));
     }
     let host = args.place.host().await?;
+    let admin = args.cluster.admin()?.map(|admin| client(&host, &admin));
     let actor = act::actor("check --fix");
     let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
     let mut runs = Vec::new();
     let mut before = Plan::default();
     for round in 0..=ROUNDS {
-        let (facts, report) = judge(args, host.as_ref()).await?;
+        let (facts, report) = judge(args, host.as_ref(), admin.as_ref()).await?;
         // What a run that was killed had still to reload or restart.
         let owed = journal::owed(host.as_ref()).await.map_err(|broken| Failure::failed(broken.to_string()))?;
         let plan = fix::plan(&facts, &report).and_then(|plan| Plan::of(owed.into_iter().chain(plan.steps)));
@@ -50,14 +54,14 @@ pub async fn run(args: &Args) -> Result<Exit, Failure> {
         }
         refused.ends()?;
         args.consent.ask("Make these changes?")?;
-        runs.push(act::carry_out(host.as_ref(), &actor, &steps, &protected).await?);
+        runs.push(act::carry_out(&host, &actor, &steps, &protected).await?);
     }
     Ok(Exit::Internal)
 }
 
 /// `join --fix`: one round of the same.
 pub struct Mending<'a> {
-    pub place: &'a dyn Host,
+    pub place: &'a Arc<dyn Host>,
     pub consent: &'a act::Consent,
 }
 
@@ -76,7 +80,7 @@ impl Mending<'_> {
     /// What is to be changed, and may be; `None` where there is nothing. Nothing is changed yet.
     async fn agreed(&self, facts: &Facts, report: &Report) -> Result<Option<(Vec<Grounded>, Protected)>, Failure> {
         let plan = fix::plan(facts, report).map_err(|conflict| Failure::internal(conflict.to_string()))?;
-        let steps = act::ground(self.place, &plan).await?;
+        let steps = act::ground(self.place.as_ref(), &plan).await?;
         if steps.is_empty() {
             return Ok(None);
         }

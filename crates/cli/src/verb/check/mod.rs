@@ -7,6 +7,7 @@ pub use fix::Mending;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use carrick_cluster::client::ClusterClient;
 use carrick_core::check::Policy;
 use carrick_core::fact::Facts;
 use carrick_core::report::{self, Ignore, Report};
@@ -14,7 +15,7 @@ use carrick_host::Probe;
 
 use crate::act::Consent;
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Where, open_bundle};
+use crate::machine::{Cluster, Where, client, open_bundle};
 use crate::render::{Format, Look, render};
 use crate::terminal;
 
@@ -55,17 +56,20 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         return Err(Failure::usage("--plan, --yes and --protect go with --fix; see carrick check --help"));
     }
     let begun = Instant::now();
-    let report = match &args.bundle {
-        Some(path) => report_on(&args, &open_bundle(path)?)?,
-        None => judge(&args, args.place.host().await?.as_ref()).await?.1,
+    let report = if let Some(path) = &args.bundle {
+        report_on(&args, &open_bundle(path)?)?
+    } else {
+        let host = args.place.host().await?;
+        let admin = args.cluster.admin()?.map(|admin| client(&host, &admin));
+        judge(&args, host.as_ref(), admin.as_ref()).await?.1
     };
     let took = args.bundle.is_none().then(|| begun.elapsed());
     show(&args, &report, took)
 }
 
 /// Looks at a machine and judges it.
-async fn judge(args: &Args, probe: &dyn Probe) -> Result<(Facts, Report), Failure> {
-    let (facts, _) = args.place.observe_on(probe, args.cluster.clone()).await?;
+async fn judge(args: &Args, probe: &dyn Probe, admin: Option<&ClusterClient>) -> Result<(Facts, Report), Failure> {
+    let (facts, _) = args.place.observe_on(probe, admin, args.cluster.clone()).await?;
     let report = report_on(args, &facts)?;
     Ok((facts, report))
 }

@@ -11,7 +11,7 @@ use carrick_engine::cni::Network;
 use super::{Output, library, show};
 use crate::act::{self, Consent, Refused};
 use crate::exit::{Exit, Failure};
-use crate::machine::{Credential, Where};
+use crate::machine::{Cluster, Credential, Where, client};
 use crate::terminal::{self, FAIL, OK, styled};
 
 /// Bring back the configuration file that the cluster has for this machine: missing or different, it is written in place,
@@ -34,11 +34,11 @@ const ROUNDS: usize = 2;
 
 pub async fn run(args: Args) -> Result<Exit, Failure> {
     let host = args.place.host().await?;
-    let admin = args.credential.admin()?;
+    let admin = args.credential.admin()?.map(|admin| client(&host, &admin));
     let actor = act::actor("cni sync");
     let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
-    let network = Network { host: host.as_ref(), admin: admin.as_ref(), time_box: args.place.time_box() };
-    let (mut facts, _) = args.place.observe_on(host.as_ref(), args.credential.clone().into()).await?;
+    let network = Network { machine: &host, admin: admin.as_ref(), time_box: args.place.time_box() };
+    let (mut facts, _) = args.place.observe_on(host.as_ref(), admin.as_ref(), Cluster::default()).await?;
     let wanted = network.wanted(&facts).await.map_err(|why| Failure::failed(format!("nothing was changed: {why}")))?;
     let mut runs = Vec::new();
     for _ in 0..ROUNDS {
@@ -56,9 +56,9 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         }
         refused.ends()?;
         args.consent.ask("Make these changes?")?;
-        runs.push(act::carry_out(host.as_ref(), &actor, &steps, &protected).await?);
+        runs.push(act::carry_out(&host, &actor, &steps, &protected).await?);
         network.confirm(&wanted).await.map_err(Failure::failed)?;
-        facts = args.place.observe_on(host.as_ref(), args.credential.clone().into()).await?.0;
+        facts = args.place.observe_on(host.as_ref(), admin.as_ref(), Cluster::default()).await?.0;
     }
     finish(&args, &facts, &wanted, &runs)
 }
@@ -69,10 +69,10 @@ async fn steps(network: &Network<'_>, facts: &Facts, wanted: &Wanted) -> Result<
     let cannot = |missing: Missing| Failure::failed(format!("nothing was changed: {missing}; {}", missing.next_step()));
     let plan = sync::plan(facts, wanted, same).map_err(cannot)?;
     // What a run that was killed had still to reload or restart.
-    let owed = journal::owed(network.host).await.map_err(|broken| Failure::failed(broken.to_string()))?;
+    let owed = journal::owed(network.host()).await.map_err(|broken| Failure::failed(broken.to_string()))?;
     let plan = Plan::of(owed.into_iter().chain(plan.steps));
     let plan = plan.map_err(|conflict| Failure::internal(conflict.to_string()))?;
-    act::ground(network.host, &plan).await
+    act::ground(network.host(), &plan).await
 }
 
 fn print_plan(

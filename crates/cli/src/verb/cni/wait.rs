@@ -7,13 +7,12 @@ use carrick_core::cni::wait::{Reason, VERB};
 use carrick_core::diagnose::pod_network::told;
 use carrick_core::report::{Overall, Report};
 use carrick_engine::cni::{Ended, Network, Patience, sandbox_image};
-use carrick_host::Host;
 use carrick_host::cri;
 use carrick_host::cri::sandbox::{How, PLUGIN};
 
 use super::{Output, library, show};
 use crate::exit::{Exit, Failure};
-use crate::machine::{Credential, Where, seconds};
+use crate::machine::{Cluster, Credential, Where, client, seconds};
 use crate::terminal::{self, DIM, OK, styled};
 
 /// Wait until the pod network works: the runtime's word, the checks, and once joined the kubelet's own; read-only
@@ -40,8 +39,8 @@ pub struct Args {
 
 pub async fn run(args: Args) -> Result<Exit, Failure> {
     let host = args.place.host().await?;
-    let admin = args.credential.admin()?;
-    let network = Network { host: host.as_ref(), admin: admin.as_ref(), time_box: args.place.time_box() };
+    let admin = args.credential.admin()?.map(|admin| client(&host, &admin));
+    let network = Network { machine: &host, admin: admin.as_ref(), time_box: args.place.time_box() };
     let patience = Patience { tries: args.tries, every: args.every };
     let image = if args.probe { sandbox_image(host.as_ref()).await } else { None };
     let endpoints = cri::endpoints(host.as_ref());
@@ -53,22 +52,22 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         terminal::say(&format!("  ..  {at}  {}{id}", reason.says));
     };
     match network.wait(patience, args.probe.then_some(&how), &mut say).await {
-        Ended::Works { says, after } => works(&args, host.as_ref(), &says, after).await,
+        Ended::Works { says, after } => works(&args, &network, &says, after).await,
         Ended::TimedOut { reason, after } => {
             let exit = if reason.is_network { Exit::TimedOut } else { Exit::Warnings };
             let says = format!("Timed out after {} s: {}", after.as_secs(), reason.says);
-            end(&args, host.as_ref(), reason, &says).await?;
+            end(&args, &network, reason, &says).await?;
             Ok(exit)
         }
         Ended::CannotTell(reason) => {
             let says = format!("Cannot tell: {}", reason.says);
-            end(&args, host.as_ref(), reason, &says).await?;
+            end(&args, &network, reason, &says).await?;
             Ok(Exit::Warnings)
         }
     }
 }
 
-async fn works(args: &Args, host: &dyn Host, says: &str, after: Duration) -> Result<Exit, Failure> {
+async fn works(args: &Args, network: &Network<'_>, says: &str, after: Duration) -> Result<Exit, Failure> {
     match args.output {
         Output::Text => {
             let took = styled(DIM, &format!("{:.1} s", after.as_secs_f64()));
@@ -76,7 +75,7 @@ async fn works(args: &Args, host: &dyn Host, says: &str, after: Duration) -> Res
             terminal::print(&line).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
         }
         Output::Json => {
-            let report = Report { verdict: Overall::Pass, ..whole(args, host, says).await? };
+            let report = Report { verdict: Overall::Pass, ..whole(args, network, says).await? };
             show(&report, args.output, false)?;
         }
     }
@@ -84,11 +83,11 @@ async fn works(args: &Args, host: &dyn Host, says: &str, after: Duration) -> Res
 }
 
 /// The cause, and how everything stands.
-async fn end(args: &Args, host: &dyn Host, reason: Reason, says: &str) -> Result<(), Failure> {
-    let mut report = whole(args, host, says).await?;
+async fn end(args: &Args, network: &Network<'_>, reason: Reason, says: &str) -> Result<(), Failure> {
+    let mut report = whole(args, network, says).await?;
     let known = |id: &str| report.causes.iter().any(|cause| cause.id == id);
     if reason.id.is_none_or(|id| !known(id)) {
-        report.causes.insert(0, reason.into_cause(&library()?, host.now()));
+        report.causes.insert(0, reason.into_cause(&library()?, network.host().now()));
     }
     show(&Report { verdict: Overall::Fail, ..report }, args.output, false)?;
     if matches!(args.output, Output::Text) {
@@ -97,8 +96,8 @@ async fn end(args: &Args, host: &dyn Host, reason: Reason, says: &str) -> Result
     Ok(())
 }
 
-async fn whole(args: &Args, host: &dyn Host, says: &str) -> Result<Report, Failure> {
-    let (facts, _) = args.place.observe_on(host, args.credential.clone().into()).await?;
+async fn whole(args: &Args, network: &Network<'_>, says: &str) -> Result<Report, Failure> {
+    let (facts, _) = args.place.observe_on(network.host(), network.admin, Cluster::default()).await?;
     let mut report = status::report(&library()?, &facts);
     if let Some(reading) = &mut report.reading {
         reading.pod_network.push(told("waited", Ok(says.to_owned())));

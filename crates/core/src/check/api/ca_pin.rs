@@ -7,19 +7,25 @@
 //!   openssl x509 -pubkey -noout -in /etc/kubernetes/pki/ca.crt | openssl pkey -pubin -outform der | sha256sum
 //! Mend it: take the hash from `kubeadm token create --print-join-command`, run on the control plane that is meant.
 
-use crate::check::{Check, Policy, Subsystem, Verdict, step};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
 use crate::fact::api_path::Step;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "api.ca-pin",
     title: "the cluster is the one that was meant",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Fatal,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("another CA may be another cluster, or somebody in between"),
+    accounts_for: step::is_behind,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     step::judge(
         facts,
         Step::CaPin,

@@ -6,19 +6,25 @@
 //! See it yourself: `openssl s_client -connect HOST:PORT </dev/null | openssl x509 -noout -dates -ext subjectAltName`
 //! Mend it: use an endpoint that is in the certificate, or renew it with the name in certSANs; set the clock.
 
-use crate::check::{Check, Policy, Subsystem, Verdict, step};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
 use crate::fact::api_path::Step;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "api.certificate",
     title: "the API server's certificate is good for this endpoint",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::CLUSTER,
+    accounts_for: step::is_behind,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     step::judge(
         facts,
         Step::Certificate,

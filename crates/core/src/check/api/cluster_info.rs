@@ -6,19 +6,25 @@
 //! See it yourself: `curl -k https://HOST:PORT/api/v1/namespaces/kube-public/configmaps/cluster-info`
 //! Mend it: on the control plane `kubeadm init phase bootstrap-token`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, step};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
 use crate::fact::api_path::Step;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "api.cluster-info",
     title: "cluster-info can be read",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::CLUSTER,
+    accounts_for: step::is_behind,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     step::judge(
         facts,
         Step::ClusterInfo,

@@ -6,19 +6,25 @@
 //! See it yourself: `getent ahosts NAME`
 //! Mend it: put the name into DNS, or a line `ADDRESS NAME` into /etc/hosts of this machine.
 
-use crate::check::{Check, Policy, Subsystem, Verdict, step};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
 use crate::fact::api_path::Step;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "api.dns",
     title: "the API endpoint's name resolves here",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::CLUSTER,
+    accounts_for: step::is_behind,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     step::judge(
         facts,
         Step::Dns,

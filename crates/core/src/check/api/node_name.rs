@@ -10,37 +10,44 @@
 
 use serde_json::Value;
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::join_state::JoinState;
-use crate::fact::{Facts, Missing, OrAbsent};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, OrAbsent};
 
 pub const CHECK: Check = Check {
     id: "api.node-name",
     title: "no other machine has this node's name",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Decided,
+    fixed_by: FixedBy::Operator("whose Node it is, and which of two machines keeps the name, is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let path = known!(facts.api_path());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let path = facts.api_path()?;
     if path.failed().is_some() {
-        return skip("not reached: an earlier step failed");
+        return Ok(skip("not reached: an earlier step failed"));
     }
-    let Some(node) = known!(facts.api("node").or_absent()) else {
-        return pass("no Node of this name in the cluster");
+    let Some(node) = facts.api("node").or_absent()? else {
+        return Ok(pass("no Node of this name in the cluster"));
     };
     let node: Value = match serde_json::from_str(&node.text) {
         Ok(node) => node,
-        Err(error) => return unknown(&Missing::broken("api node", error)),
+        Err(error) => return Err(Missing::broken("api node", error)),
     };
     let name = text(&node, "/metadata/name");
     let (uuid, machine_id) = (text(&node, "/status/nodeInfo/systemUUID"), text(&node, "/status/nodeInfo/machineID"));
     let seen = Evidence::of(format!("Node {name}"), format!("systemUUID {uuid}, machineID {machine_id}"));
-    let here = known!(facts.identity());
+    let here = facts.identity()?;
     let still_ready = is_ready(&node) && matches!(facts.join_state(), Ok(JoinState::Unjoined | JoinState::Left { .. }));
-    match here.is(uuid, machine_id) {
+    Ok(match here.is(uuid, machine_id) {
         Some(true) if still_ready => {
             fail(format!("the Node {name} of an earlier join is still Ready: kubeadm refuses"))
                 .seen(seen)
@@ -58,7 +65,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         None => warn(format!("the Node {name} is already there; whose it is cannot be told"))
             .seen([seen, Evidence::of("this machine", here.to_string())])
             .fix(format!("kubectl get node {name} -o wide      # compare its address with this machine's")),
-    }
+    })
 }
 
 fn is_ready(node: &Value) -> bool {
@@ -139,7 +146,7 @@ mod tests {
             ],
         );
         let says =
-            |uuid: &str, id: &str| (CHECK.judge)(&here().with_api("node", &node(uuid, id)), &Policy::default()).says;
+            |uuid: &str, id: &str| CHECK.verdict(&here().with_api("node", &node(uuid, id)), &Policy::default()).says;
         assert_eq!(says(UUID, ID), "the Node w1 is already there, and it is this machine");
         assert_eq!(says(other, ID), "the Node w1 belongs to another machine");
         assert_eq!(says("", ""), "the Node w1 is already there; whose it is cannot be told");

@@ -7,19 +7,25 @@
 //! See it yourself: `timeout 3 bash -c '</dev/tcp/ADDRESS/6443' && echo open`
 //! Mend it: on the control plane `ss -lntp 'sport = :6443'`, then its firewall; on the way the security group or router.
 
-use crate::check::{Check, Policy, Subsystem, Verdict, step};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
 use crate::fact::api_path::Step;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "api.tcp",
     title: "the API endpoint accepts connections",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::CLUSTER,
+    accounts_for: step::is_behind,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     step::judge(
         facts,
         Step::Tcp,

@@ -6,19 +6,25 @@
 //! See it yourself: `openssl s_client -connect HOST:PORT </dev/null`
 //! Mend it: correct the port, take the endpoint out of the proxy (NO_PROXY), or repair the load balancer's back end.
 
-use crate::check::{Check, Policy, Subsystem, Verdict, step};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
 use crate::fact::api_path::Step;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "api.tls",
     title: "the API endpoint speaks TLS",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::CLUSTER,
+    accounts_for: step::is_behind,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     step::judge(
         facts,
         Step::Tls,

@@ -8,51 +8,56 @@
 //! See it yourself: `ls /etc/cni/net.d; journalctl -u containerd | grep 'cni config load failed'`
 //! Mend it: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`
 
-use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::cni::{Broken, Candidate, Conf};
-use crate::known;
+use crate::fact::{Facts, Known, Why};
 
 pub const CHECK: Check = Check {
     id: "cni.config",
     title: "the pod network's configuration can be loaded",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the file is the pod network's: it writes it anew, or somebody put it there"),
+    accounts_for: |missing| missing.source_name.starts_with("/etc/cni/") && matches!(missing.why, Why::Broken(_)),
     judge,
 };
 
-fn judge(facts: &Facts, policy: &Policy) -> Verdict {
-    let candidates = known!(facts.cni_candidates());
+fn judge(facts: &Facts, policy: &Policy) -> Known<Verdict> {
+    let candidates = facts.cni_candidates()?;
     let Some(first) = candidates.first() else {
         let dir = facts.cni_conf_dir();
         if !policy.cni_expected {
-            return pass("none yet: normal before a join");
+            return Ok(pass("none yet: normal before a join"));
         }
-        return fail(format!("no pod network is configured in {dir}"))
+        return Ok(fail(format!("no pod network is configured in {dir}"))
             .seen(Evidence::of(dir, "no .conf, .conflist or .json"))
             .fix("kubectl get pods -A -o wide --field-selector spec.nodeName=NODE    # the pod network's is missing or failing")
-            .explains(["cni.network-ready", "node.not-ready"]);
+            .explains(["cni.network-ready", "node.not-ready"]));
     };
-    match of_file(first) {
+    Ok(match of_file(first)? {
         wrong if wrong.outcome == Outcome::Fail => {
             let says = format!("{}, and as the first file it counts", wrong.says);
             Verdict { says, ..wrong }.explains(["cni.network-ready", "node.not-ready"])
         }
         verdict => verdict,
-    }
+    })
 }
 
 /// One file by itself, whether or not it is the one that is loaded.
-pub fn of_file(file: &Candidate) -> Verdict {
-    let broken = match known!(file.conf.clone()) {
+pub fn of_file(file: &Candidate) -> Known<Verdict> {
+    let broken = match file.conf.clone()? {
         Ok(conf) => match unfit(&conf) {
             Some(why) => Broken::from(why),
-            None => return pass(format!("{}: network {}", file.name, conf.name)),
+            None => return Ok(pass(format!("{}: network {}", file.name, conf.name))),
         },
         Err(broken) => broken,
     };
     let seen = Evidence { line: broken.line, ..Evidence::of(&file.path, broken.says) };
-    fail(format!("{} is broken", file.name)).seen(seen).fix(format!("mv {} /root/", file.path))
+    Ok(fail(format!("{} is broken", file.name)).seen(seen).fix(format!("mv {} /root/", file.path)))
 }
 
 /// What is loaded without a complaint, and refused for every pod.
@@ -69,7 +74,7 @@ fn unfit(conf: &Conf) -> Option<String> {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::{Source, Why};
+    use crate::fact::Source;
     use crate::testing::{facts, judge_row, table};
 
     const FLANNEL: &str = r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel"},{"type":"portmap"}]}"#;
@@ -121,9 +126,9 @@ mod tests {
         let expected = Policy { cni_expected: true };
         judge_row(&CHECK, &expected, "expected and there", &flannel(), Pass);
         judge_row(&CHECK, &expected, "expected and not there", &facts().with_dir("/etc/cni/net.d", &[]), Fail);
-        assert_eq!(judge(&flannel(), &Policy::default()).says, "10-flannel.conflist: network cbr0");
+        assert_eq!(CHECK.verdict(&flannel(), &Policy::default()).says, "10-flannel.conflist: network cbr0");
         let torn = flannel().with_file("/etc/cni/net.d/10-flannel.conflist", "{\n\"name\": \"cbr0\",\n");
-        let verdict = judge(&torn, &Policy::default());
+        let verdict = CHECK.verdict(&torn, &Policy::default());
         assert_eq!(verdict.says, "10-flannel.conflist is broken, and as the first file it counts");
         assert_eq!((verdict.evidence[0].line, verdict.explains.len()), (Some(3), 2));
     }

@@ -8,21 +8,26 @@
 //! See it yourself: `kubectl get daemonsets -A`
 //! Mend it: `kubectl -n NAMESPACE describe daemonset NAME`, `kubectl -n NAMESPACE logs daemonset/NAME`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::daemon_sets::DaemonSet;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "cni.daemon-set",
     title: "the cluster's pod network is up on its nodes",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it is the cluster's, and not this machine's"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let sets = known!(facts.network_daemon_sets());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let sets = facts.network_daemon_sets()?;
     let seen = sets.iter().map(|set| {
         Evidence::of(
             format!("daemonset {}/{}", set.namespace, set.name),
@@ -31,7 +36,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     });
     let seen: Vec<Evidence> = seen.collect();
     let behind = |set: &&DaemonSet| set.ready < set.wanted;
-    match (sets.as_slice(), sets.iter().find(behind)) {
+    Ok(match (sets.as_slice(), sets.iter().find(behind)) {
         ([], _) => warn("no DaemonSet in the cluster is one of a known pod network: the node may never be Ready")
             .seen(Evidence::of("daemonsets", "none of a known pod network"))
             .fix("kubectl get daemonsets -A    # is a pod network installed?")
@@ -44,7 +49,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
                 .fix(format!("kubectl -n {namespace} describe daemonset {name}"))
                 .explains(["cni.network-ready", "node.not-ready"])
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -76,7 +81,7 @@ mod tests {
                 ("no answer", facts().without(Source::Api(CALL), Why::TimedOut), Unknown),
             ],
         );
-        let verdict = judge(&with("kube-flannel-ds", 2), &Policy::default());
+        let verdict = CHECK.verdict(&with("kube-flannel-ds", 2), &Policy::default());
         assert_eq!(verdict.evidence, [Evidence::of("daemonset kube-flannel/kube-flannel-ds", "2 of 3 ready")]);
     }
 }

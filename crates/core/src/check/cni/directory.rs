@@ -7,43 +7,48 @@
 //! See it yourself: `ls -ld /etc/cni/net.d`
 //! Mend it: `mkdir -p /etc/cni/net.d && systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "cni.directory",
     title: "the directory for the pod network's configuration is there",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["cni_directory"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let path = facts.cni_conf_dir();
     let (parent, name) = path.rsplit_once('/').unwrap_or(("/", &path));
-    let Some(entry) = known!(facts.entry(parent, name)) else {
-        return warn(format!("{path} is not there: containerd does not watch it"))
+    let Some(entry) = facts.entry(parent, name)? else {
+        return Ok(warn(format!("{path} is not there: containerd does not watch it"))
             .seen(Evidence::of(&path, "not there"))
             .fix(format!("mkdir -p {path} && systemctl restart containerd"))
-            .explains(["cni.network-ready", "node.not-ready"]);
+            .explains(["cni.network-ready", "node.not-ready"]));
     };
     let seen = Evidence::of(format!("ls -ld {path}"), format!("{} {} {}", entry.mode, entry.uid, entry.gid));
     if entry.is_file() {
-        return fail(format!("{path} is a file: no pod network can be configured"))
+        return Ok(fail(format!("{path} is a file: no pod network can be configured"))
             .seen(seen)
             .fix(format!("mv {path} {path}.old && mkdir {path} && systemctl restart containerd"))
-            .explains(["cni.network-ready", "node.not-ready"]);
+            .explains(["cni.network-ready", "node.not-ready"]));
     }
-    known!(facts.dir(&path));
+    facts.dir(&path)?;
     // `drwxrwxrwx`: the last but one is what everybody may write. A link's own mode says nothing.
     let writable_by_all = entry.is_dir() && entry.mode.as_bytes().get(8) == Some(&b'w');
     if writable_by_all || entry.uid != 0 {
-        return warn(format!("{path} can be written by others than root"))
+        return Ok(warn(format!("{path} can be written by others than root"))
             .seen(seen)
-            .fix(format!("chown root:root {path} && chmod 755 {path}"));
+            .fix(format!("chown root:root {path} && chmod 755 {path}")));
     }
-    pass(format!("{path} is there"))
+    Ok(pass(format!("{path} is there")))
 }
 
 #[cfg(test)]
@@ -77,7 +82,7 @@ mod tests {
                 ("not looked", facts(), Unknown),
             ],
         );
-        let verdict = judge(&net_d("drwxrwxrwx"), &Policy::default());
+        let verdict = CHECK.verdict(&net_d("drwxrwxrwx"), &Policy::default());
         assert_eq!(verdict.evidence[0], Evidence::of("ls -ld /etc/cni/net.d", "drwxrwxrwx 0 0"));
     }
 }

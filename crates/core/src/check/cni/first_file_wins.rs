@@ -9,26 +9,31 @@
 //! Mend it: move the file that is not the pod network's away: `mv /etc/cni/net.d/FILE /root/`, then `ip link del cni0`
 //! if it is there.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::cni::Flavour;
 use crate::fact::cni::Candidate;
 use crate::fact::{Facts, Known, Missing};
-use crate::known;
 
 pub const CHECK: Check = Check {
     id: "cni.first-file-wins",
     title: "the configuration that wins by its name is the pod network's",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which pod network is meant is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
 /// The last by name of what the usual pod networks write: a file that sorts before it takes the place of one of them.
 const LAST_USUAL: &str = "10-kuberouter.conflist";
 
-fn judge(facts: &Facts, policy: &Policy) -> Verdict {
+fn judge(facts: &Facts, policy: &Policy) -> Known<Verdict> {
     let in_use = || if policy.cni_expected { Ok(true) } else { facts.has_kubelet_conf() };
-    of_files(&known!(facts.cni_candidates()), facts.cni_loads(), facts.network_at_work(), in_use)
+    of_files(&facts.cni_candidates()?, facts.cni_loads(), facts.network_at_work(), in_use)
 }
 
 /// The files of one directory, of which the first `loads` are loaded. `at_work`: the network of which something else
@@ -38,21 +43,21 @@ pub fn of_files(
     loads: usize,
     at_work: Option<&Flavour>,
     in_use: impl FnOnce() -> Known<bool>,
-) -> Verdict {
+) -> Known<Verdict> {
     let Some(winner) = files.first() else {
-        return pass("no configuration yet: normal before a join");
+        return Ok(pass("no configuration yet: normal before a join"));
     };
-    let conf = match known!(winner.conf.clone()) {
+    let conf = match winner.conf.clone()? {
         Ok(conf) => conf,
-        Err(broken) => return unknown(&Missing::broken(&winner.path, broken)),
+        Err(broken) => return Err(Missing::broken(&winner.path, broken)),
     };
     let losers = files.get(loads..).unwrap_or_default();
     if conf.is_loopback_only() {
         let says = format!("{} wins and has only a loopback: pods get no network", winner.name);
-        return wrong(winner, losers, fail(says));
+        return Ok(wrong(winner, losers, fail(says)));
     }
     let shadowed = losers.iter().find_map(|loser| loser.flavour().map(|flavour| (loser, flavour)));
-    match (winner.flavour(), shadowed) {
+    Ok(match (winner.flavour(), shadowed) {
         (None, Some((loser, flavour))) => {
             let says = format!("{} wins over {}'s {}", winner.name, flavour.name, loser.name);
             wrong(winner, losers, fail(says)).explains(["cni.plugins", "cni.stale-bridge", "pod.no-address"])
@@ -60,7 +65,7 @@ pub fn of_files(
         (Some(flavour), Some((loser, other))) if flavour != other && !flavour.calls_another => {
             two_networks(winner, losers, (flavour, loser, other), at_work)
         }
-        (None, None) if winner.name.as_str() < LAST_USUAL && !known!(in_use()) => {
+        (None, None) if winner.name.as_str() < LAST_USUAL && !in_use()? => {
             let says = format!("{} is no pod network known here, and would win over it", winner.name);
             wrong(winner, losers, warn(says))
         }
@@ -68,7 +73,7 @@ pub fn of_files(
             let network = flavour.map_or("no known pod network", |flavour| flavour.name);
             pass(format!("{} is loaded ({network})", winner.name))
         }
-    }
+    })
 }
 
 /// One of two is a leftover: the one of which nothing else tells.
@@ -176,17 +181,17 @@ mod tests {
         judge_row(&CHECK, &Policy::default(), "all are loaded", &both.with_cri("status", all), Pass);
         judge_row(&CHECK, &Policy { cni_expected: true }, "one's own, as expected", &foreign, Pass);
         let old = net_d(&[("05-old.conflist", "calico"), FLANNEL]);
-        let fix = |facts: Facts| judge(&facts, &Policy::default()).remedy.join("\n");
+        let fix = |facts: Facts| CHECK.verdict(&facts, &Policy::default()).remedy.join("\n");
         let link = |name: &str| old.clone().with_query(&LINKS, &format!(r#"[{{"ifname":"{name}"}}]"#));
         assert_eq!(fix(link("flannel.1")), "mv /etc/cni/net.d/05-old.conflist /root/");
         assert_eq!(fix(link("cali12")), "mv /etc/cni/net.d/10-flannel.conflist /root/");
         assert!(fix(old).starts_with("kubectl get daemonsets -A"));
-        let verdict = judge(&net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]), &Policy::default());
+        let verdict = CHECK.verdict(&net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]), &Policy::default());
         assert_eq!(verdict.says, "00-placeholder.conflist wins over flannel's 10-flannel.conflist");
         assert_eq!(verdict.evidence[0], Evidence::of("/etc/cni/net.d/00-placeholder.conflist", "is loaded (bridge)"));
         assert_eq!(verdict.evidence[1], Evidence::of("/etc/cni/net.d/10-flannel.conflist", "is not loaded (flannel)"));
         assert_eq!(verdict.remedy, ["mv /etc/cni/net.d/00-placeholder.conflist /root/"]);
-        let both = judge(&net_d(&[("10-calico.conflist", "calico"), FLANNEL]), &Policy::default());
+        let both = CHECK.verdict(&net_d(&[("10-calico.conflist", "calico"), FLANNEL]), &Policy::default());
         assert_eq!(both.says, "calico and flannel are both here: 10-calico.conflist wins");
         assert_eq!(both.remedy.len(), 2, "{:?}", both.remedy);
         let texts: Vec<&str> = both.evidence.iter().map(|evidence| evidence.text.as_str()).collect();

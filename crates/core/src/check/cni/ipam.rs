@@ -8,17 +8,24 @@
 //! Mend it: give `ipam` a `type`, and host-local this node's range: `kubectl get node NODE -o
 //! jsonpath='{.spec.podCIDR}'`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::cidr::Cidr;
 use crate::fact::cni::{Candidate, Conf, Plugin};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "cni.ipam",
     title: "the configuration gives every pod an address",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which range is this node's, the cluster says; the file is the pod network's"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -28,11 +35,11 @@ const NEED_IPAM: [&str; 4] = ["bridge", "ptp", "macvlan", "ipvlan"];
 /// Of IPv4: a node's share is a /24 by default, and seldom more than a /20; a cluster's range is a /16.
 const WHOLE_CLUSTER: u8 = 16;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some((winner, conf)) = known!(facts.cni_winner()) else {
-        return skip("no configuration yet: normal before a join");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some((winner, conf)) = facts.cni_winner()? else {
+        return Ok(skip("no configuration yet: normal before a join"));
     };
-    of_file(&winner, &conf)
+    Ok(of_file(&winner, &conf))
 }
 
 /// One file by itself.
@@ -136,7 +143,7 @@ mod tests {
                 ("not root", facts().without(Source::Tree("/etc/cni/net.d"), Why::Denied), Unknown),
             ],
         );
-        let verdict = judge(&with(r#"{"type":"flannel"},{"type":"bridge"}"#), &Policy::default());
+        let verdict = CHECK.verdict(&with(r#"{"type":"flannel"},{"type":"bridge"}"#), &Policy::default());
         assert_eq!(verdict.says, "10-x.conflist has no ipam for bridge: pods get no address");
         assert_eq!(verdict.evidence[0].text, "plugins[1] (bridge): no ipam.type");
     }

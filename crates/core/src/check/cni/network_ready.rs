@@ -7,36 +7,41 @@
 //! See it yourself: `crictl info | grep -A3 NetworkReady`
 //! Mend it: see cni.config and cni.watch-lost; `systemctl restart containerd` makes it read the directory again
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown};
-use crate::fact::{Facts, Missing};
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "cni.network-ready",
     title: "the runtime's network is ready where it is configured",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it follows from what another check finds, or from the pod network's pod"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, policy: &Policy) -> Verdict {
-    let status = known!(facts.runtime_status());
+fn judge(facts: &Facts, policy: &Policy) -> Known<Verdict> {
+    let status = facts.runtime_status()?;
     let Some(ready) = status.condition("NetworkReady") else {
-        return unknown(&Missing::broken("cri status", "no condition NetworkReady"));
+        return Err(Missing::broken("cri status", "no condition NetworkReady"));
     };
     if ready.status {
-        return pass("the runtime says NetworkReady");
+        return Ok(pass("the runtime says NetworkReady"));
     }
-    let candidates = known!(facts.cni_candidates());
+    let candidates = facts.cni_candidates()?;
     if candidates.is_empty() && !policy.cni_expected {
-        return pass("not ready, and not configured: normal before a join");
+        return Ok(pass("not ready, and not configured: normal before a join"));
     }
     let configured = candidates.first().map_or("no configuration", |first| first.name.as_str());
-    fail(format!("the runtime's network is not ready ({configured})"))
+    Ok(fail(format!("the runtime's network is not ready ({configured})"))
         .seen(Evidence::of("crictl info", format!("NetworkReady=false {}: {}", ready.reason, ready.message)))
         .seen(status.last_cni_load.map(|said| Evidence::of("crictl info", format!("lastCNILoadStatus: {said}"))))
         .fix("systemctl restart containerd && crictl info | grep -A3 NetworkReady")
-        .explains(["node.not-ready"])
+        .explains(["node.not-ready"]))
 }
 
 #[cfg(test)]
@@ -75,7 +80,7 @@ mod tests {
         let expected = Policy { cni_expected: true };
         judge_row(&CHECK, &expected, "expected and not configured", &runtime(false), Fail);
         judge_row(&CHECK, &expected, "expected and ready", &runtime(true), Pass);
-        let verdict = judge(&configured, &Policy::default());
+        let verdict = CHECK.verdict(&configured, &Policy::default());
         assert_eq!(verdict.says, "the runtime's network is not ready (10-flannel.conflist)");
         assert_eq!(
             verdict.evidence[0].text,

@@ -8,24 +8,29 @@
 //! See it yourself: `file /opt/cni/bin/*`; `crictl info | grep -A3 PluginDirs` says where they are looked for
 //! Mend it: `apt-get install --reinstall kubernetes-cni` (`dnf reinstall kubernetes-cni`)
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::cni::Program;
-use crate::fact::{Facts, Missing};
-use crate::known;
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "cni.plugins",
     title: "every program the pod network calls is there and can run",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::UntilNetwork,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cni_programs"]),
+    accounts_for: nothing,
     judge,
 };
 
 /// What flannel calls and does not bring: looked for before it is configured.
 pub(crate) const USUAL: [&str; 4] = ["loopback", "bridge", "host-local", "portmap"];
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let winner = known!(facts.cni_winner());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let winner = facts.cni_winner()?;
     let programs: Vec<&str> = winner.as_ref().map_or_else(|| USUAL.to_vec(), |(_, conf)| conf.programs());
     let mut wrong = Vec::new();
     let mut missing: Option<Missing> = None;
@@ -40,8 +45,8 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let dirs = facts.cni_bin_dirs().join(", ");
     if wrong.is_empty() {
         return match missing {
-            Some(missing) => unknown(&missing),
-            None => pass(format!("{} are in {dirs}", names(&programs))),
+            Some(missing) => Err(missing),
+            None => Ok(pass(format!("{} are in {dirs}", names(&programs)))),
         };
     }
     let bad: Vec<&str> = wrong.iter().map(|(name, _)| *name).collect();
@@ -57,11 +62,11 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         _ => verdict,
     });
     if bad.contains(&"flannel") {
-        return verdict.fix(
+        return Ok(verdict.fix(
             "kubectl -n kube-flannel delete pod -l app=flannel --field-selector spec.nodeName=NODE    # it installs it",
-        );
+        ));
     }
-    verdict.fix("apt-get install --reinstall kubernetes-cni    # or: dnf reinstall kubernetes-cni")
+    Ok(verdict.fix("apt-get install --reinstall kubernetes-cni    # or: dnf reinstall kubernetes-cni"))
 }
 
 fn seen(name: &str, program: &Program, dirs: &str) -> Evidence {
@@ -134,7 +139,7 @@ mod tests {
             ],
         );
         let text = |facts: Facts| {
-            let verdict = judge(&facts, &Policy::default());
+            let verdict = CHECK.verdict(&facts, &Policy::default());
             (verdict.evidence[0].to_string(), verdict.remedy.concat())
         };
         let (seen, fix) = text(flannel(bin("flannel", "drwxr-xr-x", "")));

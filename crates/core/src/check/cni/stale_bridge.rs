@@ -9,51 +9,58 @@
 //! Mend it: `ip link del cni0`; the next pod makes it anew. Pods that run on the bridge lose their network: drain the
 //! node first.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::net::LINKS;
-use crate::fact::{Facts, Missing, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, Why};
 
 pub const CHECK: Check = Check {
     id: "cni.stale-bridge",
     title: "the bridge cni0 is of the present pod range",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::UntilNetwork,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("pods that run on the bridge would lose their network"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(bridge) = known!(facts.link("cni0")) else {
-        return pass("there is no cni0 from before");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(bridge) = facts.link("cni0")? else {
+        return Ok(pass("there is no cni0 from before"));
     };
     let Some(address) = bridge.addresses.iter().find(|address| !address.is_v6()) else {
-        return pass("cni0 has no address yet");
+        return Ok(pass("cni0 has no address yet"));
     };
     let seen = Evidence::of(LINKS.name, format!("cni0 {address}"));
-    let flannel = known!(facts.flannel()).and_then(|flannel| flannel.subnet);
+    let flannel = facts.flannel()?.and_then(|flannel| flannel.subnet);
     let node = match facts.pod_cidr() {
         Err(Missing { why: Why::NotAsked, .. }) => None,
-        node => known!(node),
+        node => node?,
     };
     // The Node's is what flannel will write next, where the two differ.
     let ranges = [("the Node's podCIDR", node), (SUBNET_ENV, flannel)];
     let ranges: Vec<_> = ranges.into_iter().filter_map(|(source, range)| range.map(|range| (source, range))).collect();
     if let Some((source, range)) = ranges.iter().find(|(_, range)| range.network() != address.network()) {
-        return fail(format!("cni0 has {address}, this machine's pods are in {}", range.network()))
+        return Ok(fail(format!("cni0 has {address}, this machine's pods are in {}", range.network()))
             .seen([seen, Evidence::of(*source, range.to_string())])
             .fix("ip link del cni0    # the next pod makes it anew; drain the node first if pods run on it")
-            .explains(["pod.no-address"]);
+            .explains(["pod.no-address"]));
     }
     if let Some((source, range)) = ranges.first() {
-        return pass(format!("cni0 has {address}, as {source} says ({})", range.network()));
+        return Ok(pass(format!("cni0 has {address}, as {source} says ({})", range.network())));
     }
-    if known!(facts.cni_candidates()).is_empty() {
-        return warn(format!("cni0 with {address} is left over: no pod network is configured"))
+    if facts.cni_candidates()?.is_empty() {
+        return Ok(warn(format!("cni0 with {address} is left over: no pod network is configured"))
             .seen(seen)
-            .fix("ip link del cni0");
+            .fix("ip link del cni0"));
     }
-    skip("nothing to hold cni0 against: no subnet.env, and the cluster was not asked")
+    Ok(skip("nothing to hold cni0 against: no subnet.env, and the cluster was not asked"))
 }
 
 #[cfg(test)]
@@ -102,11 +109,11 @@ mod tests {
                 ("no ip", facts().without(Source::Query(&LINKS), Why::NoTool), Unknown),
             ],
         );
-        let verdict = judge(&node(one(), "10.244.10.0/24"), &Policy::default());
+        let verdict = CHECK.verdict(&node(one(), "10.244.10.0/24"), &Policy::default());
         assert_eq!(verdict.says, "cni0 has 10.244.1.1/24, this machine's pods are in 10.244.10.0/24");
         assert_eq!(verdict.evidence[1], Evidence::of("the Node's podCIDR", "10.244.10.0/24"));
         assert_eq!(
-            judge(&env(one(), "10.244.1.1/24"), &Policy::default()).says,
+            CHECK.verdict(&env(one(), "10.244.1.1/24"), &Policy::default()).says,
             "cni0 has 10.244.1.1/24, as /run/flannel/subnet.env says (10.244.1.0/24)"
         );
     }

@@ -8,46 +8,53 @@
 //! See it yourself: `cat /run/flannel/subnet.env; crictl ps --name kube-flannel`
 //! Mend it: `crictl logs $(crictl ps -aq --name kube-flannel | head -1)` says why flannel does not run
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::cni::flannel;
 use crate::fact::cni::SUBNET_ENV;
-use crate::fact::{Facts, Missing, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, Why};
 
 pub const CHECK: Check = Check {
     id: "cni.subnet-env",
     title: "flannel has said which pod addresses are this machine's",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("flannel writes it; by hand it would not agree with the cluster"),
+    accounts_for: nothing,
     judge,
 };
 
 const LOGS: &str = "crictl logs $(crictl ps -aq --name kube-flannel | head -1)";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    if known!(facts.cni_flavour()) != Some(&flannel::FLAVOUR) {
-        return skip("flannel is not configured here");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    if facts.cni_flavour()? != Some(&flannel::FLAVOUR) {
+        return Ok(skip("flannel is not configured here"));
     }
-    let Some(env) = known!(facts.flannel()) else {
-        return warn("flannel is configured and has not started: no pod gets an address")
+    let Some(env) = facts.flannel()? else {
+        return Ok(warn("flannel is configured and has not started: no pod gets an address")
             .seen(Evidence::of(SUBNET_ENV, "not there"))
             .fix(LOGS)
-            .explains(["pod.no-address"]);
+            .explains(["pod.no-address"]));
     };
     let Some((network, subnet)) = env.network.zip(env.subnet) else {
-        return fail("subnet.env does not say FLANNEL_NETWORK and FLANNEL_SUBNET")
+        return Ok(fail("subnet.env does not say FLANNEL_NETWORK and FLANNEL_SUBNET")
             .seen(Evidence::of(SUBNET_ENV, "no FLANNEL_NETWORK or no FLANNEL_SUBNET"))
             .fix(format!("rm {SUBNET_ENV} && {RESTART}"))
-            .explains(["pod.no-address"]);
+            .explains(["pod.no-address"]));
     };
     let cluster = match facts.cluster_network() {
         Ok(cluster) => cluster.pods,
         Err(Missing { why: Why::NotAsked, .. }) => Vec::new(),
-        Err(missing) => return unknown(&missing),
+        Err(missing) => return Err(missing),
     };
     if !cluster.is_empty() && !cluster.iter().any(|pods| pods.network() == network.network()) {
         let pods = cluster.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        return fail(format!("flannel's network is {network}, the cluster's pods are in {pods}"))
+        return Ok(fail(format!("flannel's network is {network}, the cluster's pods are in {pods}"))
             .seen([
                 Evidence::of(SUBNET_ENV, format!("FLANNEL_NETWORK={network}")),
                 Evidence::of("kubeadm-config", format!("podSubnet: {pods}")),
@@ -55,9 +62,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .fix(format!(
                 "kubectl -n kube-flannel edit configmap kube-flannel-cfg    # Network: {pods}, then {RESTART}"
             ))
-            .explains(["pod.no-address"]);
+            .explains(["pod.no-address"]));
     }
-    pass(format!("this machine's pods are in {}", subnet.network()))
+    Ok(pass(format!("this machine's pods are in {}", subnet.network())))
 }
 
 const RESTART: &str = "kubectl -n kube-flannel rollout restart ds kube-flannel-ds";
@@ -105,8 +112,11 @@ mod tests {
                 ("not root", facts().without(Source::Tree("/etc/cni/net.d"), Why::Denied), Unknown),
             ],
         );
-        let verdict = judge(&pods("10.200.0.0/16"), &Policy::default());
+        let verdict = CHECK.verdict(&pods("10.200.0.0/16"), &Policy::default());
         assert_eq!(verdict.says, "flannel's network is 10.244.0.0/16, the cluster's pods are in 10.200.0.0/16");
-        assert_eq!(judge(&pods("10.244.0.0/16"), &Policy::default()).says, "this machine's pods are in 10.244.1.0/24");
+        assert_eq!(
+            CHECK.verdict(&pods("10.244.0.0/16"), &Policy::default()).says,
+            "this machine's pods are in 10.244.1.0/24"
+        );
     }
 }

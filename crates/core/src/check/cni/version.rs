@@ -7,17 +7,24 @@
 //! See it yourself: `grep cniVersion /etc/cni/net.d/*`
 //! Mend it: in the pod network's manifest or ConfigMap, set `cniVersion` to 1.0.0 or 0.3.1, and roll it out.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::cni::{Candidate, Conf};
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known, Missing, Why};
-use crate::known;
 
 pub const CHECK: Check = Check {
     id: "cni.version",
     title: "the CNI version of the configuration is known",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the version is set in the pod network's manifest, for all nodes"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -29,9 +36,9 @@ const READS_1_1: Version = Version { major: 2, minor: 0, patch: 0 };
 const FIX: &str =
     "kubectl -n kube-flannel edit configmap kube-flannel-cfg    # or your pod network's: cniVersion 1.0.0";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some((winner, conf)) = known!(facts.cni_winner()) else {
-        return skip("no configuration yet: normal before a join");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some((winner, conf)) = facts.cni_winner()? else {
+        return Ok(skip("no configuration yet: normal before a join"));
     };
     // Another runtime than containerd: nothing to hold it against.
     let containerd = || match facts.containerd_version() {
@@ -42,25 +49,25 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 }
 
 /// One file by itself; `containerd` is asked for its version where that matters.
-pub fn of_file(file: &Candidate, conf: &Conf, containerd: impl FnOnce() -> Known<Option<Version>>) -> Verdict {
+pub fn of_file(file: &Candidate, conf: &Conf, containerd: impl FnOnce() -> Known<Option<Version>>) -> Known<Verdict> {
     let Some(version) = &conf.version else {
-        return warn(format!("{} names no cniVersion: taken as 0.1.0", file.name))
+        return Ok(warn(format!("{} names no cniVersion: taken as 0.1.0", file.name))
             .seen(Evidence::of(&file.path, "no cniVersion"))
-            .fix(FIX);
+            .fix(FIX));
     };
     let seen = Evidence::of(&file.path, format!("cniVersion {version}"));
     if !KNOWN.contains(&version.as_str()) {
-        return fail(format!("{} names CNI version {version}, which there is not", file.name)).seen(seen).fix(FIX);
+        return Ok(fail(format!("{} names CNI version {version}, which there is not", file.name)).seen(seen).fix(FIX));
     }
     if version == "1.1.0"
-        && let Some(containerd) = known!(containerd()).filter(|containerd| *containerd < READS_1_1)
+        && let Some(containerd) = containerd()?.filter(|containerd| *containerd < READS_1_1)
     {
-        return warn(format!("containerd {containerd} does not know CNI 1.1.0; 2.0 does"))
+        return Ok(warn(format!("containerd {containerd} does not know CNI 1.1.0; 2.0 does"))
             .seen(seen)
             .fix(FIX)
-            .explains(["pod.no-address"]);
+            .explains(["pod.no-address"]));
     }
-    pass(format!("{}: CNI {version}", file.name))
+    Ok(pass(format!("{}: CNI {version}", file.name)))
 }
 
 #[cfg(test)]

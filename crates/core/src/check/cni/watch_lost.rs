@@ -7,25 +7,30 @@
 //! See it yourself: `crictl info | grep -E 'lastCNILoadStatus|"Name"'` beside `ls /etc/cni/net.d`
 //! Mend it: `systemctl restart containerd` (running pods go on)
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "cni.watch-lost",
     title: "the runtime has loaded the configuration that is there",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cni_watch"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let status = known!(facts.runtime_status());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let status = facts.runtime_status()?;
     let Some(said) = status.last_cni_load else {
-        return skip("the runtime does not say what it has loaded");
+        return Ok(skip("the runtime does not say what it has loaded"));
     };
-    let Some((winner, conf)) = known!(facts.cni_winner()) else {
-        return pass("no configuration to load: normal before a join");
+    let Some((winner, conf)) = facts.cni_winner()? else {
+        return Ok(pass("no configuration to load: normal before a join"));
     };
     let loaded = status.cni_networks;
     let stale = |says: String| {
@@ -38,12 +43,12 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .explains(["cni.network-ready", "node.not-ready"])
     };
     if said != "OK" {
-        return stale(format!("containerd has not loaded {}", winner.name));
+        return Ok(stale(format!("containerd has not loaded {}", winner.name)));
     }
     if !loaded.is_empty() && !loaded.contains(&conf.name) {
-        return stale(format!("containerd still uses {}, not {}'s {}", loaded.join(", "), winner.name, conf.name));
+        return Ok(stale(format!("containerd still uses {}, not {}'s {}", loaded.join(", "), winner.name, conf.name)));
     }
-    pass(format!("{} is loaded", winner.name))
+    Ok(pass(format!("{} is loaded", winner.name)))
 }
 
 #[cfg(test)]
@@ -91,10 +96,10 @@ mod tests {
                 ("not root", containerd("OK", cbr0).without(Source::Tree("/etc/cni/net.d"), Why::Denied), Unknown),
             ],
         );
-        let verdict = judge(&flannel(containerd("OK", other)), &Policy::default());
+        let verdict = CHECK.verdict(&flannel(containerd("OK", other)), &Policy::default());
         assert_eq!(verdict.says, "containerd still uses k8s-pod-network, not 10-flannel.conflist's cbr0");
         assert_eq!(
-            judge(&flannel(containerd(NONE_FOUND, "")), &Policy::default()).says,
+            CHECK.verdict(&flannel(containerd(NONE_FOUND, "")), &Policy::default()).says,
             "containerd has not loaded 10-flannel.conflist"
         );
     }

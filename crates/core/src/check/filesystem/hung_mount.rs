@@ -8,16 +8,21 @@
 //! See it yourself: `timeout 2 stat -f MOUNTPOINT`
 //! Mend it: bring the server back, or `umount -l MOUNTPOINT` (with `-f` for NFS) and mount it again.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::mounts::{ANSWERS, Answer, is_at_or_under};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "filesystem.hung-mount",
     title: "every network mount answers",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the server may come back; to take the mount away may lose data"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -32,8 +37,8 @@ const USED: [&str; 7] = [
     "/usr/bin",
 ];
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let answers = known!(facts.mount_answers());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let answers = facts.mount_answers()?;
     let points = |wanted: Answer| -> Vec<&str> {
         answers.iter().filter(|(answer, _)| *answer == wanted).map(|(_, point)| point.as_str()).collect()
     };
@@ -46,9 +51,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     } else if let Some(point) = failed.first() {
         warn(format!("the mount {point} answers with an error"))
     } else if answers.is_empty() {
-        return pass("no network mounts");
+        return Ok(pass("no network mounts"));
     } else {
-        return pass(format!("{} network mounts answer", answers.len()));
+        return Ok(pass(format!("{} network mounts answer", answers.len())));
     };
     let seen = |point: &&str, what: &str| Evidence::of(ANSWERS.name, format!("{point}: {what}"));
     let evidence: Vec<Evidence> = hung
@@ -57,7 +62,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         .chain(failed.iter().map(|point| seen(point, "error")))
         .collect();
     let fixes = hung.iter().chain(&failed).map(|point| format!("umount -f -l '{point}'    # or bring its server back"));
-    fixes.fold(verdict.seen(evidence), Verdict::fix)
+    Ok(fixes.fold(verdict.seen(evidence), Verdict::fix))
 }
 
 /// At or above a directory of Kubernetes, or inside the kubelet's: it looks at what earlier pods left mounted there.
@@ -97,12 +102,12 @@ mod tests {
 
     #[test]
     fn names_every_mount_the_worst_first() {
-        let verdict = judge(&with("failed /mnt/a\nhung /mnt/my\\040nas\nhung /var\n"), &Policy::default());
+        let verdict = CHECK.verdict(&with("failed /mnt/a\nhung /mnt/my\\040nas\nhung /var\n"), &Policy::default());
         assert_eq!(verdict.says, "/var does not answer: the kubelet or containerd would hang");
         let texts: Vec<&str> = verdict.evidence.iter().map(|evidence| evidence.text.as_str()).collect();
         assert_eq!(texts, ["/mnt/my nas: no answer in 2 s", "/var: no answer in 2 s", "/mnt/a: error"]);
         assert_eq!(verdict.remedy.len(), 3);
-        assert_eq!(judge(&with("ok /a\nok /b\n"), &Policy::default()).says, "2 network mounts answer");
-        assert_eq!(judge(&with(""), &Policy::default()).says, "no network mounts");
+        assert_eq!(CHECK.verdict(&with("ok /a\nok /b\n"), &Policy::default()).says, "2 network mounts answer");
+        assert_eq!(CHECK.verdict(&with(""), &Policy::default()).says, "no network mounts");
     }
 }

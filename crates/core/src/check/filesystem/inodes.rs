@@ -7,15 +7,21 @@
 //! Mend it: find the directory with too many files: `du -x --inodes -d3 / | sort -n | tail`
 
 use super::space::worst;
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::space::{CONTAINERD, KUBELET, PLACES, Place, Space};
-use crate::fact::{Facts, Missing};
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "filesystem.inodes",
     title: "the disks have inodes to spare",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("what takes the room, and what of it can go, only you know"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -24,21 +30,18 @@ const EVICTS_BELOW: u64 = 5;
 /// Unpacking a large image can take as much again.
 const NEAR: u64 = 10;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let watched = PLACES.iter().filter(|place| *place.query == KUBELET || *place.query == CONTAINERD);
-    let verdicts = watched.map(|place| match facts.space(place.query) {
-        Ok(space) => judge_place(place, &space),
-        Err(missing) => unknown(&missing),
-    });
-    worst(verdicts).unwrap_or_else(|| pass("inodes enough wherever Kubernetes writes"))
+    let verdicts = watched.map(|place| facts.space(place.query).and_then(|space| judge_place(place, &space)));
+    Ok(worst(verdicts)?.unwrap_or_else(|| pass("inodes enough wherever Kubernetes writes")))
 }
 
-fn judge_place(place: &Place, space: &Space) -> Verdict {
+fn judge_place(place: &Place, space: &Space) -> Known<Verdict> {
     if space.inodes == Some(0) {
-        return pass(format!("{} makes inodes as they are needed", space.target));
+        return Ok(pass(format!("{} makes inodes as they are needed", space.target)));
     }
     let Some(percent) = space.free_inodes_percent() else {
-        return unknown(&Missing::broken(place.query.name, "does not say how many inodes are free"));
+        return Err(Missing::broken(place.query.name, "does not say how many inodes are free"));
     };
     let says = format!("{} has {percent} % of its inodes free: under {EVICTS_BELOW} % pods are evicted", place.path);
     let verdict = if percent < EVICTS_BELOW {
@@ -46,12 +49,12 @@ fn judge_place(place: &Place, space: &Space) -> Verdict {
     } else if percent < NEAR {
         warn(says)
     } else {
-        return pass(format!("{} has {percent} % of its inodes free", place.path));
+        return Ok(pass(format!("{} has {percent} % of its inodes free", place.path)));
     };
     let (free, all) = (space.inodes_free.unwrap_or_default(), space.inodes.unwrap_or_default());
-    verdict
+    Ok(verdict
         .seen(Evidence::at(place.query.name, space.line, format!("{free} of {all} inodes free on {}", space.target)))
-        .fix(format!("du -x --inodes -d3 '{}' | sort -n | tail", space.target))
+        .fix(format!("du -x --inodes -d3 '{}' | sort -n | tail", space.target)))
 }
 
 #[cfg(test)]
@@ -91,7 +94,7 @@ mod tests {
 
     #[test]
     fn says_where_and_how_many() {
-        let verdict = judge(&with(1000, 49), &Policy::default());
+        let verdict = CHECK.verdict(&with(1000, 49), &Policy::default());
         assert_eq!(verdict.says, "/var/lib/kubelet has 4 % of its inodes free: under 5 % pods are evicted");
         assert_eq!(verdict.evidence, [Evidence::at(KUBELET.name, 2, "49 of 1000 inodes free on /var")]);
     }

@@ -7,27 +7,32 @@
 //! See it yourself: `findmnt -T /var/lib/containerd -o FSTYPE,SOURCE`
 //! Mend it: a local disk of ext4 or xfs at /var/lib/containerd; or another snapshotter in containerd's configuration.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::mounts::MOUNTINFO;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "filesystem.overlay",
     title: "images lie on a filesystem overlayfs can write to",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("images need another disk, or another snapshotter"),
+    accounts_for: nothing,
     judge,
 };
 
 const IMAGES: &str = "/var/lib/containerd";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let mount = known!(facts.mount_of(IMAGES));
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let mount = facts.mount_of(IMAGES)?;
     // Where the runtime answers, it says what it stacks layers with.
     let snapshotter = facts.runtime_status().ok().and_then(|status| status.snapshotter);
     if let Some(other) = snapshotter.filter(|snapshotter| snapshotter != "overlayfs") {
-        return pass(format!("containerd uses {other} on {}, not overlayfs", mount.kind));
+        return Ok(pass(format!("containerd uses {other} on {}, not overlayfs", mount.kind)));
     }
     let verdict = match mount.kind.as_str() {
         "overlay" | "aufs" | "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "vfat" | "exfat" | "fuseblk" | "ecryptfs" => {
@@ -38,11 +43,11 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         }
         "zfs" => warn(format!("{IMAGES} is on zfs: overlayfs needs OpenZFS 2.2 or later there")),
         "tmpfs" | "ramfs" => warn(format!("{IMAGES} is in memory: images are gone after a reboot")),
-        kind => return pass(format!("{IMAGES} is on {kind}")),
+        kind => return Ok(pass(format!("{IMAGES} is on {kind}"))),
     };
-    verdict
+    Ok(verdict
         .seen(Evidence::at(MOUNTINFO, mount.line, mount.shown()))
-        .fix(format!("mount /dev/DISK {IMAGES}    # a local ext4 or xfs; or set another snapshotter"))
+        .fix(format!("mount /dev/DISK {IMAGES}    # a local ext4 or xfs; or set another snapshotter")))
 }
 
 #[cfg(test)]
@@ -83,7 +88,7 @@ mod tests {
 
     #[test]
     fn names_the_filesystem() {
-        let says = judge(&on("fuse.sshfs"), &Policy::default()).says;
+        let says = CHECK.verdict(&on("fuse.sshfs"), &Policy::default()).says;
         assert_eq!(says, "/var/lib/containerd is on fuse.sshfs: overlayfs cannot write there");
     }
 }

@@ -8,16 +8,21 @@
 //! Mend it: after an error, `fsck` from a rescue system and a look at the disk's health; else `mount -o remount,rw
 //! TARGET`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::mounts::MOUNTINFO;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "filesystem.read-only",
     title: "Kubernetes can write where it must",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("a disk that had an error is looked at before it is written to"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -25,18 +30,18 @@ pub const CHECK: Check = Check {
 const WRITTEN: [&str; 6] =
     ["/etc/kubernetes", "/etc/cni/net.d", "/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/run"];
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     for path in WRITTEN {
-        let mount = known!(facts.mount_of(path));
+        let mount = facts.mount_of(path)?;
         if mount.is_read_only() {
-            return fail(format!("{path} cannot be written: {} is mounted read-only", mount.point))
+            return Ok(fail(format!("{path} cannot be written: {} is mounted read-only", mount.point))
                 .seen(Evidence::at(MOUNTINFO, mount.line, mount.shown()))
                 .fix("dmesg | grep -iE 'read-only|I/O error'    # was it an error of the disk?")
                 .fix(format!("mount -o remount,rw '{}'", mount.point))
-                .explains(["kubelet.crash-loop"]);
+                .explains(["kubelet.crash-loop"]));
         }
     }
-    pass("every directory Kubernetes writes to is writable")
+    Ok(pass("every directory Kubernetes writes to is writable"))
 }
 
 #[cfg(test)]
@@ -76,7 +81,7 @@ mod tests {
     #[test]
     fn names_the_directory_and_the_mount() {
         let kubelet = "44 27 8:33 / /var/lib/kubelet ro,relatime shared:31 - xfs /dev/sdc1 rw\n";
-        let verdict = judge(&mounted(&[ROOT, RUN, kubelet]), &Policy::default());
+        let verdict = CHECK.verdict(&mounted(&[ROOT, RUN, kubelet]), &Policy::default());
         assert_eq!(verdict.says, "/var/lib/kubelet cannot be written: /var/lib/kubelet is mounted read-only");
         assert_eq!(verdict.evidence[0].line, Some(3));
     }

@@ -8,16 +8,26 @@
 //! See it yourself: `df -h /var/lib/kubelet /var/lib/containerd /etc/kubernetes /`
 //! Mend it: `journalctl --vacuum-size=200M`, `crictl rmi --prune`, or a larger disk.
 
-use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
-use crate::fact::Facts;
+use std::cmp::Reverse;
+
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::Missing;
 use crate::fact::space::{PLACES, Place, Space, shown_bytes};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "filesystem.space",
     title: "the disks have room for a node",
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("what takes the room, and what of it can go, only you know"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -50,17 +60,14 @@ fn need(place: &Place) -> Need {
     }
 }
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let verdicts = PLACES.iter().map(|place| match facts.space(place.query) {
-        Ok(space) => judge_place(place, &space),
-        Err(missing) => unknown(&missing),
-    });
-    worst(verdicts).unwrap_or_else(|| pass("room enough wherever Kubernetes writes"))
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let verdicts = PLACES.iter().map(|place| facts.space(place.query).and_then(|space| judge_place(place, &space)));
+    Ok(worst(verdicts)?.unwrap_or_else(|| pass("room enough wherever Kubernetes writes")))
 }
 
-fn judge_place(place: &Place, space: &Space) -> Verdict {
+fn judge_place(place: &Place, space: &Space) -> Known<Verdict> {
     let (Some(free), Some(percent)) = (space.available, space.free_percent()) else {
-        return unknown(&Missing::broken(place.query.name, format!("does not say what is free: {}", space.text)));
+        return Err(Missing::broken(place.query.name, format!("does not say what is free: {}", space.text)));
     };
     let (path, need, shown) = (place.path, need(place), shown_bytes(free));
     let verdict = if percent < need.evicts_below {
@@ -73,27 +80,32 @@ fn judge_place(place: &Place, space: &Space) -> Verdict {
     } else if free < need.wants {
         warn(format!("{path} has only {shown} free"))
     } else {
-        return pass(format!("{path} has {shown} free"));
+        return Ok(pass(format!("{path} has {shown} free")));
     };
-    verdict
+    Ok(verdict
         .seen(Evidence::at(place.query.name, space.line, space.shown()))
         .fix(format!("du -xhd2 '{}' | sort -h | tail -20    # what takes the room", space.target))
-        .fix("journalctl --vacuum-size=200M; crictl rmi --prune")
+        .fix("journalctl --vacuum-size=200M; crictl rmi --prune"))
 }
 
 /// The worst of several verdicts, with the evidence of all that are as bad; `None` where all pass.
-pub(super) fn worst(verdicts: impl Iterator<Item = Verdict>) -> Option<Verdict> {
-    let bad: Vec<Verdict> = verdicts.filter(|verdict| verdict.outcome != Outcome::Pass).collect();
-    let outcome = bad.iter().map(|verdict| verdict.outcome).max()?;
-    let mut equals = bad.into_iter().filter(|verdict| verdict.outcome == outcome);
-    let first = equals.next()?;
+pub(super) fn worst(verdicts: impl Iterator<Item = Known<Verdict>>) -> Known<Option<Verdict>> {
+    let (known, missing): (Vec<_>, Vec<_>) = verdicts.partition(Result::is_ok);
+    let bad = known.into_iter().flatten().filter(|verdict| verdict.outcome != Outcome::Pass);
+    let mut bad: Vec<Verdict> = bad.collect();
+    bad.sort_by_key(|verdict| Reverse(verdict.outcome));
+    let mut bad = bad.into_iter();
+    let Some(first) = bad.next() else {
+        return missing.into_iter().next().map_or(Ok(None), |missing| missing.map(Some));
+    };
+    let outcome = first.outcome;
     // Of several directories on one disk, one line is enough.
-    Some(equals.fold(first, |mut first, other| {
+    Ok(Some(bad.take_while(|verdict| verdict.outcome == outcome).fold(first, |mut first, other| {
         let new: Vec<Evidence> =
             other.evidence.into_iter().filter(|new| first.evidence.iter().all(|old| old.text != new.text)).collect();
         first.evidence.extend(new);
         first
-    }))
+    })))
 }
 
 #[cfg(test)]
@@ -170,15 +182,15 @@ mod tests {
 
     #[test]
     fn says_where_and_how_much_and_each_disk_once() {
-        let verdict = judge(&disk(100 * GIB, 9 * GIB), &Policy::default());
+        let verdict = CHECK.verdict(&disk(100 * GIB, 9 * GIB), &Policy::default());
         assert_eq!(verdict.says, "/var/lib/kubelet has 9 % free: under 10 % the kubelet evicts pods");
         assert_eq!(verdict.evidence.len(), 1, "{:?}", verdict.evidence);
         assert_eq!(verdict.evidence[0].text, "9.0 GiB of 100.0 GiB free (9 %) on / (ext4)");
         let two = df(disk(100 * GIB, 9 * GIB), &CONTAINERD, "/data", 100 * GIB, GIB);
-        assert_eq!(judge(&two, &Policy::default()).evidence.len(), 2);
+        assert_eq!(CHECK.verdict(&two, &Policy::default()).evidence.len(), 2);
         let small = df(roomy(), &CONTAINERD, "/data", 2 * GIB, GIB - 1);
         assert_eq!(
-            judge(&small, &Policy::default()).says,
+            CHECK.verdict(&small, &Policy::default()).says,
             "/var/lib/containerd has only 1023.9 MiB free: too little to join"
         );
     }

@@ -7,32 +7,37 @@
 //! See it yourself: `nc -vz THIS-MACHINE 10250` from the control plane; `iptables-save; nft list ruleset`
 //! Mend it: `ufw allow 10250/tcp`, or `firewall-cmd --permanent --add-port=10250/tcp && firewall-cmd --reload`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
-use crate::fact::{Facts, Missing};
-use crate::known;
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "firewall.kubelet",
     title: "the API server can reach the kubelet on TCP 10250",
     subsystem: Subsystem::Network,
     kubeadm: &["Firewalld"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("whom a firewall lets in is your decision"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    match known!(facts.inbound(Proto::Tcp, 10250)) {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    Ok(match facts.inbound(Proto::Tcp, 10250)? {
         Passage::Open => pass("TCP 10250 is open"),
-        Passage::CannotTell(rule) => unknown(&Missing::broken("TCP 10250", format!("hangs on {rule}"))),
+        Passage::CannotTell(rule) => return Err(Missing::broken("TCP 10250", format!("hangs on {rule}"))),
         Passage::Blocked(rule) => {
             let (source, rule) = found(&rule);
             warn("TCP 10250 is blocked: kubectl logs and exec would hang")
                 .seen(Evidence::of(source, rule))
                 .fix(facts.firewall().opens(Proto::Tcp, 10250, rule))
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -62,9 +67,9 @@ mod tests {
                 ("not root", filter("").without(Source::Query(&NFT), Why::Denied), Unknown),
             ],
         );
-        let verdict = judge(&filter(""), &Policy::default());
+        let verdict = CHECK.verdict(&filter(""), &Policy::default());
         assert_eq!(verdict.evidence[0], Evidence::of("iptables-save", ":INPUT DROP"));
         assert!(verdict.remedy[0].contains("-p tcp --dport 10250"));
-        assert!(judge(&filter(some), &Policy::default()).says.contains("10.0.0.11/32"));
+        assert!(CHECK.verdict(&filter(some), &Policy::default()).says.contains("10.0.0.11/32"));
     }
 }

@@ -7,38 +7,45 @@
 //! See it yourself: `iptables-save; nft list ruleset`; on this machine `tcpdump -ni any udp port 8472`
 //! Mend it: `ufw allow 8472/udp`, or `firewall-cmd --permanent --add-port=8472/udp && firewall-cmd --reload`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::cni::flannel;
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
-use crate::fact::{Facts, Missing};
-use crate::known;
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "firewall.vxlan",
     title: "other nodes can reach this machine's pods on UDP 8472",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("whom a firewall lets in is your decision"),
+    accounts_for: nothing,
     judge,
 };
 
 const PORT: u16 = 8472;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     // multus only calls another, which its file does not always name.
-    let flavour = known!(facts.cni_flavour()).filter(|flavour| !flavour.calls_another);
+    let flavour = facts.cni_flavour()?.filter(|flavour| !flavour.calls_another);
     if let Some(other) = flavour.filter(|flavour| !flavour.uses(Proto::Udp, PORT)) {
-        return skip(format!("{} is configured here: it does not use UDP 8472", other.name));
+        return Ok(skip(format!("{} is configured here: it does not use UDP 8472", other.name)));
     }
     // flannel writes its state once its backend stands: without a vxlan then, it does without.
-    let flannel_runs = flavour == Some(&flannel::FLAVOUR) && known!(facts.flannel()).is_some();
-    if flannel_runs && known!(facts.vxlans()).is_empty() {
-        return skip("flannel runs here without a vxlan");
+    let flannel_runs = flavour == Some(&flannel::FLAVOUR) && facts.flannel()?.is_some();
+    if flannel_runs && facts.vxlans()?.is_empty() {
+        return Ok(skip("flannel runs here without a vxlan"));
     }
-    match known!(facts.inbound(Proto::Udp, PORT)) {
+    Ok(match facts.inbound(Proto::Udp, PORT)? {
         Passage::Open => pass("UDP 8472 is open"),
-        Passage::CannotTell(rule) => unknown(&Missing::broken("UDP 8472", format!("hangs on {rule}"))),
+        Passage::CannotTell(rule) => return Err(Missing::broken("UDP 8472", format!("hangs on {rule}"))),
         Passage::Blocked(rule) => {
             let (source, rule) = found(&rule);
             let verdict = match flavour {
@@ -50,7 +57,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
                 .fix(facts.firewall().opens(Proto::Udp, PORT, rule))
                 .explains(["pod.no-route"])
         }
-    }
+    })
 }
 
 #[cfg(test)]
@@ -104,7 +111,7 @@ mod tests {
                 ),
             ],
         );
-        let verdict = judge(&with(filter(""), "flannel"), &Policy::default());
+        let verdict = CHECK.verdict(&with(filter(""), "flannel"), &Policy::default());
         assert_eq!(verdict.says, "UDP 8472 is blocked: flannel could not reach other nodes");
         assert!(verdict.remedy[0].contains("-p udp --dport 8472"));
     }

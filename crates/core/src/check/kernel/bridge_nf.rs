@@ -8,10 +8,12 @@
 //! Mend it: `sysctl -w net.bridge.bridge-nf-call-iptables=1`, and find who turned it off: `grep -r bridge-nf
 //! /etc/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::sysctl::{BRIDGE_IP6TABLES, BRIDGE_IPTABLES};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kernel.bridge-nf",
@@ -21,26 +23,31 @@ pub const CHECK: Check = Check {
         "FileContent--proc-sys-net-bridge-bridge-nf-call-iptables",
         "FileContent--proc-sys-net-bridge-bridge-nf-call-ip6tables",
     ],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["forwarding"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(four) = known!(facts.sysctl(BRIDGE_IPTABLES)) else {
-        return skip("br_netfilter is not loaded: see kernel.modules");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(four) = facts.sysctl(BRIDGE_IPTABLES)? else {
+        return Ok(skip("br_netfilter is not loaded: see kernel.modules"));
     };
     let evidence = |key: &str, value: String| Evidence::at(format!("/proc/sys/{key}"), 1, value);
     if four != "1" {
-        return fail("bridge-nf-call-iptables is off: Services would fail from pod to pod")
+        return Ok(fail("bridge-nf-call-iptables is off: Services would fail from pod to pod")
             .seen(evidence(BRIDGE_IPTABLES, four))
             .fix("sysctl -w net.bridge.bridge-nf-call-iptables=1")
-            .fix("echo 'net.bridge.bridge-nf-call-iptables = 1' >>/etc/sysctl.d/99-kubernetes.conf");
+            .fix("echo 'net.bridge.bridge-nf-call-iptables = 1' >>/etc/sysctl.d/99-kubernetes.conf"));
     }
-    match known!(facts.sysctl(BRIDGE_IP6TABLES)) {
+    Ok(match facts.sysctl(BRIDGE_IP6TABLES)? {
         Some(six) if six != "1" => warn("bridge-nf-call-ip6tables is off: IPv6 Services would fail from pod to pod")
             .seen(evidence(BRIDGE_IP6TABLES, six))
             .fix("sysctl -w net.bridge.bridge-nf-call-ip6tables=1"),
         _ => pass("iptables sees the packets on a bridge"),
-    }
+    })
 }
 
 #[cfg(test)]

@@ -8,16 +8,21 @@
 //! Mend it: add `cgroup_enable=cpuset cgroup_enable=memory` to the kernel's command line (on a Raspberry Pi in
 //! /boot/firmware/cmdline.txt, on its one line), and reboot.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::cgroup::{CgroupVersion, V1_CONTROLLERS, V2_CONTROLLERS};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kernel.cgroup-controllers",
     title: "the control groups offer what the kubelet limits pods with",
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the kernel's command line is changed where the machine boots from"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -25,25 +30,25 @@ pub const CHECK: Check = Check {
 const V2: &[&str] = &["cpu", "cpuset", "memory", "pids"];
 const V1: &[&str] = &["cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"];
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let (needed, source) = match known!(facts.cgroup_version()) {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let (needed, source) = match facts.cgroup_version()? {
         CgroupVersion::V2 => (V2, V2_CONTROLLERS),
         CgroupVersion::V1 | CgroupVersion::Hybrid => (V1, V1_CONTROLLERS),
     };
-    let offered = known!(facts.cgroup_controllers());
+    let offered = facts.cgroup_controllers()?;
     let missing: Vec<&str> = needed.iter().copied().filter(|name| !offered.contains(*name)).collect();
     if missing.is_empty() {
-        return pass(format!("{} are there", needed.join(", ")));
+        return Ok(pass(format!("{} are there", needed.join(", "))));
     }
     let shown: Vec<&str> = offered.iter().map(String::as_str).collect();
     let verdict = fail(format!("control groups lack {}: the kubelet would not start", missing.join(", ")))
         .seen(Evidence::of(source, format!("offered: {}", shown.join(" "))))
         .explains(["kubelet.crash-loop"]);
     if missing.contains(&"memory") {
-        return verdict
-            .fix("sed -i '1s/$/ cgroup_enable=memory/' /boot/firmware/cmdline.txt    # Raspberry Pi; then reboot");
+        return Ok(verdict
+            .fix("sed -i '1s/$/ cgroup_enable=memory/' /boot/firmware/cmdline.txt    # Raspberry Pi; then reboot"));
     }
-    verdict.fix("cat /proc/cmdline    # take cgroup_disable= and cgroup_no_v1= out, and reboot")
+    Ok(verdict.fix("cat /proc/cmdline    # take cgroup_disable= and cgroup_no_v1= out, and reboot"))
 }
 
 #[cfg(test)]
@@ -89,10 +94,10 @@ mod tests {
 
     #[test]
     fn names_the_controller_and_the_right_fix() {
-        let pi = judge(&two("cpuset cpu io pids\n"), &Policy::default());
+        let pi = CHECK.verdict(&two("cpuset cpu io pids\n"), &Policy::default());
         assert_eq!(pi.says, "control groups lack memory: the kubelet would not start");
         assert!(pi.remedy[0].contains("cgroup_enable=memory"));
-        let pids = judge(&two("cpuset cpu memory\n"), &Policy::default());
+        let pids = CHECK.verdict(&two("cpuset cpu memory\n"), &Policy::default());
         assert!(pids.remedy[0].contains("/proc/cmdline"));
     }
 }

@@ -7,25 +7,30 @@
 //! Mend it: boot with `systemd.unified_cgroup_hierarchy=1`: on RHEL 8
 //! `grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1`, on Debian in /etc/default/grub; then reboot.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::cgroup::{CgroupVersion, ROOT};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kernel.cgroup-version",
     title: "the machine uses control groups version 2",
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the kernel's command line is changed where the machine boots from"),
+    accounts_for: nothing,
     judge,
 };
 
 /// The first kubelet 1.x whose `failCgroupV1` is true by default.
 const REFUSES_V1: u32 = 35;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let (name, kind) = match known!(facts.cgroup_version()) {
-        CgroupVersion::V2 => return pass("control groups version 2"),
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let (name, kind) = match facts.cgroup_version()? {
+        CgroupVersion::V2 => return Ok(pass("control groups version 2")),
         CgroupVersion::V1 => ("version 1", "tmpfs, with cgroup (version 1) below it"),
         CgroupVersion::Hybrid => ("version 1 (hybrid)", "tmpfs, with cgroup (version 1) and an empty cgroup2 below it"),
     };
@@ -41,10 +46,10 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         }
         _ => warn(format!("control groups are {name}: kubelets from 1.{REFUSES_V1} on refuse to start")),
     };
-    verdict
+    Ok(verdict
         .seen(Evidence::of(ROOT, kind))
         .fix("grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1    # RHEL; then reboot")
-        .fix("edit /etc/default/grub: GRUB_CMDLINE_LINUX=systemd.unified_cgroup_hierarchy=1; update-grub    # Debian")
+        .fix("edit /etc/default/grub: GRUB_CMDLINE_LINUX=systemd.unified_cgroup_hierarchy=1; update-grub    # Debian"))
 }
 
 #[cfg(test)]
@@ -92,7 +97,7 @@ mod tests {
             (with("v1.34.4"), "kubelets from 1.35 on refuse to start"),
             (told("false", with("v1.35.0")), "the kubelet is told to live with it (failCgroupV1: false)"),
         ] {
-            assert_eq!(judge(&facts, &Policy::default()).says, format!("control groups are version 1: {says}"));
+            assert_eq!(CHECK.verdict(&facts, &Policy::default()).says, format!("control groups are version 1: {says}"));
         }
     }
 }

@@ -8,17 +8,22 @@
 //! Mend it: another kernel. Where only the configuration is missing: put it at /boot/config-$(uname -r), or join with
 //! `--ignore-preflight-errors=SystemVerification` once you know that the options are there.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::cgroup::CgroupVersion;
 use crate::fact::kernel::{CONFIG, ConfigFound};
-use crate::fact::{Facts, Missing};
-use crate::known;
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "kernel.config",
     title: "the kernel was built with what Kubernetes needs",
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another kernel"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -50,16 +55,16 @@ const CGROUP_V1: [&str; 3] = ["CGROUP_CPUACCT", "CGROUP_DEVICE", "CGROUP_FREEZER
 /// Pods start without these, until one asks for a CPU limit or a seccomp profile.
 const OPTIONAL: [&str; 3] = ["CFS_BANDWIDTH", "SECCOMP", "SECCOMP_FILTER"];
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let config = match known!(facts.kernel_config()) {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let config = match facts.kernel_config()? {
         ConfigFound::Here(config) => config,
         ConfigFound::InModule => {
-            return unknown(&Missing::broken("/proc/config.gz", "comes only with `modprobe configs`"));
+            return Err(Missing::broken("/proc/config.gz", "comes only with `modprobe configs`"));
         }
         ConfigFound::Nowhere => {
-            return fail("the kernel's configuration is nowhere to be found: kubeadm stops there")
+            return Ok(fail("the kernel's configuration is nowhere to be found: kubeadm stops there")
                 .seen(Evidence::of("/boot/config-$(uname -r)", "not there, nor anywhere else kubeadm looks"))
-                .fix("kubeadm join --ignore-preflight-errors=SystemVerification …");
+                .fix("kubeadm join --ignore-preflight-errors=SystemVerification …"));
         }
     };
     let of_version: &[&str] = match facts.cgroup_version() {
@@ -79,11 +84,11 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         let says = format!("the kernel was built without {}: some pods will fail", wanted.join(", "));
         (wanted, warn(says))
     } else {
-        return pass(format!("every option kubeadm asks for is in {}", config.path));
+        return Ok(pass(format!("every option kubeadm asks for is in {}", config.path)));
     };
-    verdict
+    Ok(verdict
         .seen(options.iter().map(|option| Evidence::of(config.path.as_str(), format!("no CONFIG_{option}=y or =m"))))
-        .fix(format!("{}    # use the distribution's kernel, or build one with these options", CONFIG.name))
+        .fix(format!("{}    # use the distribution's kernel, or build one with these options", CONFIG.name)))
 }
 
 #[cfg(test)]
@@ -140,7 +145,7 @@ mod tests {
 
     #[test]
     fn names_the_options() {
-        let verdict = judge(&without(&["MEMCG", "CPUSETS"], V2), &Policy::default());
+        let verdict = CHECK.verdict(&without(&["MEMCG", "CPUSETS"], V2), &Policy::default());
         assert_eq!(verdict.says, "the kernel was built without CPUSETS, MEMCG");
         assert_eq!(verdict.evidence.len(), 2);
     }

@@ -7,16 +7,21 @@
 //! See it yourself: `sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches`
 //! Mend it: `sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288`, and in /etc/sysctl.d
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::sysctl::{INOTIFY_INSTANCES, INOTIFY_WATCHES};
 use crate::fact::{Facts, Known, Missing, Why};
-use crate::known;
 
 pub const CHECK: Check = Check {
     id: "kernel.inotify",
     title: "programs may watch enough files",
     subsystem: Subsystem::Kernel,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["inotify"]),
+    accounts_for: nothing,
     judge,
 };
 
@@ -25,9 +30,9 @@ pub(crate) const INSTANCES: u64 = 128;
 /// The default of kernels before 5.11, and the least of later ones, which go by the memory.
 pub(crate) const WATCHES: u64 = 8192;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let instances = known!(number(facts, INOTIFY_INSTANCES));
-    let watches = known!(number(facts, INOTIFY_WATCHES));
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let instances = number(facts, INOTIFY_INSTANCES)?;
+    let watches = number(facts, INOTIFY_WATCHES)?;
     let low = |what: &str, path: &str, value: u64, least: u64| {
         warn(format!("only {value} inotify {what} are allowed; the kernel's default is {least}"))
             .seen(Evidence::at(format!("/proc/sys/{path}"), 1, value.to_string()))
@@ -35,12 +40,12 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .fix(format!("echo '{} = {}' >>/etc/sysctl.d/99-kubernetes.conf", path.replace('/', "."), least * 64))
     };
     if instances < INSTANCES {
-        return low("instances", INOTIFY_INSTANCES, instances, INSTANCES);
+        return Ok(low("instances", INOTIFY_INSTANCES, instances, INSTANCES));
     }
     if watches < WATCHES {
-        return low("watches", INOTIFY_WATCHES, watches, WATCHES);
+        return Ok(low("watches", INOTIFY_WATCHES, watches, WATCHES));
     }
-    pass(format!("{instances} inotify instances, {watches} watches"))
+    Ok(pass(format!("{instances} inotify instances, {watches} watches")))
 }
 
 fn number(facts: &Facts, path: &str) -> Known<u64> {
@@ -79,9 +84,9 @@ mod tests {
 
     #[test]
     fn says_which_is_low() {
-        let verdict = judge(&with("64\n", "100\n"), &Policy::default());
+        let verdict = CHECK.verdict(&with("64\n", "100\n"), &Policy::default());
         assert_eq!(verdict.says, "only 64 inotify instances are allowed; the kernel's default is 128");
-        let verdict = judge(&with("128\n", "100\n"), &Policy::default());
+        let verdict = CHECK.verdict(&with("128\n", "100\n"), &Policy::default());
         assert_eq!(verdict.says, "only 100 inotify watches are allowed; the kernel's default is 8192");
     }
 }

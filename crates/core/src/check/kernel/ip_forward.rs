@@ -6,31 +6,36 @@
 //! See it yourself: `cat /proc/sys/net/ipv4/ip_forward`
 //! Mend it: `sysctl -w net.ipv4.ip_forward=1`; see `carrick explain kernel.sysctl-after-boot` to keep it.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::sysctl::IP_FORWARD;
-use crate::fact::{Facts, Missing, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, Why};
 
 pub const CHECK: Check = Check {
     id: "kernel.ip-forward",
     title: "the machine forwards IPv4 packets",
     subsystem: Subsystem::Kernel,
     kubeadm: &["FileContent--proc-sys-net-ipv4-ip_forward"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["forwarding"]),
+    accounts_for: nothing,
     judge,
 };
 
 const SOURCE: &str = "/proc/sys/net/ipv4/ip_forward";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    match known!(facts.sysctl(IP_FORWARD)) {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    Ok(match facts.sysctl(IP_FORWARD)? {
         Some(value) if value == "1" => pass("IPv4 forwarding is on"),
         Some(value) => fail("IPv4 forwarding is off: packets of pods would be dropped")
             .seen(Evidence::at(SOURCE, 1, value))
             .fix("sysctl -w net.ipv4.ip_forward=1")
             .fix("echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf"),
         // A kernel without IPv4; kernel.config tells of that.
-        None => unknown(&Missing { source_name: SOURCE.to_owned(), why: Why::Absent }),
-    }
+        None => return Err(Missing { source_name: SOURCE.to_owned(), why: Why::Absent }),
+    })
 }
 
 #[cfg(test)]

@@ -7,32 +7,37 @@
 //! See it yourself: `lsmod | grep -E 'br_netfilter|overlay'; ls /proc/sys/net/bridge`
 //! Mend it: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::modules::{AT_HAND, LOADED, Module};
 use crate::fact::sysctl::BRIDGE_IPTABLES;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kernel.modules",
     title: "the kernel modules a node needs are there",
     subsystem: Subsystem::Kernel,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["modules"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     // Seen in use is better than found in a list: it also tells of what is built in.
-    if !known!(facts.kernel_filesystems()).contains("overlay") {
-        let module = known!(facts.module("overlay"));
+    if !facts.kernel_filesystems()?.contains("overlay") {
+        let module = facts.module("overlay")?;
         if !matches!(module, Module::Loaded | Module::BuiltIn | Module::Loadable(_)) {
-            return missing(facts, "overlay", &module);
+            return Ok(missing(facts, "overlay", &module));
         }
     }
-    if known!(facts.sysctl(BRIDGE_IPTABLES)).is_some() {
-        return pass("br_netfilter is at work, overlay is at hand");
+    if facts.sysctl(BRIDGE_IPTABLES)?.is_some() {
+        return Ok(pass("br_netfilter is at work, overlay is at hand"));
     }
-    match known!(facts.module("br_netfilter")) {
+    Ok(match facts.module("br_netfilter")? {
         Module::Loaded | Module::BuiltIn => pass("br_netfilter is loaded, overlay is at hand"),
         Module::Loadable(file) => fail("br_netfilter is not loaded: Services would fail from pod to pod")
             .seen(Evidence::of(LOADED, "no br_netfilter"))
@@ -40,7 +45,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .fix("modprobe br_netfilter")
             .fix("echo br_netfilter >>/etc/modules-load.d/kubernetes.conf"),
         module => missing(facts, "br_netfilter", &module),
-    }
+    })
 }
 
 fn missing(facts: &Facts, name: &str, module: &Module) -> Verdict {
@@ -111,7 +116,7 @@ mod tests {
 
     #[test]
     fn says_which_and_why() {
-        let says = |facts: &Facts| judge(facts, &Policy::default()).says;
+        let says = |facts: &Facts| CHECK.verdict(facts, &Policy::default()).says;
         assert_eq!(says(&fresh()), "br_netfilter is not loaded: Services would fail from pod to pod");
         assert_eq!(
             says(&fresh().with_query(&AT_HAND, "absent /lib/modules/6.1.0-28-amd64\n")),

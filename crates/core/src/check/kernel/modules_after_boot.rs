@@ -6,36 +6,41 @@
 //! See it yourself: `grep -r br_netfilter /etc/modules-load.d /usr/lib/modules-load.d /etc/modules`
 //! Mend it: `echo br_netfilter >>/etc/modules-load.d/kubernetes.conf`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::modules::Module;
 use crate::fact::sysctl::BRIDGE_IPTABLES;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kernel.modules-after-boot",
     title: "br_netfilter is loaded at boot",
     subsystem: Subsystem::Kernel,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["modules_at_boot"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    match known!(facts.module("br_netfilter")) {
-        Module::BuiltIn => return pass("br_netfilter is built into the kernel"),
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    match facts.module("br_netfilter")? {
+        Module::BuiltIn => return Ok(pass("br_netfilter is built into the kernel")),
         // Not loaded, not in a list, and at work all the same.
-        Module::Missing | Module::NoTree(_) if known!(facts.sysctl(BRIDGE_IPTABLES)).is_some() => {
-            return pass("br_netfilter is built into the kernel");
+        Module::Missing | Module::NoTree(_) if facts.sysctl(BRIDGE_IPTABLES)?.is_some() => {
+            return Ok(pass("br_netfilter is built into the kernel"));
         }
-        Module::Missing | Module::NoTree(_) => return skip("no such module here: see kernel.modules"),
+        Module::Missing | Module::NoTree(_) => return Ok(skip("no such module here: see kernel.modules")),
         Module::Loaded | Module::Loadable(_) => {}
     }
-    match known!(facts.module_at_boot("br_netfilter")) {
+    Ok(match facts.module_at_boot("br_netfilter")? {
         Some(line) => pass("br_netfilter is loaded at boot").seen(Evidence::at(line.source, line.line, line.name)),
         None => warn("br_netfilter will not be loaded at the next boot")
             .seen(Evidence::of("/etc/modules-load.d", "no file names br_netfilter"))
             .fix("echo br_netfilter >>/etc/modules-load.d/kubernetes.conf"),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -95,7 +100,7 @@ mod tests {
     #[test]
     fn cites_the_line() {
         assert_eq!(
-            judge(&listed(), &Policy::default()).evidence,
+            CHECK.verdict(&listed(), &Policy::default()).evidence,
             [Evidence::at("/etc/modules-load.d/k8s.conf", 1, "br_netfilter")]
         );
     }

@@ -8,26 +8,31 @@
 //! See it yourself: `grep -rE 'ip_forward|bridge-nf' /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
 //! Mend it: `echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::sysctl::{BRIDGE_IPTABLES, IP_FORWARD, Setting};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kernel.sysctl-after-boot",
     title: "forwarding stays on after a reboot",
     subsystem: Subsystem::Kernel,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["forwarding_at_boot"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     // Forwarding is off unless a file turns it on; a bridge's packets are seen unless a file turns that off.
-    let forward = known!(facts.sysctl_at_boot(IP_FORWARD));
-    let bridge = known!(facts.sysctl_at_boot(BRIDGE_IPTABLES));
+    let forward = facts.sysctl_at_boot(IP_FORWARD)?;
+    let bridge = facts.sysctl_at_boot(BRIDGE_IPTABLES)?;
     let keep = "echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf";
-    match forward {
-        None => match known!(facts.sysctl_conf(IP_FORWARD)) {
+    Ok(match forward {
+        None => match facts.sysctl_conf(IP_FORWARD)? {
             Some(unread) => {
                 warn("/etc/sysctl.conf turns forwarding on, but is not read at boot").seen(evidence(&unread)).fix(keep)
             }
@@ -40,7 +45,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             Some(bridge) if bridge.value != "1" => turned_off("bridge-nf-call-iptables", &bridge),
             _ => pass("forwarding stays on after a reboot").seen(evidence(&setting)),
         },
-    }
+    })
 }
 
 fn turned_off(what: &str, setting: &Setting) -> Verdict {
@@ -95,10 +100,11 @@ mod tests {
 
     #[test]
     fn names_the_file_that_undoes_it() {
-        let verdict = judge(&with("net.ipv4.ip_forward=1\n-net.ipv4.ip_forward=0\n"), &Policy::default());
+        let verdict = CHECK.verdict(&with("net.ipv4.ip_forward=1\n-net.ipv4.ip_forward=0\n"), &Policy::default());
         assert_eq!(verdict.says, "/etc/sysctl.d/k8s.conf turns IPv4 forwarding off at the next boot");
         assert_eq!(verdict.evidence, [Evidence::at("/etc/sysctl.d/k8s.conf", 2, "-net.ipv4.ip_forward=0")]);
-        let unread = judge(&bare().with_file("/etc/sysctl.conf", "net.ipv4.ip_forward=1\n"), &Policy::default());
+        let unread =
+            CHECK.verdict(&bare().with_file("/etc/sysctl.conf", "net.ipv4.ip_forward=1\n"), &Policy::default());
         assert_eq!(unread.says, "/etc/sysctl.conf turns forwarding on, but is not read at boot");
     }
 }

@@ -7,39 +7,44 @@
 //! See it yourself: `uname -r`
 //! Mend it: run the newest kernel the distribution has, and reboot.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::kernel::RELEASE;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kernel.version",
     title: "the kernel is one Kubernetes supports",
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another kernel"),
+    accounts_for: nothing,
     judge,
 };
 
 /// The first major version containerd's documentation asks for: the overlay snapshotter needs what came with it.
 const CONTAINERD_NEEDS: u32 = 4;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let version = known!(facts.kernel_version());
-    let release = known!(facts.kernel_release());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let version = facts.kernel_version()?;
+    let release = facts.kernel_release()?;
     // As in kubeadm's system-validators.
     if version.major >= 6 || matches!((version.major, version.minor), (5, 4 | 10 | 15)) {
-        return pass(format!("kernel {release}"));
+        return Ok(pass(format!("kernel {release}")));
     }
     let seen = Evidence::at(RELEASE, 1, &release);
     let newer = "uname -r    # install the distribution's newest kernel, and reboot";
     if version.major < CONTAINERD_NEEDS {
-        return fail(format!("kernel {release} is too old for containerd")).seen(seen).fix(newer);
+        return Ok(fail(format!("kernel {release} is too old for containerd")).seen(seen).fix(newer));
     }
     // RHEL's kernels are not what their number says.
     if release.contains(".el8") || release.contains(".el9") {
-        return pass(format!("kernel {release}, kept up by its distribution (kubeadm warns of it)"));
+        return Ok(pass(format!("kernel {release}, kept up by its distribution (kubeadm warns of it)")));
     }
-    warn(format!("kernel {release} is none of those kubeadm supports")).seen(seen).fix(newer)
+    Ok(warn(format!("kernel {release} is none of those kubeadm supports")).seen(seen).fix(newer))
 }
 
 #[cfg(test)]

@@ -5,19 +5,25 @@
 //! See it yourself: `kubeadm version -o short`
 //! Mend it: `apt-get install kubeadm` from the repository of your minor version (pkgs.k8s.io)
 
-use crate::check::{Check, Policy, Subsystem, Verdict, program};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, program};
 use crate::fact::version::KUBEADM;
+use crate::fact::{Facts, Known, Why};
 
 pub const CHECK: Check = Check {
     id: "kubeadm.installed",
     title: "kubeadm is installed",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: |missing| missing.why == Why::NoTool && missing.source_name == KUBEADM.name,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     program::judge(facts, &KUBEADM, facts.kubeadm_version(), "kubeadm", "kubeadm")
 }
 
@@ -25,7 +31,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::{Source, Why};
+    use crate::fact::Source;
     use crate::testing::{facts, table};
 
     #[test]
@@ -46,7 +52,7 @@ mod tests {
         );
         let failed = facts().with_exit(&KUBEADM, 126, "", "Exec format error\n");
         assert_eq!(
-            judge(&failed, &Policy::default()).evidence[0].to_string(),
+            CHECK.verdict(&failed, &Policy::default()).evidence[0].to_string(),
             "kubeadm version -o short: Exec format error"
         );
     }

@@ -6,16 +6,21 @@
 //! See it yourself: `kubeadm version -o short`, `kubelet --version`
 //! Mend it: install both from the repository of one minor version, `apt-get install kubelet kubeadm`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::version::{KUBEADM, KUBELET};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kubeadm.same-minor",
     title: "kubeadm and kubelet are of one minor version",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["KubeletVersion"],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 
@@ -23,11 +28,11 @@ pub const CHECK: Check = Check {
 /// policy.
 const OLDER: u32 = 3;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let kubeadm = known!(facts.kubeadm_version());
-    let kubelet = known!(facts.kubelet_version());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let kubeadm = facts.kubeadm_version()?;
+    let kubelet = facts.kubelet_version()?;
     let verdict = if (kubelet.major, kubelet.minor) == (kubeadm.major, kubeadm.minor) {
-        return pass(format!("kubeadm {kubeadm}, kubelet {kubelet}"));
+        return Ok(pass(format!("kubeadm {kubeadm}, kubelet {kubelet}")));
     } else if (kubelet.major, kubelet.minor) > (kubeadm.major, kubeadm.minor) {
         fail(format!("kubelet {kubelet} is newer than kubeadm {kubeadm}"))
     } else if kubelet.major < kubeadm.major || kubeadm.minor - kubelet.minor > OLDER {
@@ -35,9 +40,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     } else {
         warn(format!("kubelet {kubelet} is older than kubeadm {kubeadm}"))
     };
-    verdict
+    Ok(verdict
         .seen([Evidence::of(KUBEADM.name, kubeadm.to_string()), Evidence::of(KUBELET.name, kubelet.to_string())])
-        .fix(format!("{}    # both from one repository", facts.install("kubelet kubeadm")))
+        .fix(format!("{}    # both from one repository", facts.install("kubelet kubeadm"))))
 }
 
 #[cfg(test)]
@@ -69,11 +74,11 @@ mod tests {
             ],
         );
         assert_eq!(
-            judge(&with("1.34.4", "1.29.15"), &Policy::default()).says,
+            CHECK.verdict(&with("1.34.4", "1.29.15"), &Policy::default()).says,
             "kubelet 1.29.15 is too old for kubeadm 1.34.4"
         );
         assert_eq!(
-            judge(&with("1.34.4", "1.35.0"), &Policy::default()).says,
+            CHECK.verdict(&with("1.34.4", "1.35.0"), &Policy::default()).says,
             "kubelet 1.35.0 is newer than kubeadm 1.34.4"
         );
     }

@@ -7,16 +7,21 @@
 //! See it yourself: `kubectl version`, `kubelet --version`
 //! Mend it: install kubelet and kubeadm of the server's minor version
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::version::{self, KUBEADM, KUBELET};
 use crate::fact::{Facts, Known, Missing};
-use crate::known;
 
 pub const CHECK: Check = Check {
     id: "kubeadm.skew",
     title: "kubelet and kubeadm fit the cluster's version",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 
@@ -25,12 +30,12 @@ const KUBELET_OLDER: u32 = 3;
 /// How many minor versions newer than the server kubeadm may be.
 const KUBEADM_NEWER: u32 = 1;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let server = known!(server_version(facts));
-    let kubelet = known!(facts.kubelet_version());
-    let kubeadm = known!(facts.kubeadm_version());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let server = server_version(facts)?;
+    let kubelet = facts.kubelet_version()?;
+    let kubeadm = facts.kubeadm_version()?;
     if server.major != 1 || kubelet.major != 1 || kubeadm.major != 1 {
-        return unknown(&Missing::broken("versions", "only Kubernetes 1 is understood"));
+        return Err(Missing::broken("versions", "only Kubernetes 1 is understood"));
     }
     let verdict = if kubelet.minor > server.minor {
         fail(format!("kubelet {kubelet} is newer than the API server {server}"))
@@ -41,16 +46,16 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     } else if kubeadm.minor < server.minor {
         warn(format!("kubeadm {kubeadm} is older than the API server {server}"))
     } else {
-        return pass(format!("API server {server}, kubelet {kubelet}, kubeadm {kubeadm}"));
+        return Ok(pass(format!("API server {server}, kubelet {kubelet}, kubeadm {kubeadm}")));
     };
     let wanted = format!("{}.{}", server.major, server.minor);
-    verdict
+    Ok(verdict
         .seen([
             Evidence::of("API server /version", server.to_string()),
             Evidence::of(KUBELET.name, kubelet.to_string()),
             Evidence::of(KUBEADM.name, kubeadm.to_string()),
         ])
-        .fix(format!("{}    # from the repository of v{wanted}", facts.install("kubelet kubeadm")))
+        .fix(format!("{}    # from the repository of v{wanted}", facts.install("kubelet kubeadm"))))
 }
 
 fn server_version(facts: &Facts) -> Known<version::Version> {
@@ -96,7 +101,7 @@ mod tests {
         );
         let unasked = facts().with_query(&KUBELET, "Kubernetes v1.34.4\n");
         judge_row(&CHECK, &Policy::default(), "the cluster was not asked", &unasked, Skip);
-        let says = judge(&with("1.34.4", "1.36.0", "1.34.4"), &Policy::default()).says;
+        let says = CHECK.verdict(&with("1.34.4", "1.36.0", "1.34.4"), &Policy::default()).says;
         assert_eq!(says, "kubelet 1.36.0 is newer than the API server 1.34.4");
     }
 }

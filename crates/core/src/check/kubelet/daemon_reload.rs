@@ -7,32 +7,37 @@
 //! See it yourself: `systemctl show -p NeedDaemonReload kubelet containerd`
 //! Mend it: `systemctl daemon-reload`, then restart what is meant to change
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kubelet.daemon-reload",
     title: "systemd has read the unit files as they are now",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["unit_files"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let kubelet = known!(facts.unit_state("kubelet"));
-    let runtime = known!(facts.unit_state(facts.runtime().unit()));
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let kubelet = facts.unit_state("kubelet")?;
+    let runtime = facts.unit_state(facts.runtime().unit())?;
     if !kubelet.is_there() && !runtime.is_there() {
-        return skip("there is no unit to look at");
+        return Ok(skip("there is no unit to look at"));
     }
     let behind: Vec<String> =
         [kubelet, runtime].into_iter().filter(|state| state.need_daemon_reload).map(|state| state.id).collect();
     if behind.is_empty() {
-        return pass("systemd knows the unit files as they are");
+        return Ok(pass("systemd knows the unit files as they are"));
     }
-    warn(format!("systemd has not read {} since it changed", behind.join(" and ")))
+    Ok(warn(format!("systemd has not read {} since it changed", behind.join(" and ")))
         .seen(behind.iter().map(|id| Evidence::of(format!("systemctl show {id}"), "NeedDaemonReload=yes")))
-        .fix("systemctl daemon-reload")
+        .fix("systemctl daemon-reload"))
 }
 
 #[cfg(test)]
@@ -67,7 +72,7 @@ mod tests {
         let one = facts()
             .with_query(&SHOW, "Id=kubelet.service\nLoadState=loaded\n\nId=containerd.service\nLoadState=not-found\n");
         judge_row(&CHECK, &Policy::default(), "only the kubelet", &one, Pass);
-        let says = judge(&state("loaded", "yes", "yes"), &Policy::default()).says;
+        let says = CHECK.verdict(&state("loaded", "yes", "yes"), &Policy::default()).says;
         assert_eq!(says, "systemd has not read kubelet.service and containerd.service since it changed");
     }
 }

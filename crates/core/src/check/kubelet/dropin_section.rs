@@ -7,30 +7,35 @@
 //! See it yourself: `systemctl cat kubelet`, `systemd-analyze verify kubelet.service`
 //! Mend it: remove the file, or put `[Service]` above its lines; then `systemctl daemon-reload`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, pass, skip, warn};
-use crate::fact::{Facts, OrAbsent};
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::fact::{Facts, Known, OrAbsent};
 
 pub const CHECK: Check = Check {
     id: "kubelet.dropin-section",
     title: "every line of the kubelet's unit stands in a section",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_sections"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(unit) = known!(facts.unit("kubelet").or_absent()) else {
-        return skip("there is no kubelet.service: see kubelet.unit");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(unit) = facts.unit("kubelet").or_absent()? else {
+        return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     };
     let stray = unit.outside_section();
     let Some(first) = stray.first() else {
-        return pass("every line stands in a section");
+        return Ok(pass("every line stands in a section"));
     };
     let file = first.source.rsplit('/').next().unwrap_or(&first.source);
-    warn(format!("{file}: lines outside a section do nothing"))
+    Ok(warn(format!("{file}: lines outside a section do nothing"))
         .fix(format!("rm {} && systemctl daemon-reload    # read it first", first.source))
-        .seen(stray)
+        .seen(stray))
 }
 
 #[cfg(test)]
@@ -56,7 +61,7 @@ mod tests {
         );
         let absent = facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n");
         judge_row(&CHECK, &Policy::default(), "no unit", &absent, Skip);
-        let verdict = judge(&facts().with_query(&KUBELET, &stray), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&KUBELET, &stray), &Policy::default());
         assert_eq!(verdict.says, "20-join-config.conf: lines outside a section do nothing");
         assert_eq!(verdict.evidence[0].line, Some(1));
         assert!(verdict.remedy[0].contains(PATH));

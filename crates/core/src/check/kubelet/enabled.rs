@@ -6,32 +6,37 @@
 //! See it yourself: `systemctl is-enabled kubelet`
 //! Mend it: `systemctl enable kubelet`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, pass, skip, warn};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kubelet.enabled",
     title: "the kubelet is started at boot",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["Service-Kubelet"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_enabled"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let state = known!(facts.unit_state("kubelet"));
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let state = facts.unit_state("kubelet")?;
     if !state.is_there() {
-        return skip("there is no kubelet.service: see kubelet.unit");
+        return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     }
     if state.is_masked() {
-        return skip("kubelet.service is masked: see kubelet.masked");
+        return Ok(skip("kubelet.service is masked: see kubelet.masked"));
     }
     if state.is_enabled() {
-        return pass(format!("kubelet.service is {}", state.unit_file_state));
+        return Ok(pass(format!("kubelet.service is {}", state.unit_file_state)));
     }
-    warn("the kubelet is not started at boot: the node would be lost")
+    Ok(warn("the kubelet is not started at boot: the node would be lost")
         .seen(state.cite())
-        .fix("systemctl enable kubelet")
+        .fix("systemctl enable kubelet"))
 }
 
 #[cfg(test)]

@@ -7,46 +7,51 @@
 //! See it yourself: `systemctl cat kubelet`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
-use crate::fact::{Facts, OrAbsent};
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn};
+use crate::fact::{Facts, Known, OrAbsent};
 
 pub const CHECK: Check = Check {
     id: "kubelet.flags",
     title: "the kubelet knows how to bootstrap and where its configuration is",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("somebody wrote a command of their own for the kubelet"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(unit) = known!(facts.unit("kubelet").or_absent()) else {
-        return skip("there is no kubelet.service: see kubelet.unit");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(unit) = facts.unit("kubelet").or_absent()? else {
+        return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     };
     if unit.masked {
-        return skip("kubelet.service is masked: see kubelet.masked");
+        return Ok(skip("kubelet.service is masked: see kubelet.masked"));
     }
-    let command = known!(facts.kubelet_command());
+    let command = facts.kubelet_command()?;
     let missing: Vec<&str> =
         ["--bootstrap-kubeconfig", "--config"].into_iter().filter(|flag| !command.has_flag(flag)).collect();
     if missing.is_empty() {
-        return pass("--bootstrap-kubeconfig and --config are set");
+        return Ok(pass("--bootstrap-kubeconfig and --config are set"));
     }
     if let Some(unread) = command.unread.first() {
-        return unknown(unread);
+        return Err(unread.clone());
     }
     if !command.has_flag("--kubeconfig") {
-        return skip("the kubelet has no --kubeconfig either: see kubelet.standalone");
+        return Ok(skip("the kubelet has no --kubeconfig either: see kubelet.standalone"));
     }
     let says = format!("the kubelet has no {}", missing.join(" and no "));
     // A kubelet that has its certificate renews it without the token.
     let only_bootstrap = missing == ["--bootstrap-kubeconfig"];
-    let verdict = if only_bootstrap && known!(facts.has_kubelet_conf()) { warn(says) } else { fail(says) };
-    verdict
+    let verdict = if only_bootstrap && facts.has_kubelet_conf()? { warn(says) } else { fail(says) };
+    Ok(verdict
         .seen(unit.exec_start().map(|(file, directive)| directive.cite(file)))
         .fix(facts.reinstall_command("kubelet kubeadm"))
         .fix("systemctl daemon-reload")
-        .explains(["kubelet.crash-loop"])
+        .explains(["kubelet.crash-loop"]))
 }
 
 #[cfg(test)]
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn names_the_flags() {
-        let says = |line: &str| judge(&exec(line), &Policy::default()).says;
+        let says = |line: &str| CHECK.verdict(&exec(line), &Policy::default()).says;
         assert_eq!(
             says("/usr/bin/kubelet --kubeconfig=/k"),
             "the kubelet has no --bootstrap-kubeconfig and no --config"

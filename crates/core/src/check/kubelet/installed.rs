@@ -6,19 +6,25 @@
 //! See it yourself: `kubelet --version`
 //! Mend it: `apt-get install kubelet` from the repository of your minor version (pkgs.k8s.io)
 
-use crate::check::{Check, Policy, Subsystem, Verdict, program};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, program};
 use crate::fact::version::KUBELET;
+use crate::fact::{Facts, Known, Why};
 
 pub const CHECK: Check = Check {
     id: "kubelet.installed",
     title: "the kubelet is installed",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["KubeletVersion"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: |missing| missing.why == Why::NoTool && missing.source_name == KUBELET.name,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     program::judge(facts, &KUBELET, facts.kubelet_version(), "the kubelet", "kubelet")
 }
 
@@ -26,7 +32,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::{Source, Why};
+    use crate::fact::Source;
     use crate::testing::{facts, table};
 
     #[test]
@@ -46,6 +52,9 @@ mod tests {
             ],
         );
         let failed = facts().with_exit(&KUBELET, 126, "", "Exec format error\n");
-        assert_eq!(judge(&failed, &Policy::default()).evidence[0].to_string(), "kubelet --version: Exec format error");
+        assert_eq!(
+            CHECK.verdict(&failed, &Policy::default()).evidence[0].to_string(),
+            "kubelet --version: Exec format error"
+        );
     }
 }

@@ -6,29 +6,34 @@
 //! See it yourself: `systemctl is-enabled kubelet`
 //! Mend it: `systemctl unmask kubelet && systemctl enable kubelet`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kubelet.masked",
     title: "the kubelet's service is not masked",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_masked"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let state = known!(facts.unit_state("kubelet"));
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let state = facts.unit_state("kubelet")?;
     if state.is_masked() {
-        return fail("kubelet.service is masked: kubeadm would wait four minutes")
+        return Ok(fail("kubelet.service is masked: kubeadm would wait four minutes")
             .seen(state.cite())
-            .fix("systemctl unmask kubelet && systemctl enable kubelet");
+            .fix("systemctl unmask kubelet && systemctl enable kubelet"));
     }
     if !state.is_there() {
-        return skip("there is no kubelet.service: see kubelet.unit");
+        return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     }
-    pass("kubelet.service is not masked")
+    Ok(pass("kubelet.service is not masked"))
 }
 
 #[cfg(test)]

@@ -6,25 +6,30 @@
 //! See it yourself: `systemctl status kubelet`
 //! Mend it: `systemctl enable --now kubelet`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::join_state::JoinState;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "kubelet.not-running",
     title: "the kubelet of a joined machine runs",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["kubelet_stopped"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    match known!(facts.join_state()) {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    Ok(match facts.join_state()? {
         JoinState::Unjoined => skip("this machine has not joined"),
         JoinState::Left { .. } => skip("not judged: see stale.kubelet-conf"),
         JoinState::Joined { server } => pass(format!("it runs, in the cluster of {server}")),
-        JoinState::Stopped { .. } if known!(facts.unit_state("kubelet")).active_state != "inactive" => {
+        JoinState::Stopped { .. } if facts.unit_state("kubelet")?.active_state != "inactive" => {
             skip("not judged: see kubelet.restart-loop")
         }
         JoinState::Stopped { server, seen } => {
@@ -33,7 +38,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
                 .fix("systemctl enable --now kubelet")
                 .explains(["node.not-ready", "api.node-name"])
         }
-    }
+    })
 }
 
 #[cfg(test)]

@@ -6,17 +6,22 @@
 //! See it yourself: `dpkg -V kubelet kubeadm` or `rpm -V kubelet kubeadm`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm` or `dnf reinstall kubelet kubeadm`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::package::Altered;
+use crate::fact::{Facts, Known};
 use crate::fix::kubelet_drop_in::FILE as DROP_IN;
-use crate::known;
 
 pub const CHECK: Check = Check {
     id: "kubelet.package-intact",
     title: "the packages' files are as they were shipped",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 
@@ -24,12 +29,12 @@ pub const CHECK: Check = Check {
 /// machines.
 const PROGRAMS: [&str; 5] = ["kubelet", "kubeadm", "containerd", "containerd-shim-runc-v2", "runc"];
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let packages = known!(facts.packages());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let packages = facts.packages()?;
     if !packages.iter().any(|package| package.name == "kubelet" || package.name == "kubeadm") {
-        return skip("kubelet and kubeadm do not come from a package");
+        return Ok(skip("kubelet and kubeadm do not come from a package"));
     }
-    let altered = known!(facts.altered_files());
+    let altered = facts.altered_files()?;
     let (missing, changed): (Vec<&Altered>, Vec<&Altered>) =
         altered.iter().filter(|file| is_program(file) || is_unit_file(file)).partition(|file| file.missing);
     let cite = |files: &[&Altered]| files.iter().map(|file| file.cite()).collect::<Vec<_>>();
@@ -38,23 +43,23 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         // Somebody may have put another unit file in its place.
         let works = facts.kubelet_command().is_ok_and(|it| it.has_flag("--kubeconfig") && it.has_flag("--config"));
         if works && missing.iter().all(|file| is_drop_in(file)) && has_carricks(facts) {
-            return pass(format!("{} is missing from its package; {DROP_IN} stands in its place", worst.path))
-                .seen(cite(&missing));
+            return Ok(pass(format!("{} is missing from its package; {DROP_IN} stands in its place", worst.path))
+                .seen(cite(&missing)));
         }
         let verdict =
             if works && !is_program(worst) { warn(says) } else { fail(says).explains(["kubelet.standalone"]) };
-        return verdict
+        return Ok(verdict
             .seen(cite(&missing))
             .fix(facts.reinstall_command("kubelet kubeadm"))
-            .fix("systemctl daemon-reload");
+            .fix("systemctl daemon-reload"));
     }
     if let Some(first) = changed.iter().find(|file| !file.configuration) {
-        return warn(format!("{} was changed in place: an update undoes it", first.path))
+        return Ok(warn(format!("{} was changed in place: an update undoes it", first.path))
             .seen(cite(&changed))
             .fix(format!("{}    # own settings go to /etc/systemd/system", facts.reinstall_command("kubelet kubeadm")))
-            .fix("systemctl daemon-reload");
+            .fix("systemctl daemon-reload"));
     }
-    pass("units and programs are as they were shipped")
+    Ok(pass("units and programs are as they were shipped"))
 }
 
 fn is_program(file: &Altered) -> bool {
@@ -136,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_program_is_named_before_the_drop_in() {
-        let verdict = judge(&verified(&format!("{DROPPED}missing     /usr/bin/kubelet\n")), &Policy::default());
+        let verdict = CHECK.verdict(&verified(&format!("{DROPPED}missing     /usr/bin/kubelet\n")), &Policy::default());
         assert_eq!(verdict.says, "/usr/bin/kubelet is missing from its package");
         assert_eq!(verdict.evidence.len(), 2);
     }

@@ -7,48 +7,53 @@
 //! See it yourself: `grep -e -- /etc/default/kubelet /etc/sysconfig/kubelet /var/lib/kubelet/kubeadm-flags.env`
 //! Mend it: take the flag out, then `systemctl daemon-reload`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::unit::KUBEADM_FLAGS;
-use crate::fact::{Facts, OrAbsent, flags};
-use crate::known;
+use crate::fact::{Facts, Known, OrAbsent, flags};
 
 pub const CHECK: Check = Check {
     id: "kubelet.removed-flags",
     title: "the kubelet knows all its flags",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("what takes the flag's place is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(unit) = known!(facts.unit("kubelet").or_absent()) else {
-        return skip("there is no kubelet.service: see kubelet.unit");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(unit) = facts.unit("kubelet").or_absent()? else {
+        return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     };
     if unit.masked {
-        return skip("kubelet.service is masked: see kubelet.masked");
+        return Ok(skip("kubelet.service is masked: see kubelet.masked"));
     }
-    let version = known!(facts.kubelet_version());
-    let command = known!(facts.kubelet_command());
+    let version = facts.kubelet_version()?;
+    let command = facts.kubelet_command()?;
     let removed = flags::removed(&command, version);
     // A join writes kubeadm-flags.env anew: what stands there does no harm before.
     let lasting = removed.iter().find(|flag| flag.word.seen.source != KUBEADM_FLAGS);
     let Some(first) = lasting.or(removed.first()) else {
         return match command.unread.first() {
-            Some(missing) => unknown(missing),
-            None => pass(format!("kubelet {version} knows all its flags")),
+            Some(missing) => Err(missing.clone()),
+            None => Ok(pass(format!("kubelet {version} knows all its flags"))),
         };
     };
     let says = format!("kubelet {version} does not know {} (removed in 1.{})", first.name, first.since);
-    let harmless = lasting.is_none() && !known!(facts.has_kubelet_conf());
+    let harmless = lasting.is_none() && !facts.has_kubelet_conf()?;
     let verdict = if harmless { warn(says) } else { fail(says).explains(["kubelet.crash-loop"]) };
     let files = removed.iter().map(|flag| {
         let file = &flag.word.seen.source;
         format!("sed -i 's/{}\\(=[^ \"]*\\)\\{{0,1\\}}//' {file}", flag.name)
     });
-    files
+    Ok(files
         .fold(verdict, Verdict::fix)
         .fix("systemctl daemon-reload")
-        .seen(removed.iter().map(|flag| flag.word.seen.clone()))
+        .seen(removed.iter().map(|flag| flag.word.seen.clone())))
 }
 
 #[cfg(test)]
@@ -111,7 +116,7 @@ mod tests {
     fn names_flag_file_and_line_and_the_worst_first() {
         let known = machine("--network-plugin=cni")
             .with_file(KUBEADM_FLAGS, "KUBELET_KUBEADM_ARGS=\"--container-runtime=remote\"\n");
-        let verdict = judge(&known, &Policy::default());
+        let verdict = CHECK.verdict(&known, &Policy::default());
         assert_eq!(verdict.outcome, Fail);
         assert_eq!(verdict.says, "kubelet 1.34.4 does not know --network-plugin (removed in 1.24)");
         assert!(

@@ -7,37 +7,42 @@
 //! Mend it: `systemctl enable --now systemd-resolved`, or join with `--resolv-conf=/etc/resolv.conf` in
 //! KUBELET_EXTRA_ARGS
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::kubelet_config::KubeletConfig;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why, kubelet_config};
-use crate::known;
 
 pub const CHECK: Check = Check {
     id: "kubelet.resolv-conf",
     title: "the kubelet's file of name servers is there",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which name servers pods shall ask is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
 /// The kubelet's default.
 const DEFAULT: &str = "/etc/resolv.conf";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some((path, seen)) = known!(wanted(facts)) else {
-        return skip("nobody names a file yet: give --api to ask the cluster");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some((path, seen)) = wanted(facts)? else {
+        return Ok(skip("nobody names a file yet: give --api to ask the cluster"));
     };
     if path.is_empty() {
-        return pass("the kubelet reads no file of name servers").seen(seen);
+        return Ok(pass("the kubelet reads no file of name servers").seen(seen));
     }
-    if known!(facts.file(&path).or_absent()).is_some() {
-        return pass(format!("{path} is there")).seen(seen);
+    if facts.file(&path).or_absent()?.is_some() {
+        return Ok(pass(format!("{path} is there")).seen(seen));
     }
-    fail(format!("{path} is not there: no pod would start"))
+    Ok(fail(format!("{path} is not there: no pod would start"))
         .seen(seen)
         .fix("systemctl enable --now systemd-resolved")
         .fix("echo 'KUBELET_EXTRA_ARGS=--resolv-conf=/etc/resolv.conf' >> /etc/default/kubelet    # or that")
-        .explains(["pod.no-address"])
+        .explains(["pod.no-address"]))
 }
 
 /// The file the kubelet will read, and who says so; `None` where nothing says it yet.
@@ -121,7 +126,7 @@ mod tests {
             ],
         );
         judge_row(&CHECK, &Policy::default(), "nobody says", &debian(), Skip);
-        let verdict = judge(&cluster(debian(), RESOLVED), &Policy::default());
+        let verdict = CHECK.verdict(&cluster(debian(), RESOLVED), &Policy::default());
         assert_eq!(verdict.says, "/run/systemd/resolve/resolv.conf is not there: no pod would start");
         assert_eq!(
             verdict.evidence[0].to_string(),

@@ -7,16 +7,23 @@
 //! See it yourself: `systemctl status kubelet`, `journalctl -u kubelet -n 30`
 //! Mend it: the last error of the journal says what is wrong
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::unit::UnitState;
-use crate::fact::{Facts, OrAbsent, kubelet_config};
-use crate::known;
+use crate::fact::{Facts, Known, OrAbsent, kubelet_config};
 
 pub const CHECK: Check = Check {
     id: "kubelet.restart-loop",
     title: "the kubelet does not crash",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::Carrick(&["kubelet_stopped"]),
+    accounts_for: nothing,
     judge,
 };
 
@@ -26,42 +33,44 @@ const MANY_RESTARTS: u64 = 5;
 /// systemd's own status for a program that cannot be executed.
 const NOT_EXECUTABLE: i32 = 203;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let state = known!(facts.unit_state("kubelet"));
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let state = facts.unit_state("kubelet")?;
     if !state.is_there() || state.is_masked() {
-        return skip("there is no kubelet.service to start");
+        return Ok(skip("there is no kubelet.service to start"));
     }
     let restarts = state.restarts.unwrap_or(0);
     if state.is_active() && restarts < MANY_RESTARTS {
-        return pass("the kubelet runs").seen(state.cite());
+        return Ok(pass("the kubelet runs").seen(state.cite()));
     }
     let looping = state.active_state == "activating" || state.active_state == "failed";
     if looping && state.exec_main_status == Some(NOT_EXECUTABLE) {
-        return crashing(facts, &state, "systemd cannot execute the kubelet").fix(facts.reinstall_command("kubelet"));
+        return Ok(
+            crashing(facts, &state, "systemd cannot execute the kubelet").fix(facts.reinstall_command("kubelet"))
+        );
     }
-    let configured = known!(facts.file(kubelet_config::FILE).or_absent()).is_some();
+    let configured = facts.file(kubelet_config::FILE).or_absent()?.is_some();
     // One that looks for its configuration is seen to run for as long as it takes to find nothing.
     let looks = !configured && reads_configuration(facts);
     if state.is_active() && !looks {
-        return warn(format!("the kubelet runs, after {restarts} restarts"))
+        return Ok(warn(format!("the kubelet runs, after {restarts} restarts"))
             .seen(state.cite())
             .seen(last_error(facts))
-            .fix("journalctl -u kubelet -p warning -n 50 --no-pager");
+            .fix("journalctl -u kubelet -p warning -n 50 --no-pager"));
     }
     if looping && configured {
         // A status does not say how often.
         let often = state.restarts.map_or_else(String::new, |restarts| format!(": {restarts} restarts"));
-        return crashing(facts, &state, &format!("the kubelet ends again and again{often}"));
+        return Ok(crashing(facts, &state, &format!("the kubelet ends again and again{often}")));
     }
     if looping || state.is_active() {
-        return pass("the kubelet waits for its configuration: normal before a join");
+        return Ok(pass("the kubelet waits for its configuration: normal before a join"));
     }
-    if known!(facts.has_kubelet_conf()) {
-        return warn("this machine has joined, but the kubelet is stopped")
+    if facts.has_kubelet_conf()? {
+        return Ok(warn("this machine has joined, but the kubelet is stopped")
             .seen(state.cite())
-            .fix("systemctl start kubelet");
+            .fix("systemctl start kubelet"));
     }
-    pass("the kubelet is stopped: normal before a join")
+    Ok(pass("the kubelet is stopped: normal before a join"))
 }
 
 /// Whether it would be started with kubeadm's configuration, and so ends where there is none.
@@ -156,13 +165,13 @@ mod tests {
             r#"E1115 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported""#;
         let log = [line(1, "Error: older"), line(2, error), line(3, "Main process exited, code=exited")].join("\n");
         let known = joined(state("activating", 12, "")).with_query(&journal::KUBELET, &log);
-        let verdict = judge(&known, &Policy::default());
+        let verdict = CHECK.verdict(&known, &Policy::default());
         assert_eq!(verdict.says, "the kubelet ends again and again: 12 restarts");
         assert_eq!(verdict.evidence[1].text, error);
         for telling in ["Error: unknown flag", "\"command failed\" err=x", "failed to load kubelet config file"] {
             let log = [line(1, telling), line(2, "bye")].join("\n");
             let known = joined(state("activating", 12, "")).with_query(&journal::KUBELET, &log);
-            assert_eq!(judge(&known, &Policy::default()).evidence[1].text, telling);
+            assert_eq!(CHECK.verdict(&known, &Policy::default()).evidence[1].text, telling);
         }
     }
 }

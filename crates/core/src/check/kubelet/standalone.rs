@@ -8,84 +8,91 @@
 //! See it yourself: `systemctl cat kubelet`, `ps -ww -C kubelet -o args=`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload && systemctl restart kubelet`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::process::Process;
 use crate::fact::unit::KUBELET;
-use crate::fact::{Facts, Missing, OrAbsent, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
 
 pub const CHECK: Check = Check {
     id: "kubelet.standalone",
     title: "the kubelet knows its cluster",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_drop_in", "kubelet_early"]),
+    accounts_for: nothing,
     judge,
 };
 
 const FLAG: &str = "--kubeconfig";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let unit = match facts.unit("kubelet").or_absent() {
-        Err(missing) if missing.why == Why::NotCollected => return judge_running(facts, &missing),
-        unit => known!(unit),
+        Err(missing) if missing.why == Why::NotCollected => return judge_running(facts, missing),
+        unit => unit?,
     };
     let Some(unit) = unit else {
-        return skip("there is no kubelet.service: see kubelet.unit");
+        return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     };
     if unit.masked {
-        return skip("kubelet.service is masked: see kubelet.masked");
+        return Ok(skip("kubelet.service is masked: see kubelet.masked"));
     }
-    let command = known!(facts.kubelet_command());
+    let command = facts.kubelet_command()?;
     let running = facts.kubelet_process().ok().flatten();
     let alone = running.as_ref().filter(|process| !process.has_flag(FLAG));
     if let Some((value, word)) = command.flag(FLAG).filter(|_| command.has_flag(FLAG)) {
-        return match alone {
+        return Ok(match alone {
             Some(process) => fail("the kubelet that runs has no --kubeconfig: it runs alone")
                 .seen(process.cite())
                 .fix("systemctl daemon-reload && systemctl restart kubelet")
                 .explains(["kubeadm.tls-timeout", "node.never-registered"]),
             None => pass(format!("{FLAG}={value}")).seen(word.seen.clone()),
-        };
+        });
     }
     if let Some(missing) = command.unread.first() {
-        return unknown(missing);
+        return Err(missing.clone());
     }
     if command.program() != "kubelet" {
         // A script in its place may add the flag: only a kubelet that runs can tell.
-        return match (&running, alone) {
+        return Ok(match (&running, alone) {
             (Some(process), None) => pass("the kubelet that runs has --kubeconfig").seen(process.cite()),
             (Some(_), Some(process)) => stand_alone(facts).seen(process.cite()),
-            (None, _) => unknown(&Missing::broken(
-                KUBELET.name,
-                format!("it starts {}, not the kubelet itself", command.program()),
-            )),
-        };
+            (None, _) => {
+                return Err(Missing::broken(
+                    KUBELET.name,
+                    format!("it starts {}, not the kubelet itself", command.program()),
+                ));
+            }
+        });
     }
     let drop_ins = match unit.drop_ins().count() {
         0 => Some(Evidence::of(KUBELET.name, "there is no drop-in")),
         _ => None,
     };
     let exec = unit.exec_start().map(|(file, directive)| directive.cite(file));
-    stand_alone(facts).seen(exec).seen(drop_ins).seen(alone.map(Process::cite))
+    Ok(stand_alone(facts).seen(exec).seen(drop_ins).seen(alone.map(Process::cite)))
 }
 
 /// Where nobody kept what the unit is made of: by what runs.
-fn judge_running(facts: &Facts, missing: &Missing) -> Verdict {
-    let Ok(Some(process)) = facts.kubelet_process() else { return unknown(missing) };
+fn judge_running(facts: &Facts, missing: Missing) -> Known<Verdict> {
+    let Ok(Some(process)) = facts.kubelet_process() else { return Err(missing) };
     if process.has_flag(FLAG) {
-        return pass("the kubelet that runs has --kubeconfig").seen(process.cite());
+        return Ok(pass("the kubelet that runs has --kubeconfig").seen(process.cite()));
     }
     let without_drop_in = facts.unit_status("kubelet").ok().filter(|status| status.state.drop_in_paths.is_empty());
     let loaded = without_drop_in.map(|status| {
         let Evidence { source, line, text } = status.loaded;
         Evidence { source, line, text: format!("{text}: no Drop-In") }
     });
-    fail("the kubelet that runs has no --kubeconfig: it runs alone")
+    Ok(fail("the kubelet that runs has no --kubeconfig: it runs alone")
         .seen(process.cite())
         .seen(loaded)
         .fix(facts.reinstall_command("kubelet kubeadm"))
         .fix("systemctl daemon-reload && systemctl restart kubelet")
-        .explains(["kubeadm.tls-timeout", "node.never-registered"])
+        .explains(["kubeadm.tls-timeout", "node.never-registered"]))
 }
 
 fn stand_alone(facts: &Facts) -> Verdict {
@@ -157,7 +164,7 @@ mod tests {
             known.insert(unit_status::key("kubelet"), Ok(Capture::text(text)));
             known
         };
-        let verdict = judge(&status(""), &Policy::default());
+        let verdict = CHECK.verdict(&status(""), &Policy::default());
         assert_eq!(verdict.outcome, Fail);
         let seen: Vec<String> = verdict.evidence.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -175,7 +182,8 @@ mod tests {
 
     #[test]
     fn cites_the_command_and_the_missing_drop_in() {
-        let verdict = judge(&unit(&sample::bare()).with_query(&PS, "369269 /usr/bin/kubelet\n"), &Policy::default());
+        let verdict =
+            CHECK.verdict(&unit(&sample::bare()).with_query(&PS, "369269 /usr/bin/kubelet\n"), &Policy::default());
         let seen: Vec<String> = verdict.evidence.iter().map(ToString::to_string).collect();
         assert_eq!(
             seen,
@@ -186,7 +194,7 @@ mod tests {
             ]
         );
         let emptied = sample::and_drop_in(OVERRIDE, "[Service]\nEnvironment=\"KUBELET_KUBECONFIG_ARGS=\"\n");
-        let seen = judge(&unit(&emptied), &Policy::default()).evidence;
+        let seen = CHECK.verdict(&unit(&emptied), &Policy::default()).evidence;
         assert_eq!(seen.len(), 1, "there is a drop-in");
     }
 }

@@ -6,26 +6,31 @@
 //! See it yourself: `systemctl cat kubelet`
 //! Mend it: `apt-get install --reinstall kubelet` (or `dnf reinstall kubelet`)
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::unit::KUBELET;
-use crate::fact::{Facts, Missing, OrAbsent, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
 
 pub const CHECK: Check = Check {
     id: "kubelet.unit",
     title: "the kubelet is a systemd service",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     if let (Err(Missing { why: Why::NotCollected, .. }), Ok(status)) =
         (facts.unit("kubelet"), facts.unit_status("kubelet"))
     {
-        return pass("kubelet.service is there").seen(status.loaded);
+        return Ok(pass("kubelet.service is there").seen(status.loaded));
     }
-    match known!(facts.unit("kubelet").or_absent()) {
+    Ok(match facts.unit("kubelet").or_absent()? {
         Some(unit) => {
             pass("kubelet.service is there").seen(unit.files.first().map(|file| Evidence::of(KUBELET.name, &file.path)))
         }
@@ -33,7 +38,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .seen(Evidence::of(KUBELET.name, "No files found for kubelet.service."))
             .fix(facts.reinstall_command("kubelet"))
             .fix("systemctl daemon-reload && systemctl enable kubelet"),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -61,7 +66,7 @@ mod tests {
                 ("hangs", facts().without(Source::Query(&KUBELET), Why::TimedOut), Unknown),
             ],
         );
-        let seen = judge(&facts().with_query(&KUBELET, &sample::packaged()), &Policy::default()).evidence;
+        let seen = CHECK.verdict(&facts().with_query(&KUBELET, &sample::packaged()), &Policy::default()).evidence;
         assert_eq!(seen[0].text, sample::UNIT_PATH);
     }
 }

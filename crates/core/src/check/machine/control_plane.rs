@@ -8,27 +8,32 @@
 //! Mend it: most often the wrong machine was named. If it really is to become a worker, and nothing on it is needed any
 //! more: `kubeadm reset`, by hand.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.control-plane",
     title: "this machine is not a control plane",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Fatal,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("nothing is ever changed on a control plane"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let marks = known!(facts.control_plane_marks());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let marks = facts.control_plane_marks()?;
     let Some(first) = marks.first() else {
-        return pass("no admin.conf, no static pods of a control plane, no etcd data");
+        return Ok(pass("no admin.conf, no static pods of a control plane, no etcd data"));
     };
-    fail(format!("this is a control plane, not a worker: it has {first}"))
+    Ok(fail(format!("this is a control plane, not a worker: it has {first}"))
         .seen(marks.iter().map(|mark| Evidence::of(mark.as_str(), "is there")))
         .fix("hostname    # is it the machine you meant?")
-        .fix("kubeadm reset    # by hand, and only if its cluster is gone for good")
+        .fix("kubeadm reset    # by hand, and only if its cluster is gone for good"))
 }
 
 #[cfg(test)]
@@ -71,7 +76,7 @@ mod tests {
     #[test]
     fn names_every_mark() {
         let files = [("-rw-------", "admin.conf"), ("-rw-------", "scheduler.conf")];
-        let verdict = judge(&worker().with_dir("/etc/kubernetes", &files), &Policy::default());
+        let verdict = CHECK.verdict(&worker().with_dir("/etc/kubernetes", &files), &Policy::default());
         assert_eq!(verdict.says, "this is a control plane, not a worker: it has /etc/kubernetes/admin.conf");
         assert_eq!(verdict.evidence.len(), 2);
     }

@@ -6,30 +6,35 @@
 //! See it yourself: `nproc --all`
 //! Mend it: give the virtual machine a second processor, or keep it for very small loads.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::cpu::ONLINE;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.cpu",
     title: "the machine has two processors",
     subsystem: Subsystem::Machine,
     kubeadm: &["NumCPU"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another machine"),
+    accounts_for: nothing,
     judge,
 };
 
 /// What kubeadm demands of a control plane.
 const ENOUGH: u32 = 2;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let cpus = known!(facts.cpus());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let cpus = facts.cpus()?;
     if cpus >= ENOUGH {
-        return pass(format!("{cpus} processors"));
+        return Ok(pass(format!("{cpus} processors")));
     }
-    warn(format!("only {cpus} processor: little will be left for pods"))
+    Ok(warn(format!("only {cpus} processor: little will be left for pods"))
         .seen(facts.file(ONLINE).ok().map(|capture| Evidence::at(ONLINE, 1, capture.text.trim())))
-        .fix("nproc --all    # add a processor to the virtual machine, or keep it for small loads")
+        .fix("nproc --all    # add a processor to the virtual machine, or keep it for small loads"))
 }
 
 #[cfg(test)]

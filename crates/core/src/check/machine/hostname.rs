@@ -8,16 +8,21 @@
 //! See it yourself: `hostname`
 //! Mend it: `hostnamectl set-hostname NAME`, and the old name in /etc/hosts; or join with `nodeRegistration.name`.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::identity::HOSTNAME;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.hostname",
     title: "the host name can be a node's name",
     subsystem: Subsystem::Machine,
     kubeadm: &["Hostname"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("a machine's name is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -25,28 +30,28 @@ pub const CHECK: Check = Check {
 /// `kubernetes.io/hostname`.
 const LONGEST: usize = 63;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let hostname = known!(facts.hostname());
-    let node = known!(facts.node_name());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let hostname = facts.hostname()?;
+    let node = facts.node_name()?;
     let seen = Evidence::at(HOSTNAME, 1, &hostname);
     let rename = "hostnamectl set-hostname NAME    # letters, digits, '-'; at most 63";
     if let Some(wrong) = wrong_with(&node) {
-        return fail(format!("{hostname:?} cannot be a node's name: {wrong}"))
+        return Ok(fail(format!("{hostname:?} cannot be a node's name: {wrong}"))
             .seen(seen)
             .fix(rename)
-            .explains(["node.never-registered"]);
+            .explains(["node.never-registered"]));
     }
     if node == "localhost" || node.starts_with("localhost.") {
-        return warn(format!("the machine is still called {hostname}: so would the next one be"))
+        return Ok(warn(format!("the machine is still called {hostname}: so would the next one be"))
             .seen(seen)
-            .fix(rename);
+            .fix(rename));
     }
     if node != hostname {
-        return warn(format!("{hostname} has upper-case letters: its node will be {node}"))
+        return Ok(warn(format!("{hostname} has upper-case letters: its node will be {node}"))
             .seen(seen)
-            .fix(format!("hostnamectl set-hostname {node}"));
+            .fix(format!("hostnamectl set-hostname {node}")));
     }
-    pass(format!("the node will be {node}"))
+    Ok(pass(format!("the node will be {node}")))
 }
 
 /// Why a name is no RFC 1123 subdomain that also fits a label.
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong_and_what_the_node_is_called() {
-        let says = |name: &str| judge(&named(name), &Policy::default()).says;
+        let says = |name: &str| CHECK.verdict(&named(name), &Policy::default()).says;
         assert_eq!(says("my_node"), "\"my_node\" cannot be a node's name: it holds '_'");
         assert_eq!(says("W1"), "W1 has upper-case letters: its node will be w1");
         assert!(says(&"a".repeat(64)).ends_with("it has 64 characters, 63 fit"));

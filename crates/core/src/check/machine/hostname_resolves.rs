@@ -8,45 +8,50 @@
 //! See it yourself: `getent ahosts "$(hostname)"` and `ip -brief address`
 //! Mend it: one line in /etc/hosts: this machine's address, then its name.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::OWN_NAME;
-use crate::fact::{Facts, Missing, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, Why};
 
 pub const CHECK: Check = Check {
     id: "machine.hostname-resolves",
     title: "the host name leads back to this machine",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which address is meant is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let name = known!(facts.hostname());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let name = facts.hostname()?;
     let hosts = format!("echo 'ADDRESS {name}' >>/etc/hosts    # an address of this machine");
     let addresses = match facts.own_name_addresses() {
         Err(Missing { why: Why::TimedOut, source_name }) => {
-            return warn(format!("looking up its own name, {name}, takes too long"))
+            return Ok(warn(format!("looking up its own name, {name}, takes too long"))
                 .seen(Evidence::of(source_name, "no answer in time"))
-                .fix(hosts);
+                .fix(hosts));
         }
-        other => known!(other),
+        other => other?,
     };
     if addresses.is_empty() {
-        return warn(format!("its own name, {name}, does not resolve"))
+        return Ok(warn(format!("its own name, {name}, does not resolve"))
             .seen(Evidence::of(OWN_NAME.name, "no address"))
-            .fix(hosts);
+            .fix(hosts));
     }
-    let bound = known!(facts.bound_addresses());
+    let bound = facts.bound_addresses()?;
     let foreign = addresses.iter().find(|address| !address.is_loopback() && !bound.contains(address));
     if let Some(foreign) = foreign {
-        return warn(format!("its own name, {name}, leads to {foreign}: not an address of this machine"))
+        return Ok(warn(format!("its own name, {name}, leads to {foreign}: not an address of this machine"))
             .seen(Evidence::of(OWN_NAME.name, foreign.to_string()))
             .fix(format!("grep -n {name} /etc/hosts    # or the DNS record of another machine of this name"))
-            .fix(hosts);
+            .fix(hosts));
     }
     let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-    pass(format!("{name} is {}", shown.join(", ")))
+    Ok(pass(format!("{name} is {}", shown.join(", "))))
 }
 
 #[cfg(test)]
@@ -96,7 +101,7 @@ mod tests {
 
     #[test]
     fn names_the_foreign_address() {
-        let verdict = judge(&resolves("192.168.4.63    STREAM homelab\n"), &Policy::default());
+        let verdict = CHECK.verdict(&resolves("192.168.4.63    STREAM homelab\n"), &Policy::default());
         assert_eq!(verdict.says, "its own name, homelab, leads to 192.168.4.63: not an address of this machine");
     }
 }

@@ -7,37 +7,42 @@
 //! See it yourself: `cat /etc/machine-id /var/lib/dbus/machine-id`
 //! Mend it: `rm -f /etc/machine-id /var/lib/dbus/machine-id && systemd-machine-id-setup`, before the join.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::{DBUS_MACHINE_ID, MACHINE_ID, is_machine_id};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.machine-id",
     title: "the machine has an id of its own",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("an id that others know the machine by is not made anew unasked"),
+    accounts_for: nothing,
     judge,
 };
 
 const MAKE: &str = "rm -f /etc/machine-id /var/lib/dbus/machine-id && systemd-machine-id-setup";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(id) = known!(facts.machine_id()) else {
-        return warn("there is no machine id: the node could not be told from another")
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(id) = facts.machine_id()? else {
+        return Ok(warn("there is no machine id: the node could not be told from another")
             .seen(Evidence::of(MACHINE_ID, "not there"))
-            .fix("systemd-machine-id-setup");
+            .fix("systemd-machine-id-setup"));
     };
     if !is_machine_id(&id) {
-        return warn(format!("the machine id is not one: {id:?}")).seen(Evidence::at(MACHINE_ID, 1, id)).fix(MAKE);
+        return Ok(warn(format!("the machine id is not one: {id:?}")).seen(Evidence::at(MACHINE_ID, 1, id)).fix(MAKE));
     }
-    match known!(facts.dbus_machine_id()) {
+    Ok(match facts.dbus_machine_id()? {
         Some(other) if other != id => warn("the machine has two ids: a clone whose id was renewed in one place only")
             .seen(Evidence::at(MACHINE_ID, 1, id))
             .seen(Evidence::at(DBUS_MACHINE_ID, 1, other))
             .fix("ln -sf /etc/machine-id /var/lib/dbus/machine-id"),
         _ => pass(format!("machine id {id}")),
-    }
+    })
 }
 
 #[cfg(test)]

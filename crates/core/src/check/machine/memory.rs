@@ -7,17 +7,22 @@
 //! See it yourself: `grep MemTotal /proc/meminfo`
 //! Mend it: give the machine more memory.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::memory::MEMINFO;
 use crate::fact::space::shown_bytes;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.memory",
     title: "the machine has memory enough for a node",
     subsystem: Subsystem::Machine,
     kubeadm: &["Mem"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another machine"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -27,10 +32,10 @@ const ENOUGH: u64 = 1700 << 20;
 /// the kubelet evicts by default. A machine sold with 512 MB shows some 450 MiB: it passes with a warning.
 const TOO_LITTLE: u64 = 400 << 20;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let memory = known!(facts.memory());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let memory = facts.memory()?;
     if memory >= ENOUGH {
-        return pass(format!("{} of memory", shown_bytes(memory)));
+        return Ok(pass(format!("{} of memory", shown_bytes(memory))));
     }
     let verdict = if memory < TOO_LITTLE {
         fail(format!("only {} of memory: the node would evict its own pods", shown_bytes(memory)))
@@ -38,9 +43,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     } else {
         warn(format!("only {} of memory: little will be left for pods", shown_bytes(memory)))
     };
-    verdict
+    Ok(verdict
         .seen(facts.file(MEMINFO).ok().and_then(|capture| Evidence::line_with(MEMINFO, capture, "MemTotal")))
-        .fix("free -m    # give the machine 2 GB or more")
+        .fix("free -m    # give the machine 2 GB or more"))
 }
 
 #[cfg(test)]
@@ -70,7 +75,7 @@ mod tests {
 
     #[test]
     fn says_how_much() {
-        let says = |kib: u64| judge(&with(kib), &Policy::default()).says;
+        let says = |kib: u64| CHECK.verdict(&with(kib), &Policy::default()).says;
         assert_eq!(says(1_000_000), "only 976.5 MiB of memory: little will be left for pods");
         assert_eq!(says(4 << 20), "4.0 GiB of memory");
     }

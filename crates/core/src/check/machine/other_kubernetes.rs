@@ -9,22 +9,27 @@
 
 use std::collections::BTreeSet;
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.other-kubernetes",
     title: "no other Kubernetes is installed here",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("whether the other one is still needed, only you know"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let traces = known!(facts.other_kubernetes());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let traces = facts.other_kubernetes()?;
     if traces.is_empty() {
-        return pass("no trace of another Kubernetes distribution");
+        return Ok(pass("no trace of another Kubernetes distribution"));
     }
     let verdict = if let Some(trace) = traces.iter().find(|trace| trace.runs) {
         fail(format!("{} runs on this machine: two kubelets cannot share it", trace.distribution))
@@ -39,7 +44,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .iter()
             .map(|trace| Evidence::of(trace.path.as_str(), if trace.runs { "is listened on" } else { "is there" })),
     );
-    fixes.into_iter().fold(verdict, Verdict::fix)
+    Ok(fixes.into_iter().fold(verdict, Verdict::fix))
 }
 
 fn uninstaller(distribution: &str) -> &'static str {
@@ -84,10 +89,10 @@ mod tests {
 
     #[test]
     fn names_each_distribution_and_its_uninstaller() {
-        let verdict = judge(&facts().with_query(&OTHERS, LEFT), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&OTHERS, LEFT), &Policy::default());
         assert_eq!(verdict.says, "Kubespray, RKE2 left files on this machine");
         assert_eq!((verdict.evidence.len(), verdict.remedy.len()), (3, 2));
-        let verdict = judge(&facts().with_query(&OTHERS, RUNS), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&OTHERS, RUNS), &Policy::default());
         assert_eq!(verdict.says, "k3s or RKE2 runs on this machine: two kubelets cannot share it");
         assert!(
             verdict.remedy.iter().any(|fix| fix.starts_with("systemctl list-units 'k3s*'")),
@@ -105,7 +110,7 @@ mod tests {
             ("/etc/microshift", "microshift-cleanup-data"),
             ("/kind", "ls -ld /kind"),
         ] {
-            let verdict = judge(&facts().with_query(&OTHERS, path), &Policy::default());
+            let verdict = CHECK.verdict(&facts().with_query(&OTHERS, path), &Policy::default());
             assert!(verdict.remedy[0].starts_with(fix), "{path}: {:?}", verdict.remedy);
         }
     }

@@ -7,30 +7,35 @@
 //! See it yourself: `lslocks | grep -E 'dpkg|apt|rpm'`
 //! Mend it: wait until it has finished. Do not delete the lock: the file is always there, it is the holder that counts.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.package-lock",
     title: "no package manager is at work",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it ends by itself"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let held = known!(facts.package_locks());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let held = facts.package_locks()?;
     let Some(first) = held.first() else {
-        return pass("no package lock is held");
+        return Ok(pass("no package lock is held"));
     };
     let wait = match first.pid {
         Some(pid) => format!("tail --pid={pid} -f /dev/null    # ends when it has finished"),
         None => format!("fuser -v {}    # then wait for it", first.path),
     };
-    warn(format!("{} is changing packages", first.holder()))
+    Ok(warn(format!("{} is changing packages", first.holder()))
         .seen(held.iter().map(|lock| Evidence::of(lock.path.as_str(), format!("held by {}", lock.holder()))))
-        .fix(wait)
+        .fix(wait))
 }
 
 #[cfg(test)]
@@ -64,7 +69,7 @@ mod tests {
 
     #[test]
     fn names_the_holder() {
-        let verdict = judge(&facts().with_query(&HOLDERS, BUSY), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&HOLDERS, BUSY), &Policy::default());
         assert_eq!(verdict.says, "apt-get (pid 4711) is changing packages");
         assert_eq!(verdict.remedy, ["tail --pid=4711 -f /dev/null    # ends when it has finished"]);
     }

@@ -6,27 +6,32 @@
 //! See it yourself: `id -u` prints 0 for root.
 //! Mend it: `sudo carrick check`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::USER;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.privileges",
     title: "carrick runs as root",
     subsystem: Subsystem::Machine,
     kubeadm: &["IsPrivilegedUser"],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("only root may change anything"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let uid = known!(facts.uid());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let uid = facts.uid()?;
     if uid == 0 {
-        return pass("runs as root");
+        return Ok(pass("runs as root"));
     }
-    warn(format!("runs as user {uid}, not as root: part of the machine cannot be seen"))
+    Ok(warn(format!("runs as user {uid}, not as root: part of the machine cannot be seen"))
         .seen(Evidence::of(USER.name, uid.to_string()))
-        .fix("sudo carrick check")
+        .fix("sudo carrick check"))
 }
 
 #[cfg(test)]

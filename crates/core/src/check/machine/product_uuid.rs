@@ -7,29 +7,34 @@
 //! See it yourself: `cat /sys/class/dmi/id/product_uuid` (as root)
 //! Mend it: a virtual machine gets a new one from its hypervisor; a board cannot be mended: give it its own machine-id.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::identity::{PRODUCT_UUID, is_shared_uuid};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.product-uuid",
     title: "the firmware's UUID is this machine's alone",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it comes from the firmware or the hypervisor"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(uuid) = known!(facts.product_uuid()) else {
-        return skip("the machine has no firmware tables: its machine id stands for it");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(uuid) = facts.product_uuid()? else {
+        return Ok(skip("the machine has no firmware tables: its machine id stands for it"));
     };
     if is_shared_uuid(&uuid) {
-        return warn(format!("the firmware's UUID, {uuid:?}, is one that many machines share"))
+        return Ok(warn(format!("the firmware's UUID, {uuid:?}, is one that many machines share"))
             .seen(Evidence::at(PRODUCT_UUID, 1, uuid))
-            .fix("cat /etc/machine-id    # must differ from every other node's: it is the only identity left");
+            .fix("cat /etc/machine-id    # must differ from every other node's: it is the only identity left"));
     }
-    pass(format!("system UUID {}", uuid.to_lowercase()))
+    Ok(pass(format!("system UUID {}", uuid.to_lowercase())))
 }
 
 #[cfg(test)]

@@ -6,26 +6,36 @@
 //! See it yourself: `swapon --show`
 //! Mend it: `swapoff -a`, and see `carrick explain machine.swap-after-boot` to keep it off.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::fact::{Facts, Known};
 
-pub const CHECK: Check =
-    Check { id: "machine.swap", title: "swap is off", subsystem: Subsystem::Machine, kubeadm: &["Swap"], judge };
+pub const CHECK: Check = Check {
+    id: "machine.swap",
+    title: "swap is off",
+    subsystem: Subsystem::Machine,
+    kubeadm: &["Swap"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["swap"]),
+    accounts_for: nothing,
+    judge,
+};
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let areas = known!(facts.swaps());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let areas = facts.swaps()?;
     if areas.is_empty() {
-        return pass("swap is off");
+        return Ok(pass("swap is off"));
     }
     let config = facts.coming_kubelet_config().ok().flatten();
     if config.is_some_and(|config| config.fail_swap_on == Some(false)) {
-        return pass("swap is on, and the kubelet is told to live with it (failSwapOn: false)");
+        return Ok(pass("swap is on, and the kubelet is told to live with it (failSwapOn: false)"));
     }
-    fail("swap is on: the kubelet would refuse to start")
+    Ok(fail("swap is on: the kubelet would refuse to start")
         .seen(areas.into_iter().map(|area| Evidence::at(area.source, area.line, area.text)))
         .fix("swapoff -a")
-        .explains(["kubelet.crash-loop"])
+        .explains(["kubelet.crash-loop"]))
 }
 
 #[cfg(test)]

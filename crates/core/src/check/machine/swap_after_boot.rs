@@ -7,33 +7,38 @@
 //! See it yourself: `grep swap /etc/fstab; systemctl list-unit-files '*.swap' '*swap*.service' '*zram*.service'`
 //! Mend it: comment the line out; `systemctl mask UNIT`; for zram-generator an empty /etc/systemd/zram-generator.conf.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::swap::{SWAPOFF, SwapLine, UNITS};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.swap-after-boot",
     title: "swap stays off after a reboot",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["swap_at_boot"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let lines = known!(facts.swaps_after_boot());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let lines = facts.swaps_after_boot()?;
     let Some(first) = lines.first() else {
-        return pass("nothing turns swap on at boot");
+        return Ok(pass("nothing turns swap on at boot"));
     };
-    if known!(facts.swapoff_at_boot()) {
-        return pass(format!("{SWAPOFF} turns swap off before the kubelet starts"));
+    if facts.swapoff_at_boot()? {
+        return Ok(pass(format!("{SWAPOFF} turns swap off before the kubelet starts")));
     }
     let who = if first.source == UNITS.name { unit(first) } else { first.source };
     let mut verdict = warn(format!("{who} turns swap on at the next boot"));
     for line in &lines {
         verdict = verdict.fix(fix(line));
     }
-    verdict.seen(lines.iter().map(|line| Evidence::at(line.source, line.line, &line.text)))
+    Ok(verdict.seen(lines.iter().map(|line| Evidence::at(line.source, line.line, &line.text))))
 }
 
 fn fix(line: &SwapLine) -> String {
@@ -95,13 +100,13 @@ mod tests {
 
     #[test]
     fn names_the_line_and_the_command_that_mends_it() {
-        let verdict = judge(&fstab(), &Policy::default());
+        let verdict = CHECK.verdict(&fstab(), &Policy::default());
         assert_eq!(verdict.says, "/etc/fstab turns swap on at the next boot");
         assert_eq!(verdict.remedy, ["sed -i '2s/^/#/' /etc/fstab && systemctl daemon-reload"]);
-        let verdict = judge(&raspberry(), &Policy::default());
+        let verdict = CHECK.verdict(&raspberry(), &Policy::default());
         assert_eq!(verdict.says, "dphys-swapfile.service turns swap on at the next boot");
         assert_eq!(verdict.remedy, ["systemctl mask --now 'dphys-swapfile.service'"]);
-        let verdict = judge(&machine().with_file(ZRAM, "[zram0]\n"), &Policy::default());
+        let verdict = CHECK.verdict(&machine().with_file(ZRAM, "[zram0]\n"), &Policy::default());
         assert_eq!(verdict.remedy, [": >/etc/systemd/zram-generator.conf    # an empty one replaces the packaged one"]);
     }
 }

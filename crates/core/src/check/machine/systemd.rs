@@ -7,35 +7,40 @@
 //! See it yourself: `cat /proc/1/comm`
 //! Mend it: boot with systemd; in WSL, `[boot] systemd=true` in /etc/wsl.conf.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass};
 use crate::fact::identity::FIRST_PROCESS;
-use crate::known;
+use crate::fact::{Facts, Known, Why};
 
 pub const CHECK: Check = Check {
     id: "machine.systemd",
     title: "systemd runs the machine",
     subsystem: Subsystem::Machine,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("it takes another boot"),
+    accounts_for: |missing| missing.why == Why::NoSystemd,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let first = known!(facts.first_process());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let first = facts.first_process()?;
     if first == "systemd" {
-        return pass("systemd is the first process");
+        return Ok(pass("systemd is the first process"));
     }
-    fail(format!("the first process is {first}, not systemd: nothing would start the kubelet"))
+    Ok(fail(format!("the first process is {first}, not systemd: nothing would start the kubelet"))
         .seen(Evidence::at(FIRST_PROCESS, 1, first))
         .fix("readlink -f /sbin/init    # boot with systemd")
-        .explains(["node.never-registered"])
+        .explains(["node.never-registered"]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::fact::{Source, Why};
+    use crate::fact::Source;
     use crate::testing::{facts, table};
 
     #[test]

@@ -9,10 +9,12 @@
 //! See it yourself: `command -v mount losetup cp iptables`
 //! Mend it: install the package that has the program, such as util-linux, iptables, conntrack.
 
-use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::tools::INSTALLED;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "machine.tools",
@@ -33,6 +35,11 @@ pub const CHECK: Check = Check {
         "FileExisting-socat",
         "FileExisting-ebtables",
     ],
+    class: Class::Configuration,
+    needed: Needed::ToJoin,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 
@@ -85,11 +92,11 @@ impl Need {
     }
 }
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let minor = facts.kubeadm_version().ok().map(|version| version.minor);
     let mut missing: Vec<(Outcome, &Need)> = Vec::new();
     for need in &NEEDS {
-        if known!(facts.tool(need.tool)).is_none() {
+        if facts.tool(need.tool)?.is_none() {
             missing.push((need.missing(minor), need));
         }
     }
@@ -106,12 +113,12 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     } else if !wanted.is_empty() {
         warn("iptables not installed: pods with a hostPort would not start")
     } else {
-        return pass("every program this kubeadm asks for is installed");
+        return Ok(pass("every program this kubeadm asks for is installed"));
     };
     let packages = packages(facts, missing.iter().map(|(_, need)| *need));
-    verdict
+    Ok(verdict
         .seen(missing.iter().map(|(_, need)| Evidence::of(INSTALLED.name, format!("{}: not found", need.tool))))
-        .fix(facts.install(&packages.join(" ")))
+        .fix(facts.install(&packages.join(" "))))
 }
 
 fn packages<'a>(facts: &Facts, needs: impl Iterator<Item = &'a Need>) -> Vec<&'a str> {
@@ -174,7 +181,7 @@ mod tests {
 
     #[test]
     fn names_what_is_missing_and_its_package() {
-        let says = |facts: &Facts| judge(facts, &Policy::default());
+        let says = |facts: &Facts| CHECK.verdict(facts, &Policy::default());
         let old = says(&kubeadm("v1.29.15\n", &["conntrack", "ip", "tc"]));
         assert_eq!(old.says, "ip, conntrack not installed: kubeadm 1.29 stops without");
         assert_eq!(old.remedy, ["apt-get install -y conntrack iproute2"]);

@@ -8,17 +8,22 @@
 //! Mend it: renumber the machine's network, or the route (a VPN, docker0: `bip` in /etc/docker/daemon.json); the
 //! cluster's ranges are chosen at `kubeadm init` and hard to change later.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::cidr::Cidr;
 use crate::fact::net::{LINKS, ROUTES, Route, is_of_pod_network};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "network.cidr-overlap",
     title: "the machine's own networks are not the cluster's",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("one of two networks has to be renumbered"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -30,10 +35,10 @@ struct Overlap {
     source: &'static str,
 }
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let cluster = known!(facts.cluster_network());
-    let (links, routes) = (known!(facts.links()), known!(facts.routes()));
-    let has_pod_network = !known!(facts.cni_candidates()).is_empty();
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let cluster = facts.cluster_network()?;
+    let (links, routes) = (facts.links()?, facts.routes()?);
+    let has_pod_network = !facts.cni_candidates()?.is_empty();
     let mut overlaps = Vec::new();
     for (of, ranges) in [("pods", &cluster.pods), ("services", &cluster.services)] {
         for &range in ranges {
@@ -51,14 +56,14 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         }
     }
     let Some(first) = overlaps.first() else {
-        return pass("no address or route of the machine lies in the cluster's ranges");
+        return Ok(pass("no address or route of the machine lies in the cluster's ranges"));
     };
-    fail(format!("{} lies in the cluster's {} {}", first.what, first.of, first.range))
+    Ok(fail(format!("{} lies in the cluster's {} {}", first.what, first.of, first.range))
         .seen(overlaps.iter().map(|overlap| {
             Evidence::of(overlap.source, format!("{}  in {} {}", overlap.what, overlap.of, overlap.range))
         }))
         .fix("renumber that network, or take the route away: the cluster's ranges cannot be changed later")
-        .explains(["pod.no-route"])
+        .explains(["pod.no-route"]))
 }
 
 /// A route of the machine's own with a destination in the range.
@@ -128,7 +133,7 @@ mod tests {
                 ("no ip", machine("192.168.4.61/24", "").without(Source::Query(&LINKS), Why::NoTool), Unknown),
             ],
         );
-        let verdict = judge(&machine("10.244.77.5/24", ""), &Policy::default());
+        let verdict = CHECK.verdict(&machine("10.244.77.5/24", ""), &Policy::default());
         assert_eq!(verdict.says, "eth0 10.244.77.5/24 lies in the cluster's pods 10.244.0.0/16");
         assert_eq!(verdict.evidence.len(), 1);
     }

@@ -8,23 +8,28 @@
 //! Mend it: `ip route add default via GATEWAY dev LINK`, and in the network's configuration, so that it is there after
 //! a boot.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::net::ROUTES;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "network.default-route",
     title: "the machine has a default route",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which way leads out is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let routes = known!(facts.default_routes());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let routes = facts.default_routes()?;
     if let Some(route) = routes.iter().find(|route| !route.is_dead) {
-        return pass(format!("the way out is {}", route.line()));
+        return Ok(pass(format!("the way out is {}", route.line())));
     }
     let fix = "ip route add default via GATEWAY dev LINK    # and in the network's configuration";
     let verdict = match routes.first() {
@@ -34,7 +39,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .seen(routes.iter().map(|route| Evidence::of(ROUTES.name, route.line())))
             .fix(format!("ip link show {}", dead.links.join(" "))),
     };
-    verdict.fix(fix).explains(["node.never-registered"])
+    Ok(verdict.fix(fix).explains(["node.never-registered"]))
 }
 
 #[cfg(test)]
@@ -65,11 +70,11 @@ mod tests {
                 ("no ip", facts().without(Source::Query(&ROUTES), Why::NoTool), Unknown),
             ],
         );
-        let verdict = judge(&facts().with_query(&ROUTES, &dead), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&ROUTES, &dead), &Policy::default());
         assert_eq!(verdict.says, "the default route is dead: eth0 has no carrier");
         assert_eq!(verdict.evidence[0].text, "default via 192.168.4.1 dev eth0 linkdown");
         assert_eq!(
-            judge(&facts().with_query(&ROUTES, via), &Policy::default()).says,
+            CHECK.verdict(&facts().with_query(&ROUTES, via), &Policy::default()).says,
             "the way out is default via 192.168.4.1 dev eth0"
         );
     }

@@ -10,29 +10,34 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::resolver::{HOSTS, HostsLine};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "network.hosts-file",
     title: "/etc/hosts knows this machine by one address",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which address is meant is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let hosts = known!(facts.hosts()).unwrap_or_default();
-    let name = known!(facts.hostname());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let hosts = facts.hosts()?.unwrap_or_default();
+    let name = facts.hostname()?;
     if name.is_empty() {
-        return skip("the machine has no name: see machine.hostname");
+        return Ok(skip("the machine has no name: see machine.hostname"));
     }
     if !hosts.iter().any(|line| line.address.is_loopback() && line.names("localhost")) {
-        return warn("/etc/hosts has no localhost")
+        return Ok(warn("/etc/hosts has no localhost")
             .seen(Evidence::of(HOSTS, "no line for localhost"))
-            .fix("echo '127.0.0.1 localhost' >> /etc/hosts");
+            .fix("echo '127.0.0.1 localhost' >> /etc/hosts"));
     }
     let own: Vec<&HostsLine> = hosts.iter().filter(|line| line.names(&name)).collect();
     let four: BTreeSet<IpAddr> = own.iter().map(|line| line.address).filter(IpAddr::is_ipv4).collect();
@@ -40,20 +45,22 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let seen = || own.iter().map(|line| Evidence::at(HOSTS, line.line, &line.text));
     let edit = "${EDITOR:-vi} /etc/hosts    # one line for the machine's name";
     if four.len() > 1 || six.len() > 1 {
-        return warn(format!("/etc/hosts has several addresses for {name}")).seen(seen()).fix(edit);
+        return Ok(warn(format!("/etc/hosts has several addresses for {name}")).seen(seen()).fix(edit));
     }
-    let links = known!(facts.links());
+    let links = facts.links()?;
     let is_ours = |address: IpAddr| {
         address.is_loopback() || links.iter().flat_map(|link| &link.addresses).any(|own| own.address == address)
     };
     if let Some(foreign) = four.iter().chain(&six).find(|address| !is_ours(**address)) {
-        return warn(format!("/etc/hosts says {name} is {foreign}, which is not this machine")).seen(seen()).fix(edit);
+        return Ok(warn(format!("/etc/hosts says {name} is {foreign}, which is not this machine"))
+            .seen(seen())
+            .fix(edit));
     }
-    pass(if own.is_empty() {
+    Ok(pass(if own.is_empty() {
         format!("/etc/hosts leaves {name} to DNS")
     } else {
         format!("/etc/hosts knows {name} by one address")
-    })
+    }))
 }
 
 #[cfg(test)]
@@ -94,9 +101,9 @@ mod tests {
                 ("no ip", local("").without(Source::Query(&LINKS), Why::NoTool), Unknown),
             ],
         );
-        let verdict = judge(&local("192.168.4.63 w1 # cp\n"), &Policy::default());
+        let verdict = CHECK.verdict(&local("192.168.4.63 w1 # cp\n"), &Policy::default());
         assert_eq!(verdict.says, "/etc/hosts says w1 is 192.168.4.63, which is not this machine");
         assert_eq!(verdict.evidence[0], Evidence::at(HOSTS, 2, "192.168.4.63 w1 # cp"));
-        assert_eq!(judge(&local(""), &Policy::default()).says, "/etc/hosts leaves w1 to DNS");
+        assert_eq!(CHECK.verdict(&local(""), &Policy::default()).says, "/etc/hosts leaves w1 to DNS");
     }
 }

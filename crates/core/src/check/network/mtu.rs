@@ -8,17 +8,22 @@
 //! Mend it: `ip link set dev LINK mtu 1500` where the card's was lowered by mistake; else restart the flannel pod of
 //! this machine, which reads the card's anew.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::net::{LINKS, Link};
-use crate::fact::{Facts, Missing};
-use crate::known;
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "network.mtu",
     title: "packets of the pod network fit through the card",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("a card's size may be what its network carries"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -29,33 +34,33 @@ const VXLAN_OVERHEAD: u64 = 50;
 
 const RESTART: &str = "kubectl -n kube-flannel delete pod -l app=flannel --field-selector spec.nodeName=NODE";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(card) = known!(facts.uplink()) else {
-        return skip("no default route: no card to hold the pod network against");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(card) = facts.uplink()? else {
+        return Ok(skip("no default route: no card to hold the pod network against"));
     };
     let seen = |link: &Link| Evidence::of(LINKS.name, format!("{} mtu {}", link.name, link.mtu));
     if card.mtu == 0 {
-        return unknown(&Missing::broken(LINKS.name, format!("does not say the MTU of {}", card.name)));
+        return Err(Missing::broken(LINKS.name, format!("does not say the MTU of {}", card.name)));
     }
     if card.mtu < LEAST {
-        return warn(format!("{} carries only {} bytes a packet", card.name, card.mtu))
+        return Ok(warn(format!("{} carries only {} bytes a packet", card.name, card.mtu))
             .seen(seen(&card))
-            .fix(format!("ip link set dev {} mtu 1500", card.name));
+            .fix(format!("ip link set dev {} mtu 1500", card.name)));
     }
-    let vxlans: Vec<Link> = known!(facts.vxlans());
+    let vxlans: Vec<Link> = facts.vxlans()?;
     let room = if vxlans.is_empty() { card.mtu } else { card.mtu - VXLAN_OVERHEAD };
     if let Some(vxlan) = vxlans.iter().find(|vxlan| vxlan.mtu > room) {
-        return warn(format!("{} sends {} bytes, {} has room for {room}", vxlan.name, vxlan.mtu, card.name))
+        return Ok(warn(format!("{} sends {} bytes, {} has room for {room}", vxlan.name, vxlan.mtu, card.name))
             .seen([seen(vxlan), seen(&card)])
-            .fix(RESTART);
+            .fix(RESTART));
     }
-    let told = known!(facts.flannel()).and_then(|flannel| flannel.mtu);
+    let told = facts.flannel()?.and_then(|flannel| flannel.mtu);
     if let Some(told) = told.filter(|told| *told > room) {
-        return warn(format!("flannel tells pods {told} bytes, {} has room for {room}", card.name))
+        return Ok(warn(format!("flannel tells pods {told} bytes, {} has room for {room}", card.name))
             .seen([Evidence::of(SUBNET_ENV, format!("FLANNEL_MTU={told}")), seen(&card)])
-            .fix(RESTART);
+            .fix(RESTART));
     }
-    pass(format!("{} carries {} bytes a packet", card.name, card.mtu))
+    Ok(pass(format!("{} carries {} bytes a packet", card.name, card.mtu)))
 }
 
 #[cfg(test)]
@@ -100,7 +105,7 @@ mod tests {
                 ("flannel's word denied", with(1500, "").without(Source::File(SUBNET_ENV), Why::Denied), Unknown),
             ],
         );
-        let verdict = judge(&with(1500, &vxlan(1500)), &Policy::default());
+        let verdict = CHECK.verdict(&with(1500, &vxlan(1500)), &Policy::default());
         assert_eq!(verdict.says, "flannel.1 sends 1500 bytes, eth0 has room for 1450");
         assert_eq!(verdict.evidence[0].text, "flannel.1 mtu 1500");
     }

@@ -7,21 +7,28 @@
 //! See it yourself: `ss -lntup | grep -E ':(10248|10250|10256|8472) '`
 //! Mend it: stop what listens there. A kubelet before a join: `systemctl stop kubelet` (kubeadm starts it again).
 
-use crate::check::{Check, Evidence, Outcome, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::listen::{LISTENERS, Listener, Proto};
-use crate::fact::{Facts, Missing, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, Why};
 
 pub const CHECK: Check = Check {
     id: "network.ports",
     title: "the ports of the kubelet and kube-proxy are free",
     subsystem: Subsystem::Network,
     kubeadm: &["Port-10250"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["kubelet_early"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let listeners = known!(facts.listeners());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let listeners = facts.listeners()?;
     let verdicts = listeners.iter().filter_map(|listener| match (listener.proto, listener.port) {
         (Proto::Tcp, 10250) => Some(kubelet(facts, listener)),
         (Proto::Tcp, 10248) if listener.takes_loopback() => Some(healthz(listener)),
@@ -29,56 +36,56 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         (Proto::Udp, 8472) => Some(vxlan(facts, listener)),
         _ => None,
     });
-    let worst = verdicts.max_by_key(|verdict| verdict.outcome);
+    let worst = verdicts.map(Verdict::of).max_by_key(|verdict| verdict.outcome);
     if !facts.udp_was_looked_at() && worst.as_ref().is_none_or(|worst| worst.outcome == Outcome::Pass) {
-        return unknown(&Missing { source_name: "ss -lnu".to_owned(), why: Why::NotCollected });
+        return Err(Missing { source_name: "ss -lnu".to_owned(), why: Why::NotCollected });
     }
-    worst.unwrap_or_else(|| pass("10248, 10250, 10256 and UDP 8472 are free"))
+    Ok(worst.unwrap_or_else(|| pass("10248, 10250, 10256 and UDP 8472 are free")))
 }
 
-fn kubelet(facts: &Facts, listener: &Listener) -> Verdict {
-    let joined = known!(facts.has_kubelet_conf());
-    match owner(listener) {
+fn kubelet(facts: &Facts, listener: &Listener) -> Known<Verdict> {
+    let joined = facts.has_kubelet_conf()?;
+    Ok(match owner(listener) {
         Some("kubelet") if joined => pass("10250 is the kubelet's, and it has joined"),
         Some("kubelet") => taken(listener, fail("a kubelet already listens on 10250: kubeadm would refuse"))
             .fix("systemctl stop kubelet    # kubeadm starts it again"),
         Some(name) => taken(listener, fail(format!("{name} listens on 10250, the kubelet's port"))).fix(stop(listener)),
-        None if joined => hidden(),
+        None if joined => return Err(hidden()),
         None => taken(listener, fail("something listens on 10250: kubeadm would refuse")).fix(WHO),
-    }
+    })
 }
 
-fn healthz(listener: &Listener) -> Verdict {
-    match owner(listener) {
+fn healthz(listener: &Listener) -> Known<Verdict> {
+    Ok(match owner(listener) {
         Some("kubelet") => pass("10248 is the kubelet's"),
         Some(name) => taken(listener, fail(format!("{name} answers on 10248, where kubeadm asks for the kubelet")))
             .fix(stop(listener))
             .explains(["kubeadm.kubelet-not-healthy"]),
-        None => hidden(),
-    }
+        None => return Err(hidden()),
+    })
 }
 
-fn kube_proxy(listener: &Listener) -> Verdict {
-    match owner(listener) {
+fn kube_proxy(listener: &Listener) -> Known<Verdict> {
+    Ok(match owner(listener) {
         Some("kube-proxy") => pass("10256 is kube-proxy's"),
         Some(name) => {
             taken(listener, warn(format!("{name} listens on 10256, kube-proxy's health port"))).fix(stop(listener))
         }
-        None => hidden(),
-    }
+        None => return Err(hidden()),
+    })
 }
 
-fn vxlan(facts: &Facts, listener: &Listener) -> Verdict {
+fn vxlan(facts: &Facts, listener: &Listener) -> Known<Verdict> {
     if let Some(name) = owner(listener) {
-        return taken(listener, warn(format!("{name} has UDP 8472: no vxlan of flannel or cilium can")))
-            .fix(stop(listener));
+        return Ok(taken(listener, warn(format!("{name} has UDP 8472: no vxlan of flannel or cilium can")))
+            .fix(stop(listener)));
     }
     // The kernel's own socket has no owner either.
-    let links = known!(facts.links());
-    match links.iter().find(|link| link.vxlan_port == Some(u64::from(listener.port))) {
+    let links = facts.links()?;
+    Ok(match links.iter().find(|link| link.vxlan_port == Some(u64::from(listener.port))) {
         Some(link) => pass(format!("UDP 8472 is the kernel's, for {}", link.name)),
-        None => hidden(),
-    }
+        None => return Err(hidden()),
+    })
 }
 
 const WHO: &str = "sudo ss -lntp 'sport = :10250'    # says who";
@@ -97,8 +104,8 @@ fn stop(listener: &Listener) -> String {
 }
 
 /// A port that is taken by someone `ss` does not name to everyone.
-fn hidden() -> Verdict {
-    unknown(&Missing { source_name: LISTENERS.name.to_owned(), why: Why::Denied })
+fn hidden() -> Missing {
+    Missing { source_name: LISTENERS.name.to_owned(), why: Why::Denied }
 }
 
 #[cfg(test)]
@@ -167,12 +174,12 @@ mod tests {
                 ),
             ],
         );
-        let verdict = judge(&fresh(&tcp("*:10250", "nginx")), &Policy::default());
+        let verdict = CHECK.verdict(&fresh(&tcp("*:10250", "nginx")), &Policy::default());
         assert_eq!(verdict.says, "nginx listens on 10250, the kubelet's port");
         assert_eq!(verdict.evidence[0].line, Some(3));
         assert_eq!(verdict.remedy, ["systemctl status 1234    # names its unit; stop that"]);
-        let kernel = judge(&fresh(&udp("")).with_query(&LINKS, flannel), &Policy::default());
+        let kernel = CHECK.verdict(&fresh(&udp("")).with_query(&LINKS, flannel), &Policy::default());
         assert_eq!(kernel.says, "UDP 8472 is the kernel's, for flannel.1");
-        assert_eq!(judge(&fresh(""), &Policy::default()).says, "10248, 10250, 10256 and UDP 8472 are free");
+        assert_eq!(CHECK.verdict(&fresh(""), &Policy::default()).says, "10248, 10250, 10256 and UDP 8472 are free");
     }
 }

@@ -8,46 +8,51 @@
 //! Mend it: `export no_proxy=localhost,127.0.0.1,APISERVER,10.244.0.0/16,10.96.0.0/12`, and the same in
 //! /etc/environment and in containerd's drop-in.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::cidr::Cidr;
 use crate::fact::proxy::Proxy;
-use crate::fact::{Facts, Missing, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, Why};
 
 pub const CHECK: Check = Check {
     id: "network.proxy",
     title: "no proxy stands between the machine and its cluster",
     subsystem: Subsystem::Network,
     kubeadm: &["HTTPProxy", "HTTPProxyCIDR"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which addresses go past the proxy is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let proxy = known!(facts.proxy());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let proxy = facts.proxy()?;
     if proxy.proxies().next().is_none() {
-        return pass("no proxy is set");
+        return Ok(pass("no proxy is set"));
     }
     if proxy.exceptions().next().is_none() {
-        return cited(&proxy, warn("a proxy is set and no_proxy is not: the cluster would be asked through it"))
+        return Ok(cited(&proxy, warn("a proxy is set and no_proxy is not: the cluster would be asked through it"))
             .fix("export no_proxy=localhost,127.0.0.1,APISERVER,PODS,SERVICES    # and in /etc/environment")
-            .explains(["kubeadm.discovery-timeout"]);
+            .explains(["kubeadm.discovery-timeout"]));
     }
     let cluster = match facts.cluster_network() {
         Ok(cluster) => cluster,
         Err(Missing { why: Why::NotAsked, .. }) => {
-            return pass("a proxy is set, with no_proxy; --api holds it against the cluster");
+            return Ok(pass("a proxy is set, with no_proxy; --api holds it against the cluster"));
         }
-        Err(missing) => return unknown(&missing),
+        Err(missing) => return Err(missing),
     };
     let ranges: Vec<Cidr> = cluster.pods.into_iter().chain(cluster.services).collect();
     let through: Vec<String> =
         ranges.into_iter().filter(|range| !proxy.spares(*range)).map(|range| range.to_string()).collect();
     if through.is_empty() {
-        return pass("a proxy is set, and no_proxy spares the cluster");
+        return Ok(pass("a proxy is set, and no_proxy spares the cluster"));
     }
     let known = proxy.exceptions().collect::<Vec<_>>().join(",");
-    cited(&proxy, warn(format!("no_proxy does not spare the cluster's {}", through.join(", "))))
-        .fix(format!("export no_proxy={known},{}    # and in /etc/environment", through.join(",")))
+    Ok(cited(&proxy, warn(format!("no_proxy does not spare the cluster's {}", through.join(", "))))
+        .fix(format!("export no_proxy={known},{}    # and in /etc/environment", through.join(","))))
 }
 
 fn cited(proxy: &Proxy, verdict: Verdict) -> Verdict {
@@ -90,7 +95,7 @@ mod tests {
                 ("not looked", facts(), Unknown),
             ],
         );
-        let verdict = judge(&with("10.244.0.0/16").with_api("kubeadm-config", CONFIG), &Policy::default());
+        let verdict = CHECK.verdict(&with("10.244.0.0/16").with_api("kubeadm-config", CONFIG), &Policy::default());
         assert_eq!(verdict.says, "no_proxy does not spare the cluster's 10.96.0.0/12");
         assert!(verdict.remedy[0].starts_with("export no_proxy=10.244.0.0/16,10.96.0.0/12 "));
         assert_eq!(verdict.evidence[0].text, "https_proxy=http://proxy:3128");

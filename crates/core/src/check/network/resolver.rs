@@ -9,37 +9,42 @@
 //! Mend it: put a reachable server into /etc/resolv.conf (`nameserver 192.168.1.1`), or set `resolvConf` in the
 //! kubelet's configuration to a file that has one.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::resolver::{RESOLV_CONF, RESOLVED_CONF, Resolver};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "network.resolver",
     title: "names can be resolved, by the machine and by its pods",
     subsystem: Subsystem::Network,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which name servers to ask is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
 const ADD: &str = "echo 'nameserver ADDRESS' >> /etc/resolv.conf    # a server that pods can reach";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(resolver) = known!(facts.resolver()) else {
-        return fail("there is no /etc/resolv.conf: no pod could start")
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(resolver) = facts.resolver()? else {
+        return Ok(fail("there is no /etc/resolv.conf: no pod could start")
             .seen(Evidence::of(RESOLV_CONF, "not there, or a link to nothing"))
-            .fix(ADD);
+            .fix(ADD));
     };
     if resolver.nameservers.is_empty() {
-        return warn("/etc/resolv.conf names no nameserver")
+        return Ok(warn("/etc/resolv.conf names no nameserver")
             .seen(Evidence::of(RESOLV_CONF, "no nameserver line"))
-            .fix(ADD);
+            .fix(ADD));
     }
     if !resolver.is_loopback_only() {
-        return pass(format!("asks {}", addresses(&resolver)));
+        return Ok(pass(format!("asks {}", addresses(&resolver))));
     }
-    let behind = known!(facts.resolved()).filter(|behind| !behind.nameservers.is_empty() && !behind.is_loopback_only());
-    match behind {
+    let behind = facts.resolved()?.filter(|behind| !behind.nameservers.is_empty() && !behind.is_loopback_only());
+    Ok(match behind {
         Some(behind) => pass(format!("asks {}, behind systemd-resolved", addresses(&behind))),
         None => warn("the only nameservers are on the loopback: a pod would ask itself")
             .seen(resolver.nameservers.iter().map(|server| Evidence::at(RESOLV_CONF, server.line, &server.text)))
@@ -47,7 +52,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .fix("systemctl enable --now systemd-resolved    # or:")
             .fix(ADD)
             .explains(["pod.dns-unanswered"]),
-    }
+    })
 }
 
 fn addresses(resolver: &Resolver) -> String {
@@ -80,8 +85,10 @@ mod tests {
                 ("what is behind was not read", stub().without(Source::File(RESOLVED_CONF), Why::Denied), Unknown),
             ],
         );
-        let verdict =
-            judge(&stub().with_file(RESOLVED_CONF, "nameserver 192.168.4.1\nnameserver 9.9.9.9\n"), &Policy::default());
+        let verdict = CHECK.verdict(
+            &stub().with_file(RESOLVED_CONF, "nameserver 192.168.4.1\nnameserver 9.9.9.9\n"),
+            &Policy::default(),
+        );
         assert_eq!(verdict.says, "asks 192.168.4.1, 9.9.9.9, behind systemd-resolved");
     }
 }

@@ -7,18 +7,23 @@
 //! See it yourself: `cat /sys/module/apparmor/parameters/enabled; command -v apparmor_parser`
 //! Mend it: `apt-get install -y apparmor && systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::security::APPARMOR_ENABLED;
 use crate::fact::tools::INSTALLED;
 use crate::fact::version::Version;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "permissions.apparmor",
     title: "AppArmor's tools are there where the kernel has it on",
     subsystem: Subsystem::Permissions,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 
@@ -26,12 +31,12 @@ pub const CHECK: Check = Check {
 const NEEDS_TOOL: std::ops::Range<Version> =
     Version { major: 1, minor: 6, patch: 0 }..Version { major: 1, minor: 6, patch: 18 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    if !known!(facts.apparmor()) {
-        return pass("AppArmor is off");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    if !facts.apparmor()? {
+        return Ok(pass("AppArmor is off"));
     }
-    if let Some(path) = known!(facts.tool("apparmor_parser")) {
-        return pass(format!("AppArmor is on, with {path}"));
+    if let Some(path) = facts.tool("apparmor_parser")? {
+        return Ok(pass(format!("AppArmor is on, with {path}")));
     }
     let verdict = match facts.containerd_version() {
         Ok(version) if NEEDS_TOOL.contains(&version) => {
@@ -40,10 +45,10 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         }
         _ => warn("AppArmor is on without apparmor_parser: containers run without its profile"),
     };
-    verdict
+    Ok(verdict
         .seen(Evidence::at(APPARMOR_ENABLED, 1, "Y"))
         .seen(Evidence::of(INSTALLED.name, "apparmor_parser: not found"))
-        .fix(format!("{} && systemctl restart containerd", facts.install("apparmor")))
+        .fix(format!("{} && systemctl restart containerd", facts.install("apparmor"))))
 }
 
 #[cfg(test)]
@@ -83,7 +88,7 @@ mod tests {
 
     #[test]
     fn names_the_version() {
-        let verdict = judge(&on("", "1.6.8"), &Policy::default());
+        let verdict = CHECK.verdict(&on("", "1.6.8"), &Policy::default());
         assert_eq!(verdict.says, "no apparmor_parser: containerd 1.6.8 would start no container");
         assert_eq!(verdict.remedy, ["apt-get install -y apparmor && systemctl restart containerd"]);
     }

@@ -8,22 +8,27 @@
 //! See it yourself: `getenforce; rpm -q container-selinux; ausearch -m avc -ts recent`
 //! Mend it: `dnf install -y container-selinux`; to find out whether SELinux is the cause, `setenforce 0` for a while.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::security::{SELINUX_CONFIG, SELINUX_ENFORCE, SELINUX_PACKAGES, Selinux};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "permissions.selinux",
     title: "SELinux lets containers work",
     subsystem: Subsystem::Permissions,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let now = known!(facts.selinux());
-    let at_boot = known!(facts.selinux_at_boot());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let now = facts.selinux()?;
+    let at_boot = facts.selinux_at_boot()?;
     let (says, seen) = match (now, at_boot) {
         (Selinux::Enforcing, _) => ("SELinux enforces", Evidence::at(SELINUX_ENFORCE, 1, "1")),
         (_, Some(Selinux::Enforcing)) => (
@@ -34,16 +39,16 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
                 .and_then(|capture| Evidence::line_with(SELINUX_CONFIG, capture, "SELINUX=enforcing"))
                 .unwrap_or_else(|| Evidence::of(SELINUX_CONFIG, "enforcing")),
         ),
-        (Selinux::Permissive, _) => return pass("SELinux is permissive: it denies nothing"),
-        (Selinux::Disabled, _) => return pass("SELinux is off"),
+        (Selinux::Permissive, _) => return Ok(pass("SELinux is permissive: it denies nothing")),
+        (Selinux::Disabled, _) => return Ok(pass("SELinux is off")),
     };
-    if known!(facts.container_selinux()) {
-        return pass(format!("{says}, with the policy for containers")).seen(seen);
+    if facts.container_selinux()? {
+        return Ok(pass(format!("{says}, with the policy for containers")).seen(seen));
     }
-    warn(format!("{says}, and the policy for containers was not found"))
+    Ok(warn(format!("{says}, and the policy for containers was not found"))
         .seen(seen)
         .seen(Evidence::of(SELINUX_PACKAGES, "no container.pp"))
-        .fix(facts.install("container-selinux"))
+        .fix(facts.install("container-selinux")))
 }
 
 #[cfg(test)]
@@ -95,8 +100,8 @@ mod tests {
     fn tells_now_from_the_next_boot() {
         let policy = Policy::default();
         let bare = enforcing().without_dir(SELINUX_PACKAGES);
-        assert_eq!(judge(&bare, &policy).says, "SELinux enforces, and the policy for containers was not found");
-        let later = judge(&bare.with_file(SELINUX_ENFORCE, "0"), &policy);
+        assert_eq!(CHECK.verdict(&bare, &policy).says, "SELinux enforces, and the policy for containers was not found");
+        let later = CHECK.verdict(&bare.with_file(SELINUX_ENFORCE, "0"), &policy);
         assert_eq!(later.says, "SELinux will enforce after the next boot, and the policy for containers was not found");
         assert_eq!(later.evidence[0], Evidence::at(SELINUX_CONFIG, 2, "SELINUX=enforcing"));
     }

@@ -9,39 +9,44 @@
 //! See it yourself: `containerd config dump | grep SystemdCgroup`, `grep cgroupDriver /var/lib/kubelet/config.yaml`
 //! Mend it: set `SystemdCgroup = true` in the table of runc's options, then `systemctl restart containerd`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::containerd_config::FILE;
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "runtime.cgroup-driver",
     title: "kubelet and runtime use the same cgroup driver",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cgroup_driver"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let runtime = known!(facts.container_driver());
-    let kubelet = known!(facts.kubelet_driver());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let runtime = facts.container_driver()?;
+    let kubelet = facts.kubelet_driver()?;
     if kubelet.name != runtime.name {
         let says =
             format!("cgroup drivers differ: kubelet {}, {} {}", kubelet.name, facts.runtime().name(), runtime.name);
         let verdict = if kubelet.assumed { warn(format!("{says}, unless the cluster says so")) } else { fail(says) };
-        return mend(verdict, facts, &kubelet.name)
+        return Ok(mend(verdict, facts, &kubelet.name)
             .seen(kubelet.seen)
             .seen(runtime.seen)
-            .explains(["runtime.cgroup-mismatch", "node.not-ready"]);
+            .explains(["runtime.cgroup-mismatch", "node.not-ready"]));
     }
-    if kubelet.name == "cgroupfs" && known!(facts.unified_cgroups()) {
-        return mend(warn("both use cgroupfs on cgroup v2: two managers of one tree"), facts, "systemd")
+    if kubelet.name == "cgroupfs" && facts.unified_cgroups()? {
+        return Ok(mend(warn("both use cgroupfs on cgroup v2: two managers of one tree"), facts, "systemd")
             .fix("set cgroupDriver: systemd in the cluster's kubelet-config too")
             .seen(kubelet.seen)
-            .seen(runtime.seen);
+            .seen(runtime.seen));
     }
     let how = if kubelet.shared { "the kubelet asks the runtime" } else { "kubelet and runtime agree" };
-    pass(format!("{}: {how}", kubelet.name)).seen(kubelet.seen).seen(runtime.seen)
+    Ok(pass(format!("{}: {how}", kubelet.name)).seen(kubelet.seen).seen(runtime.seen))
 }
 
 /// The kubelet's driver is the cluster's choice: the runtime follows.
@@ -85,7 +90,7 @@ mod tests {
     }
 
     fn says(facts: &Facts) -> String {
-        let verdict = judge(facts, &Policy::default());
+        let verdict = CHECK.verdict(facts, &Policy::default());
         verdict.evidence.iter().fold(verdict.says, |text, seen| format!("{text} | {seen}"))
     }
 
@@ -177,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_line_is_edited_where_there_is_one() {
-        let remedy = |facts: &Facts| judge(facts, &Policy::default()).remedy.remove(0);
+        let remedy = |facts: &Facts| CHECK.verdict(facts, &Policy::default()).remedy.remove(0);
         let set = machine(false).with_file(FILE, &containerd_config::sample::version_2(false));
         assert_eq!(remedy(&set), "sed -i '30s/false/true/' /etc/containerd/config.toml");
         let set = cluster(machine(true), "cgroupfs").with_file(FILE, &containerd_config::sample::version_2(true));
@@ -198,7 +203,7 @@ mod tests {
     #[test]
     fn a_runtime_that_is_not_containerd_must_tell_itself() {
         let status = r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#;
-        let verdict = judge(&machine(true).with_cri("status", status), &Policy::default());
+        let verdict = CHECK.verdict(&machine(true).with_cri("status", status), &Policy::default());
         assert_eq!(verdict.outcome, Unknown);
     }
 }

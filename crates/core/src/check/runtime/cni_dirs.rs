@@ -8,26 +8,32 @@
 //! Mend it: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table,
 //! then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::containerd_config::FILE;
 use crate::fact::runtime_sockets::Runtime;
-use crate::fact::{Facts, Missing};
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "runtime.cni-dirs",
     title: "the runtime looks for CNI in the usual places",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cni_places"]),
+    accounts_for: nothing,
     judge,
 };
 
 const CONF_DIR: &str = "/etc/cni/net.d";
 const BIN_DIR: &str = "/opt/cni/bin";
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
-        return skip(format!("{} is the runtime", runtime.name()));
+        return Ok(skip(format!("{} is the runtime", runtime.name())));
     }
     let status = facts.runtime_status().ok().and_then(|it| Some(("crictl info", it.cni_conf_dir?, it.cni_bin_dirs)));
     let effective = facts.containerd_config();
@@ -38,27 +44,27 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let Some((source, conf_dir, bin_dirs)) = status.or_else(config).filter(|(_, _, bin_dirs)| !bin_dirs.is_empty())
     else {
         let missing = effective.err().unwrap_or_else(|| Missing::broken(FILE, "no CNI directories are named"));
-        return unknown(&missing);
+        return Err(missing);
     };
     let bins = bin_dirs.join(", ");
     let seen = Evidence::of(source, format!("conf_dir {conf_dir}, bin_dir {bins}"));
     // A trailing slash is the same directory.
     let is = |dir: &str, usual: &str| dir.trim_end_matches('/') == usual;
     let says = match (is(&conf_dir, CONF_DIR), bin_dirs.iter().any(|dir| is(dir, BIN_DIR))) {
-        (true, true) => return pass(format!("{CONF_DIR} and {BIN_DIR}")).seen(seen),
+        (true, true) => return Ok(pass(format!("{CONF_DIR} and {BIN_DIR}")).seen(seen)),
         (false, true) => format!("CNI configuration is looked for in {conf_dir}, not {CONF_DIR}"),
         (true, false) => format!("CNI programs are looked for in {bins}, not {BIN_DIR}"),
         (false, false) => format!("CNI is looked for in {conf_dir} and {bins}"),
     };
     let lines = [facts.containerd_line("conf_dir"), facts.containerd_line("bin_dir")];
-    warn(says)
+    Ok(warn(says)
         .seen(seen)
         .seen(lines.into_iter().flatten())
         .fix(format!(
             "sed -i 's|bin_dir = .*|bin_dir = \"{BIN_DIR}\"|; s|conf_dir = .*|conf_dir = \"{CONF_DIR}\"|' {FILE}"
         ))
         .fix("systemctl restart containerd")
-        .explains(["pod.no-address"])
+        .explains(["pod.no-address"]))
 }
 
 #[cfg(test)]
@@ -107,7 +113,7 @@ mod tests {
 
     #[test]
     fn names_the_directory() {
-        let says = |facts: &Facts| judge(facts, &Policy::default()).says;
+        let says = |facts: &Facts| CHECK.verdict(facts, &Policy::default()).says;
         assert_eq!(
             says(&dump("/opt/cni/bin", "/usr/lib/cni")),
             "CNI programs are looked for in /usr/lib/cni, not /opt/cni/bin"

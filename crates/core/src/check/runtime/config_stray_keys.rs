@@ -8,31 +8,38 @@
 //! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
 //! then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::containerd_config::{FILE, Stray, stray_keys};
 use crate::fact::runtime_sockets::Runtime;
-use crate::fact::{Facts, OrAbsent};
-use crate::known;
+use crate::fact::{Facts, Known, OrAbsent};
 
 pub const CHECK: Check = Check {
     id: "runtime.config-stray-keys",
     title: "containerd reads every key of its configuration",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["stray_keys"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
-        return skip(format!("{} is the runtime", runtime.name()));
+        return Ok(skip(format!("{} is the runtime", runtime.name())));
     }
-    let Some(file) = known!(facts.file(FILE).or_absent()) else {
-        return pass("there is no file: containerd goes by its defaults");
+    let Some(file) = facts.file(FILE).or_absent()? else {
+        return Ok(pass("there is no file: containerd goes by its defaults"));
     };
     let strays = stray_keys(&file.text);
     let Some(worst) = strays.iter().find(|stray| stray.cgroup_driver).or(strays.first()) else {
-        return pass("every key stands in its table");
+        return Ok(pass("every key stands in its table"));
     };
     let cite = |stray: &Stray| Evidence::at(FILE, stray.line, &stray.text);
     let verdict = if worst.cgroup_driver && !uses_systemd(facts) {
@@ -45,7 +52,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         warn(format!("\"{}\" stands {}: containerd does not read it", worst.text, worst.place))
             .fix(format!("sed -i '{}d' {FILE}    # or move it into its table", worst.line))
     };
-    verdict.seen(strays.iter().map(cite))
+    Ok(verdict.seen(strays.iter().map(cite)))
 }
 
 /// What the stray key was meant to do is done elsewhere.
@@ -83,7 +90,7 @@ mod tests {
     #[test]
     fn the_key_that_matters_most_is_named_and_all_are_shown() {
         let known = facts().with_file(FILE, "sandbox_image = \"x\"\n[metrics]\n  SystemdCgroup = true\n");
-        let verdict = judge(&known, &Policy::default());
+        let verdict = CHECK.verdict(&known, &Policy::default());
         assert_eq!(verdict.says, "\"SystemdCgroup = true\" stands in [metrics]: it does nothing");
         let lines: Vec<Option<u32>> = verdict.evidence.iter().map(|it| it.line).collect();
         assert_eq!(lines, [Some(1), Some(3)]);

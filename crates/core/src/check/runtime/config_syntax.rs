@@ -6,32 +6,37 @@
 //! See it yourself: `containerd config dump > /dev/null`
 //! Mend it: correct the line, then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::containerd_config::{self, DUMP, FILE, SyntaxError};
 use crate::fact::runtime_sockets::Runtime;
-use crate::fact::{Capture, Facts, OrAbsent};
-use crate::known;
+use crate::fact::{Capture, Facts, Known, OrAbsent, Why};
 
 pub const CHECK: Check = Check {
     id: "runtime.config-syntax",
     title: "containerd can read its configuration",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("what a broken line was meant to say, only its author knows"),
+    accounts_for: |missing| missing.source_name == DUMP.name && matches!(missing.why, Why::Broken(_)),
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
-        return skip(format!("{} is the runtime", runtime.name()));
+        return Ok(skip(format!("{} is the runtime", runtime.name())));
     }
-    let Some(file) = known!(facts.file(FILE).or_absent()) else {
-        return pass("there is no file: containerd goes by its defaults");
+    let Some(file) = facts.file(FILE).or_absent()? else {
+        return Ok(pass("there is no file: containerd goes by its defaults"));
     };
     // What containerd itself makes of the file counts: its parsers differ between versions.
     let dump = facts.query(&DUMP).ok();
     let refused = dump.filter(|dump| dump.exit.is_some_and(|exit| exit != 0));
-    match (containerd_config::parse(&file.text), dump, refused) {
+    Ok(match (containerd_config::parse(&file.text), dump, refused) {
         (Ok(_), _, None) => pass("the configuration is valid TOML"),
         (Err(_), Some(_), None) => pass("containerd reads its configuration"),
         (Ok(_), _, Some(dump)) => {
@@ -40,7 +45,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             mend(fail("containerd refuses its configuration")).seen(Evidence::of(DUMP.name, said))
         }
         (Err(error), _, _) => broken(file, &error),
-    }
+    })
 }
 
 fn broken(file: &Capture, error: &SyntaxError) -> Verdict {
@@ -62,8 +67,8 @@ fn mend(verdict: Verdict) -> Verdict {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
+    use crate::fact::Source;
     use crate::fact::containerd_config::sample;
-    use crate::fact::{Source, Why};
     use crate::testing::{facts, judge_row, table};
 
     const BROKEN: &str = "version = 2\n[plugins\n";
@@ -96,7 +101,7 @@ mod tests {
 
     #[test]
     fn names_the_line() {
-        let verdict = judge(&facts().with_file(FILE, BROKEN), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_file(FILE, BROKEN), &Policy::default());
         assert!(verdict.says.starts_with("containerd's configuration is broken in line 2: "), "{}", verdict.says);
         assert_eq!(verdict.evidence[0].to_string(), "/etc/containerd/config.toml:2  [plugins");
     }
@@ -104,7 +109,7 @@ mod tests {
     #[test]
     fn says_what_containerd_says() {
         let known = facts().with_file(FILE, "version = 9\n").with_exit(&DUMP, 1, "", "\ncontainerd: unknown version\n");
-        let verdict = judge(&known, &Policy::default());
+        let verdict = CHECK.verdict(&known, &Policy::default());
         assert_eq!(verdict.evidence[0].to_string(), "containerd config dump: containerd: unknown version");
     }
 }

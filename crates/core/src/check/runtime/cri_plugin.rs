@@ -8,23 +8,31 @@
 //! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
 //! then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
 use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
-use crate::fact::{Facts, Why};
+use crate::fact::{Facts, Known, Why};
 
 pub const CHECK: Check = Check {
     id: "runtime.cri-plugin",
     title: "containerd's CRI plugin is on",
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["cri_plugin"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
-        return skip(format!("{} is the runtime", runtime.name()));
+        return Ok(skip(format!("{} is the runtime", runtime.name())));
     }
     let effective = facts.containerd_config().ok();
     let disabled = effective.as_ref().and_then(|it| it.config.cri_disabled().map(|name| (it.source, name)));
@@ -32,7 +40,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         let dumped = || Evidence::of(source, format!("disabled_plugins has {name:?}"));
         facts.containerd_line("disabled_plugins").unwrap_or_else(dumped)
     });
-    match (facts.cri("status"), line) {
+    Ok(match (facts.cri("status"), line) {
         (Ok(_), None) => pass("containerd answers CRI calls"),
         (Ok(_), Some(line)) => mend(warn("containerd answers, but its configuration switches CRI off")).seen(line),
         (Err(missing), line) => match &missing.why {
@@ -45,9 +53,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             _ if line.is_some() => {
                 mend(fail("containerd's configuration switches CRI off")).seen(line).explains(["kubelet.crash-loop"])
             }
-            _ => unknown(&missing),
+            _ => return Err(missing),
         },
-    }
+    })
 }
 
 fn mend(verdict: Verdict) -> Verdict {
@@ -97,7 +105,8 @@ mod tests {
     fn cites_the_line_that_switches_it_off() {
         let known =
             failing(facts().with_file(FILE, &format!("# c\n{OFF}")), "unknown service runtime.v1.RuntimeService");
-        let seen: Vec<String> = judge(&known, &Policy::default()).evidence.iter().map(ToString::to_string).collect();
+        let seen: Vec<String> =
+            CHECK.verdict(&known, &Policy::default()).evidence.iter().map(ToString::to_string).collect();
         assert_eq!(seen[0], "/etc/containerd/config.toml:2  disabled_plugins = [\"cri\"]");
         assert_eq!(seen[1], "CRI Status: unknown service runtime.v1.RuntimeService");
     }

@@ -6,35 +6,40 @@
 //! See it yourself: `crictl info | jq .status.conditions`
 //! Mend it: `journalctl -u containerd -n 50`, then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown};
-use crate::fact::{Facts, Missing};
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "runtime.ready",
     title: "the container runtime is ready",
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("the runtime's log says why; a restart would hide it"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let status = known!(facts.runtime_status());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let status = facts.runtime_status()?;
     let Some(ready) = status.condition("RuntimeReady") else {
-        return unknown(&Missing::broken("crictl info", "there is no condition RuntimeReady"));
+        return Err(Missing::broken("crictl info", "there is no condition RuntimeReady"));
     };
     let unit = facts.runtime().unit();
     let text = format!("RuntimeReady={} {} {}", ready.status, ready.reason, ready.message);
     let seen = Evidence::of("crictl info", text.trim_end());
     if ready.status {
-        return pass("the runtime says it is ready").seen(seen);
+        return Ok(pass("the runtime says it is ready").seen(seen));
     }
     let why = if ready.message.is_empty() { &ready.reason } else { &ready.message };
-    fail(format!("the runtime says it is not ready: {why}"))
+    Ok(fail(format!("the runtime says it is not ready: {why}"))
         .seen(seen)
         .fix(format!("journalctl -u {unit} -n 50 --no-pager    # why"))
         .fix(format!("systemctl restart {unit}"))
-        .explains(["node.not-ready"])
+        .explains(["node.not-ready"]))
 }
 
 #[cfg(test)]
@@ -63,7 +68,7 @@ mod tests {
                 ("no answer", facts().without(Source::Cri("status"), Why::TimedOut), Unknown),
             ],
         );
-        let says = |conditions: &str| judge(&with(conditions), &Policy::default()).says;
+        let says = |conditions: &str| CHECK.verdict(&with(conditions), &Policy::default()).says;
         assert_eq!(says(not), "the runtime says it is not ready: server is not initialized yet");
         assert_eq!(
             says(r#"{"type":"RuntimeReady","status":false,"reason":"Down"}"#),

@@ -7,16 +7,21 @@
 //! See it yourself: `crictl images | grep pause`, `containerd config dump | grep -e sandbox_image -e 'sandbox ='`
 //! Mend it: `ctr -n k8s.io images pull registry.k8s.io/pause:3.10.1`, or set the image in containerd's configuration
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known, Missing};
-use crate::known;
 
 pub const CHECK: Check = Check {
     id: "runtime.sandbox-image",
     title: "the pause image is there",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["sandbox_image"]),
+    accounts_for: nothing,
     judge,
 };
 
@@ -24,20 +29,17 @@ pub const CHECK: Check = Check {
 const WANTED: [(u32, &str); 4] = [(26, "3.9"), (31, "3.10"), (34, "3.10.1"), (36, "3.10.2")];
 const NEWEST_KNOWN: u32 = 37;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let (image, seen) = known!(configured(facts));
-    let images = match facts.runtime_images() {
-        Ok(images) => images,
-        Err(missing) => return unknown(&missing),
-    };
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let (image, seen) = configured(facts)?;
+    let images = facts.runtime_images()?;
     if !images.contains(&image) {
-        return warn(format!("the pause image {image} is not here: it must be pulled"))
+        return Ok(warn(format!("the pause image {image} is not here: it must be pulled"))
             .seen(seen)
             .fix(format!("ctr -n k8s.io images pull {image}"))
-            .explains(["node.not-ready"]);
+            .explains(["node.not-ready"]));
     }
     let wanted = facts.kubeadm_version().ok().and_then(wanted_tag);
-    match (tag(&image), wanted) {
+    Ok(match (tag(&image), wanted) {
         (Some(tag), Some(wanted)) if tag != wanted => {
             let mirror = image.strip_suffix(tag).unwrap_or_default();
             warn(format!("the pause image is {tag}; this kubeadm goes with {wanted}"))
@@ -46,7 +48,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
                 .fix(format!("ctr -n k8s.io images pull {mirror}{wanted} && systemctl restart containerd"))
         }
         _ => pass(format!("{image} is here")).seen(seen),
-    }
+    })
 }
 
 /// The image the runtime would start pods from, and who says so.
@@ -132,10 +134,10 @@ mod tests {
 
     #[test]
     fn names_what_is_there_and_what_is_wanted() {
-        let verdict = judge(&machine(OLD, OLD), &Policy::default());
+        let verdict = CHECK.verdict(&machine(OLD, OLD), &Policy::default());
         assert_eq!(verdict.says, "the pause image is 3.6; this kubeadm goes with 3.10.1");
         assert!(verdict.remedy[0].contains("|registry.k8s.io/pause:3.6|registry.k8s.io/pause:3.10.1|"));
-        let verdict = judge(&machine(WANTED, OLD), &Policy::default());
+        let verdict = CHECK.verdict(&machine(WANTED, OLD), &Policy::default());
         assert_eq!(
             verdict.evidence[0].to_string(),
             "containerd config dump: sandbox image registry.k8s.io/pause:3.10.1"

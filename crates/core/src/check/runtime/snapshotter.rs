@@ -7,23 +7,29 @@
 //! See it yourself: `containerd config dump | grep snapshotter`, `ctr plugins ls | grep snapshotter`
 //! Mend it: set `snapshotter = "overlayfs"` in /etc/containerd/config.toml, then `systemctl restart containerd`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::containerd_config::FILE;
 use crate::fact::runtime_sockets::Runtime;
-use crate::fact::{Facts, Missing};
+use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
     id: "runtime.snapshotter",
     title: "containerd keeps images with overlayfs",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("images would have to be fetched again; it may be a choice"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
-        return skip(format!("{} is the runtime", runtime.name()));
+        return Ok(skip(format!("{} is the runtime", runtime.name())));
     }
     let status = facts.runtime_status().ok().and_then(|it| it.snapshotter).map(|name| ("crictl info", name));
     let config = facts.containerd_config();
@@ -31,16 +37,16 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         || config.as_ref().ok().and_then(|it| it.config.snapshotter.clone().map(|name| (it.source, name)));
     let Some((source, name)) = status.or_else(config_name) else {
         let missing = config.err().unwrap_or_else(|| Missing::broken(FILE, "no snapshotter is named"));
-        return unknown(&missing);
+        return Err(missing);
     };
     let seen =
         facts.containerd_line("snapshotter =").unwrap_or_else(|| Evidence::of(source, format!("snapshotter {name}")));
     if name == "overlayfs" {
-        return pass("the snapshotter is overlayfs").seen(Evidence::of(source, format!("snapshotter {name}")));
+        return Ok(pass("the snapshotter is overlayfs").seen(Evidence::of(source, format!("snapshotter {name}"))));
     }
-    warn(format!("the snapshotter is {name}, not overlayfs"))
-        .seen(seen)
-        .fix(format!("sed -i 's/snapshotter = .*/snapshotter = \"overlayfs\"/' {FILE} && systemctl restart containerd"))
+    Ok(warn(format!("the snapshotter is {name}, not overlayfs")).seen(seen).fix(format!(
+        "sed -i 's/snapshotter = .*/snapshotter = \"overlayfs\"/' {FILE} && systemctl restart containerd"
+    )))
 }
 
 #[cfg(test)]
@@ -83,7 +89,7 @@ mod tests {
     #[test]
     fn names_it_and_cites_the_line() {
         let native = sample::version_2(true).replace("overlayfs", "native");
-        let verdict = judge(&facts().with_query(&DUMP, &native).with_file(FILE, &native), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&DUMP, &native).with_file(FILE, &native), &Policy::default());
         assert_eq!(verdict.says, "the snapshotter is native, not overlayfs");
         assert_eq!(verdict.evidence[0].to_string(), "/etc/containerd/config.toml:21  snapshotter = \"native\"");
     }

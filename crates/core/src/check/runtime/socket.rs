@@ -7,25 +7,32 @@
 //! See it yourself: `ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock`, `crictl info`
 //! Mend it: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass, warn};
 use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
-use crate::fact::{Facts, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Why};
 
 pub const CHECK: Check = Check {
     id: "runtime.socket",
     title: "one container runtime answers on its socket",
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["runtime_unit"]),
+    accounts_for: |missing| {
+        missing.source_name.starts_with("cri ") && matches!(missing.why, Why::Absent | Why::Broken(_))
+    },
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let (runtime, named) = (facts.runtime(), facts.named_socket());
     let answers = match named {
         Some(socket) => pass(format!("{} answers", runtime.name())).seen(Evidence::of(socket, "as --cri-socket says")),
-        None => several(&known!(facts.runtime_sockets()), "answers"),
+        None => several(&facts.runtime_sockets()?, "answers"),
     };
     if let Err(missing) = facts.cri("status") {
         let socket = named.unwrap_or(runtime.socket());
@@ -33,17 +40,18 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             Why::Absent => format!("there is no {socket}"),
             Why::TimedOut => format!("{} does not answer in time", runtime.name()),
             // It answers, though not as the kubelet needs it: runtime.cri-plugin tells.
-            Why::Broken(detail) if is_unimplemented(detail) => return answers,
+            Why::Broken(detail) if is_unimplemented(detail) => return Ok(answers),
             Why::Broken(detail) => format!("{} does not answer: {detail}", runtime.name()),
-            _ => return unknown(&missing),
+            _ => return Err(missing),
         };
-        return fail(detail)
+        return Ok(fail(detail)
+            .may_pass(missing.why == Why::TimedOut)
             .seen(Evidence::of(format!("unix://{socket}"), missing.why.to_string()))
             .fix(format!("systemctl status {0}; journalctl -u {0} -n 20 --no-pager", runtime.unit()))
             .fix(format!("systemctl restart {}", runtime.unit()))
-            .explains(["kubelet.crash-loop"]);
+            .explains(["kubelet.crash-loop"]));
     }
-    answers
+    Ok(answers)
 }
 
 fn several(sockets: &[Runtime], says: &str) -> Verdict {
@@ -121,14 +129,14 @@ mod tests {
 
     #[test]
     fn names_what_it_saw() {
-        let verdict = judge(&failing(one(), Why::Broken(REFUSED.into())), &Policy::default());
+        let verdict = CHECK.verdict(&failing(one(), Why::Broken(REFUSED.into())), &Policy::default());
         assert_eq!(verdict.says, format!("containerd does not answer: {REFUSED}"));
         assert_eq!(verdict.evidence[0].to_string(), format!("unix:///run/containerd/containerd.sock: {REFUSED}"));
-        let verdict = judge(&two().with_cri("status", STATUS), &Policy::default());
+        let verdict = CHECK.verdict(&two().with_cri("status", STATUS), &Policy::default());
         assert_eq!(verdict.says, "several runtimes: containerd, cri-dockerd; kubeadm asks which");
-        let verdict = judge(&failing(none(), Why::Absent), &Policy::default());
+        let verdict = CHECK.verdict(&failing(none(), Why::Absent), &Policy::default());
         assert_eq!(verdict.says, "there is no /run/containerd/containerd.sock");
-        let verdict = judge(&named(failing(two(), Why::Absent)), &Policy::default());
+        let verdict = CHECK.verdict(&named(failing(two(), Why::Absent)), &Policy::default());
         assert_eq!(verdict.says, "there is no /run/elsewhere/containerd.sock");
         assert_eq!(verdict.evidence[0].to_string(), "unix:///run/elsewhere/containerd.sock: not there");
     }

@@ -6,52 +6,57 @@
 //! See it yourself: `systemctl status containerd`
 //! Mend it: `systemctl enable --now containerd`
 
-use crate::check::{Check, Policy, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "runtime.unit",
     title: "the container runtime runs as a service and starts at boot",
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Carrick(&["runtime_unit"]),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let runtime = facts.runtime();
     let (name, unit) = (runtime.name(), runtime.unit());
-    let state = known!(facts.unit_state(unit));
+    let state = facts.unit_state(unit)?;
     if !state.is_there() {
         if facts.cri("status").is_ok() {
-            return warn(format!("{name} answers, but is no service: it may not come back"))
+            return Ok(warn(format!("{name} answers, but is no service: it may not come back"))
                 .seen(state.cite())
-                .fix(format!("systemctl status {unit}    # how is it started?"));
+                .fix(format!("systemctl status {unit}    # how is it started?")));
         }
-        return fail(format!("{name} is not installed"))
+        return Ok(fail(format!("{name} is not installed"))
             .seen(state.cite())
             .fix(facts.install("containerd"))
-            .explains(["kubelet.crash-loop"]);
+            .explains(["kubelet.crash-loop"]));
     }
     if state.is_masked() {
-        return fail(format!("{unit}.service is masked: it cannot be started"))
+        return Ok(fail(format!("{unit}.service is masked: it cannot be started"))
             .seen(state.cite())
             .fix(format!("systemctl unmask {unit} && systemctl enable --now {unit}"))
-            .explains(["kubelet.crash-loop"]);
+            .explains(["kubelet.crash-loop"]));
     }
     if !state.is_active() {
-        return fail(format!("{name} does not run: it is {} ({})", state.active_state, state.sub_state))
+        return Ok(fail(format!("{name} does not run: it is {} ({})", state.active_state, state.sub_state))
             .seen(state.cite())
             .fix(format!("journalctl -u {unit} -n 20 --no-pager    # why"))
             .fix(format!("systemctl enable --now {unit}"))
-            .explains(["kubelet.crash-loop"]);
+            .explains(["kubelet.crash-loop"]));
     }
     if !state.is_enabled() {
-        return warn(format!("{name} runs, but is not started at boot"))
+        return Ok(warn(format!("{name} runs, but is not started at boot"))
             .seen(state.cite())
-            .fix(format!("systemctl enable {unit}"));
+            .fix(format!("systemctl enable {unit}")));
     }
-    pass(format!("{name} runs and is started at boot")).seen(state.cite())
+    Ok(pass(format!("{name} runs and is started at boot")).seen(state.cite()))
 }
 
 #[cfg(test)]
@@ -111,7 +116,7 @@ mod tests {
 
     #[test]
     fn says_which_runtime_and_how_it_is() {
-        let say = |facts: Facts| judge(&facts, &Policy::default()).says;
+        let say = |facts: Facts| CHECK.verdict(&facts, &Policy::default()).says;
         let crashing =
             containerd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nUnitFileState=enabled\n");
         assert_eq!(say(crashing), "containerd does not run: it is activating (auto-restart)");

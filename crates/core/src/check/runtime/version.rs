@@ -6,17 +6,22 @@
 //! See it yourself: `containerd --version`, `kubelet --version`
 //! Mend it: `apt-get install containerd.io` (Docker's repository has 2.x), or a newer release of the distribution
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, unknown, warn};
-use crate::fact::Facts;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::version::{CONTAINERD, KUBELET};
-use crate::known;
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "runtime.version",
     title: "the container runtime is new enough",
     subsystem: Subsystem::Runtime,
     kubeadm: &["ContainerRuntimeVersion"],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::PACKAGES,
+    accounts_for: nothing,
     judge,
 };
 
@@ -29,33 +34,31 @@ const WARNED_FROM: (u32, u32) = (1, 35);
 /// The kubelet no longer goes on without it.
 const REFUSED_FROM: (u32, u32) = (1, 38);
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
-        return match facts.runtime_driver() {
-            Ok(_) => pass(format!("{} answers RuntimeConfig", runtime.name())),
-            Err(missing) => unknown(&missing),
-        };
+        facts.runtime_driver()?;
+        return Ok(pass(format!("{} answers RuntimeConfig", runtime.name())));
     }
-    let containerd = known!(facts.containerd_version());
+    let containerd = facts.containerd_version()?;
     let seen = Evidence::of(CONTAINERD.name, containerd.to_string());
     let has = (containerd.major, containerd.minor);
     if has < WITH_CRI_V1 {
-        return mend(fail(format!("containerd {containerd} is too old: it has no CRI v1")), facts).seen(seen);
+        return Ok(mend(fail(format!("containerd {containerd} is too old: it has no CRI v1")), facts).seen(seen));
     }
     if has >= WITH_RUNTIME_CONFIG {
-        return pass(format!("containerd {containerd}")).seen(seen);
+        return Ok(pass(format!("containerd {containerd}")).seen(seen));
     }
-    let kubelet = known!(facts.kubelet_version());
+    let kubelet = facts.kubelet_version()?;
     let seen = [seen, Evidence::of(KUBELET.name, kubelet.to_string())];
     let needs = (kubelet.major, kubelet.minor);
-    if needs >= REFUSED_FROM {
+    Ok(if needs >= REFUSED_FROM {
         mend(fail(format!("kubelet {kubelet} needs containerd 2.0 or later, not {containerd}")), facts).seen(seen)
     } else if needs >= WARNED_FROM {
         mend(warn(format!("containerd {containerd} is old for kubelet {kubelet}: 1.38 needs 2.0")), facts).seen(seen)
     } else {
         pass(format!("containerd {containerd} goes with kubelet {kubelet}")).seen(seen)
-    }
+    })
 }
 
 fn mend(verdict: Verdict, facts: &Facts) -> Verdict {

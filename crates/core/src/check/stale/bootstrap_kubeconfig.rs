@@ -7,22 +7,27 @@
 //! See it yourself: `ls -l /etc/kubernetes/bootstrap-kubelet.conf`
 //! Mend it: `rm /etc/kubernetes/bootstrap-kubelet.conf`, or `kubeadm reset` where more is left
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::kubeconfig::BOOTSTRAP;
-use crate::fact::{Facts, Missing, Why};
-use crate::known;
+use crate::fact::{Facts, Known, Missing, Why};
 
 pub const CHECK: Check = Check {
     id: "stale.bootstrap-kubeconfig",
     title: "no earlier join has left a bootstrap-kubelet.conf",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["FileAvailable--etc-kubernetes-bootstrap-kubelet.conf"],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    if !known!(facts.has_bootstrap_conf()) {
-        return pass("there is no bootstrap-kubelet.conf");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    if !facts.has_bootstrap_conf()? {
+        return Ok(pass("there is no bootstrap-kubelet.conf"));
     }
     let seen = match facts.bootstrap_kubeconfig() {
         Err(Missing { why: Why::NotCollected, .. }) => "is there".to_owned(),
@@ -32,9 +37,9 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             format!("for {}{token}", read.server.as_deref().unwrap_or("no server"))
         }
     };
-    fail("bootstrap-kubelet.conf is left by an earlier join: kubeadm stops")
+    Ok(fail("bootstrap-kubelet.conf is left by an earlier join: kubeadm stops")
         .seen(Evidence::of(BOOTSTRAP, seen))
-        .fix(format!("rm {BOOTSTRAP}"))
+        .fix(format!("rm {BOOTSTRAP}")))
 }
 
 #[cfg(test)]
@@ -57,7 +62,7 @@ mod tests {
                 ("not readable", facts().without(Source::File(BOOTSTRAP), Why::Denied), Unknown),
             ],
         );
-        let seen = |facts: &Facts| judge(facts, &Policy::default()).evidence.remove(0).text;
+        let seen = |facts: &Facts| CHECK.verdict(facts, &Policy::default()).evidence.remove(0).text;
         assert_eq!(seen(&left()), "for https://10.0.0.11:6443, with a token");
         assert_eq!(seen(&facts().with_file(BOOTSTRAP, "")), "for no server");
     }

@@ -7,29 +7,34 @@
 //! See it yourself: `openssl x509 -noout -subject -dates -in /etc/kubernetes/pki/ca.crt`
 //! Mend it: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::join_state::JoinState;
 use crate::fact::pki::CA;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
-use crate::known;
 
 pub const CHECK: Check = Check {
     id: "stale.ca",
     title: "no earlier join has left a CA certificate",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["FileAvailable--etc-kubernetes-pki-ca.crt"],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    if known!(facts.file(CA).or_absent()).is_none() {
-        return pass("there is no ca.crt");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    if facts.file(CA).or_absent()?.is_none() {
+        return Ok(pass("there is no ca.crt"));
     }
     let here = facts.ca_certificate().ok();
     let pin = here.as_ref().map_or("it holds no certificate", |ca| ca.pin.as_str());
-    let cluster = known!(asked(facts));
+    let cluster = asked(facts)?;
     let differs = cluster.as_ref().is_some_and(|cluster| cluster.pin != pin);
-    let joined = matches!(known!(facts.join_state()), JoinState::Joined { .. });
+    let joined = matches!(facts.join_state()?, JoinState::Joined { .. });
     let says = match (&cluster, differs, joined) {
         (_, true, _) => "ca.crt is another cluster's: the join would fail",
         (_, false, true) => "ca.crt is that of the cluster this machine has joined",
@@ -39,10 +44,10 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let verdict = if joined && !differs { warn(says) } else { fail(says) };
     let remedy =
         if joined { "kubeadm reset    # only to take it out of that cluster".to_owned() } else { format!("rm {CA}") };
-    verdict
+    Ok(verdict
         .seen(Evidence::of(CA, pin))
         .seen(cluster.filter(|_| differs).map(|cluster| Evidence::of("the cluster's CA", cluster.pin)))
-        .fix(remedy)
+        .fix(remedy))
 }
 
 /// The cluster's CA; `None` where the cluster was not asked.
@@ -83,16 +88,16 @@ mod tests {
                 ("not readable", clean().without(Source::File(CA), Why::Denied), Unknown),
             ],
         );
-        let verdict = judge(&left().with_api("cluster-ca", &other.pem), &Policy::default());
+        let verdict = CHECK.verdict(&left().with_api("cluster-ca", &other.pem), &Policy::default());
         assert_eq!(verdict.says, "ca.crt is another cluster's: the join would fail");
         assert_eq!(verdict.evidence.len(), 2);
         assert_eq!(verdict.remedy, ["rm /etc/kubernetes/pki/ca.crt"]);
-        let verdict = judge(&left().with_api("cluster-ca", &ca.pem), &Policy::default());
+        let verdict = CHECK.verdict(&left().with_api("cluster-ca", &ca.pem), &Policy::default());
         assert_eq!(
             (verdict.says.as_str(), verdict.evidence.len()),
             ("ca.crt is left by an earlier join to this cluster: kubeadm stops", 1)
         );
-        let verdict = judge(&joined(&ca), &Policy::default());
+        let verdict = CHECK.verdict(&joined(&ca), &Policy::default());
         assert!(verdict.remedy[0].starts_with("kubeadm reset"));
     }
 }

@@ -8,25 +8,30 @@
 //! See it yourself: `openssl x509 -noout -subject -issuer -dates -in /var/lib/kubelet/pki/kubelet-client-current.pem`
 //! Mend it: `rm /var/lib/kubelet/pki/kubelet-client-*.pem`, or `kubeadm reset`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::join_state::JoinState;
 use crate::fact::pki::{CLIENT, Certificate};
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
-use crate::known;
 
 pub const CHECK: Check = Check {
     id: "stale.client-certificate",
     title: "the kubelet has no certificate of another cluster or machine",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let Some(client) = known!(facts.client_certificate().or_absent()) else {
-        return pass("the kubelet has no certificate yet");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let Some(client) = facts.client_certificate().or_absent()? else {
+        return Ok(pass("the kubelet has no certificate yet"));
     };
-    let state = known!(facts.join_state());
+    let state = facts.join_state()?;
     let days = |text: &str| text.split('T').next().unwrap_or_default().to_owned();
     let until = days(&client.not_after.to_string());
     let dates = Evidence::of(CLIENT, format!("valid from {} to {until}", days(&client.not_before.to_string())));
@@ -35,21 +40,21 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
         // Without kubelet.conf a kubelet asks for a new one, with the token: the old one is only in the way of the
         // reader.
         let verdict = if state == JoinState::Unjoined { warn(says) } else { fail(says).explains(["node.not-ready"]) };
-        return mend(verdict, &state).seen(dates);
+        return Ok(mend(verdict, &state).seen(dates));
     }
     if facts.taken_at < client.not_before {
-        return fail("the kubelet's certificate is not valid yet: is the clock right?")
+        return Ok(fail("the kubelet's certificate is not valid yet: is the clock right?")
             .seen(dates)
-            .fix("timedatectl status");
+            .fix("timedatectl status"));
     }
-    let own = known!(facts.own_common_name());
+    let own = facts.own_common_name()?;
     if client.common_name != own {
         let seen = Evidence::of(CLIENT, format!("CN={}, this machine is {own}", client.common_name));
-        return mend(fail(format!("the kubelet's certificate is {}'s", client.common_name)), &state)
+        return Ok(mend(fail(format!("the kubelet's certificate is {}'s", client.common_name)), &state)
             .seen(seen)
-            .explains(LATER);
+            .explains(LATER));
     }
-    match known!(authority(facts)) {
+    Ok(match authority(facts)? {
         Some((ca, whose)) if !client.is_signed_by(&ca) => {
             let seen = Evidence::of(CLIENT, format!("not signed by {whose} {}", ca.pin));
             mend(fail("the kubelet's certificate is another cluster's"), &state).seen(seen).explains(LATER)
@@ -62,7 +67,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             let says = "an earlier join left a certificate: give --api to see if it fits";
             mend(warn(says), &state).seen(dates)
         }
-    }
+    })
 }
 
 /// What follows where the kubelet takes a certificate that the cluster does not know.
@@ -141,7 +146,7 @@ mod tests {
     fn says_what_is_wrong_with_it() {
         let (ca, other) = (Authority::make(), Authority::make());
         let look = |facts: &Facts| {
-            let verdict = judge(facts, &Policy::default());
+            let verdict = CHECK.verdict(facts, &Policy::default());
             (verdict.says, verdict.evidence[0].text.clone(), verdict.remedy.first().cloned().unwrap_or_default())
         };
         let (says, seen, fix) = look(&clean().with_file(CLIENT, &ca.node("system:node:w2", 2027)));
@@ -164,10 +169,10 @@ mod tests {
         let ca = Authority::make();
         let mut facts = joined(&ca);
         facts.taken_at = "2027-01-01T00:00:00Z".parse().unwrap();
-        assert_eq!(judge(&facts, &Policy::default()).outcome, Fail);
+        assert_eq!(CHECK.verdict(&facts, &Policy::default()).outcome, Fail);
         facts.taken_at = "2026-12-31T23:59:59Z".parse().unwrap();
-        assert_eq!(judge(&facts, &Policy::default()).outcome, Pass);
+        assert_eq!(CHECK.verdict(&facts, &Policy::default()).outcome, Pass);
         facts.taken_at = "2026-01-01T00:00:00Z".parse().unwrap();
-        assert_eq!(judge(&facts, &Policy::default()).outcome, Pass);
+        assert_eq!(CHECK.verdict(&facts, &Policy::default()).outcome, Pass);
     }
 }

@@ -8,21 +8,26 @@
 //! `openssl x509 -noout -subject -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem`
 //! Mend it: `kubeadm reset`, on a machine that is no control plane
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::join_state::JoinState;
-use crate::fact::{Facts, kubeconfig};
-use crate::known;
+use crate::fact::{Facts, Known, kubeconfig};
 
 pub const CHECK: Check = Check {
     id: "stale.kubelet-conf",
     title: "no earlier join has left a kubelet.conf",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["FileAvailable--etc-kubernetes-kubelet.conf"],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    match known!(facts.join_state()) {
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    Ok(match facts.join_state()? {
         JoinState::Unjoined => pass("there is no kubelet.conf"),
         JoinState::Joined { server } => warn(format!("this machine has already joined {server}"))
             .seen(Evidence::of(kubeconfig::KUBELET, format!("server: {server}")))
@@ -36,7 +41,7 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
             .seen(Evidence::of(kubeconfig::KUBELET, format!("server: {server}")))
             .seen(seen)
             .fix("kubeadm reset"),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -63,9 +68,9 @@ mod tests {
                 ("not readable", clean().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
             ],
         );
-        let verdict = judge(&joined(&ca), &Policy::default());
+        let verdict = CHECK.verdict(&joined(&ca), &Policy::default());
         assert_eq!(verdict.says, "this machine has already joined https://10.0.0.11:6443");
-        let verdict = judge(&joined(&ca).without_file(pki::CLIENT), &Policy::default());
+        let verdict = CHECK.verdict(&joined(&ca).without_file(pki::CLIENT), &Policy::default());
         assert_eq!(verdict.says, "kubelet.conf is left by an earlier join: the kubelet has no certificate");
         assert_eq!(verdict.evidence.len(), 2);
     }

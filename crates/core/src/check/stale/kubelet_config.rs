@@ -8,36 +8,41 @@
 //! Mend it: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`,
 //! or `kubeadm reset`
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::kubelet_config::FILE;
 use crate::fact::unit::KUBEADM_FLAGS;
-use crate::fact::{Facts, OrAbsent};
-use crate::known;
+use crate::fact::{Facts, Known, OrAbsent};
 
 pub const CHECK: Check = Check {
     id: "stale.kubelet-config",
     title: "no kubelet configuration is left without its cluster",
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    if known!(facts.has_kubelet_conf()) {
-        return pass("the configuration belongs to kubelet.conf");
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    if facts.has_kubelet_conf()? {
+        return Ok(pass("the configuration belongs to kubelet.conf"));
     }
     let mut left = Vec::new();
     for path in [FILE, KUBEADM_FLAGS] {
-        if known!(facts.file(path).or_absent()).is_some() {
+        if facts.file(path).or_absent()?.is_some() {
             left.push(path);
         }
     }
     if left.is_empty() {
-        return pass("there is no kubelet configuration yet");
+        return Ok(pass("there is no kubelet configuration yet"));
     }
-    warn("an earlier join left the kubelet's configuration behind")
+    Ok(warn("an earlier join left the kubelet's configuration behind")
         .seen(left.iter().map(|path| Evidence::of(*path, "there, without /etc/kubernetes/kubelet.conf")))
-        .fix(format!("systemctl stop kubelet && rm {}", left.join(" ")))
+        .fix(format!("systemctl stop kubelet && rm {}", left.join(" "))))
 }
 
 #[cfg(test)]
@@ -68,13 +73,13 @@ mod tests {
                 ),
             ],
         );
-        let verdict = judge(&clean().with_file(FILE, "").with_file(KUBEADM_FLAGS, ""), &Policy::default());
+        let verdict = CHECK.verdict(&clean().with_file(FILE, "").with_file(KUBEADM_FLAGS, ""), &Policy::default());
         assert_eq!(verdict.evidence.len(), 2);
         assert_eq!(
             verdict.remedy,
             ["systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env"]
         );
-        let verdict = judge(&clean().with_file(FILE, ""), &Policy::default());
+        let verdict = CHECK.verdict(&clean().with_file(FILE, ""), &Policy::default());
         assert_eq!(verdict.remedy, ["systemctl stop kubelet && rm /var/lib/kubelet/config.yaml"]);
     }
 }

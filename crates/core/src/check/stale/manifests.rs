@@ -7,16 +7,21 @@
 //! See it yourself: `ls -la /etc/kubernetes/manifests`
 //! Mend it: move the files away
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, skip, warn};
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::join_state::MANIFESTS;
-use crate::fact::{Facts, OrAbsent};
-use crate::known;
+use crate::fact::{Facts, Known, OrAbsent};
 
 pub const CHECK: Check = Check {
     id: "stale.manifests",
     title: "no static pods are left on this worker",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["DirAvailable--etc-kubernetes-manifests"],
+    class: Class::Transient,
+    needed: Needed::Leftover,
+    in_join: InJoin::SetRight,
+    fixed_by: FixedBy::LEFTOVERS,
+    accounts_for: nothing,
     judge,
 };
 
@@ -24,8 +29,8 @@ pub const CHECK: Check = Check {
 const CONTROL_PLANE: [&str; 4] =
     ["kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml", "etcd.yaml"];
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let entries = known!(facts.dir(MANIFESTS).or_absent()).unwrap_or_default();
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let entries = facts.dir(MANIFESTS).or_absent()?.unwrap_or_default();
     // The kubelet passes over names that begin with a dot.
     let files: Vec<String> = entries
         .into_iter()
@@ -35,19 +40,19 @@ fn judge(facts: &Facts, _: &Policy) -> Verdict {
     let (known, strangers): (Vec<String>, Vec<String>) =
         files.into_iter().partition(|name| CONTROL_PLANE.contains(&name.as_str()));
     let Some(first) = strangers.first() else {
-        return if known.is_empty() {
+        return Ok(if known.is_empty() {
             pass("there are no static pods")
         } else {
             skip("these are a control plane's manifests")
-        };
+        });
     };
     let more = match strangers.len() - 1 {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    warn(format!("the kubelet would start the static pod {first}{more}"))
+    Ok(warn(format!("the kubelet would start the static pod {first}{more}"))
         .seen(strangers.iter().map(|name| Evidence::of(MANIFESTS, name)))
-        .fix(format!("mv {MANIFESTS}/{first} /root/    # if nothing needs it"))
+        .fix(format!("mv {MANIFESTS}/{first} /root/    # if nothing needs it")))
 }
 
 #[cfg(test)]
@@ -79,7 +84,7 @@ mod tests {
         );
         let control_plane = with(&[(FILE, "etcd.yaml"), (FILE, "kube-apiserver.yaml")]);
         judge_row(&CHECK, &Policy::default(), "a control plane", &control_plane, Skip);
-        let says = |names: &[(&str, &str)]| judge(&with(names), &Policy::default()).says;
+        let says = |names: &[(&str, &str)]| CHECK.verdict(&with(names), &Policy::default()).says;
         assert_eq!(says(&[(FILE, "a.yaml")]), "the kubelet would start the static pod a.yaml");
         assert_eq!(
             says(&[(FILE, "a.yaml"), (FILE, "b.yaml"), (FILE, "c.yaml")]),

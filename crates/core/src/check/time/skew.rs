@@ -7,15 +7,22 @@
 //! See it yourself: `curl -skI https://HOST:PORT/version | grep -i ^date; date -u`
 //! Mend it: `timedatectl set-ntp true`, and look again when it has synchronised.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, fail, pass, skip, warn};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{
+    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "time.skew",
     title: "the clock agrees with the API server's",
     subsystem: Subsystem::Time,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("a clock that jumps may break what runs; which time to trust is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
@@ -24,22 +31,22 @@ const NOTICEABLE: i64 = 5;
 /// kubeadm dates certificates five minutes back: beyond that a fresh one is not valid here yet.
 const BREAKS: i64 = 300;
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let path = known!(facts.api_path());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let path = facts.api_path()?;
     let Some(clocks) = path.clocks else {
-        return skip("the API server was not reached, or sent no Date");
+        return Ok(skip("the API server was not reached, or sent no Date"));
     };
     let ahead = clocks.here.as_second() - clocks.server.as_second();
     let off = ahead.abs();
     if off <= NOTICEABLE {
-        return pass("the clocks agree");
+        return Ok(pass("the clocks agree"));
     }
     let side = if ahead > 0 { "ahead of" } else { "behind" };
     let says = format!("this clock is {off} s {side} the API server's");
     let verdict = if off >= BREAKS { fail(says).explains(["kubeadm.discovery-timeout"]) } else { warn(says) };
-    verdict
+    Ok(verdict
         .seen(Evidence::of("clocks", format!("here {}, there {}", clocks.here, clocks.server)))
-        .fix("timedatectl set-ntp true")
+        .fix("timedatectl set-ntp true"))
 }
 
 #[cfg(test)]
@@ -74,7 +81,7 @@ mod tests {
             ("nobody asked", facts(), Skip),
         ];
         table(&CHECK, rows);
-        assert_eq!((CHECK.judge)(&off(300), &Policy::default()).says, "this clock is 300 s ahead of the API server's");
-        assert_eq!((CHECK.judge)(&off(-7), &Policy::default()).says, "this clock is 7 s behind the API server's");
+        assert_eq!(CHECK.verdict(&off(300), &Policy::default()).says, "this clock is 300 s ahead of the API server's");
+        assert_eq!(CHECK.verdict(&off(-7), &Policy::default()).says, "this clock is 7 s behind the API server's");
     }
 }

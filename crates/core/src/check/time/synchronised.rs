@@ -7,33 +7,38 @@
 //! See it yourself: `timedatectl` or `chronyc tracking`
 //! Mend it: `timedatectl set-ntp true`, with chrony or systemd-timesyncd installed and UDP 123 open to a server.
 
-use crate::check::{Check, Evidence, Policy, Subsystem, Verdict, pass, warn};
-use crate::fact::Facts;
-use crate::known;
+use crate::catalogue::Class;
+use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
     id: "time.synchronised",
     title: "something keeps the clock right",
     subsystem: Subsystem::Time,
     kubeadm: &[],
+    class: Class::Configuration,
+    needed: Needed::Always,
+    in_join: InJoin::Blocks,
+    fixed_by: FixedBy::Operator("which time service and which servers is a choice"),
+    accounts_for: nothing,
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Verdict {
-    let clock = known!(facts.clock());
+fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+    let clock = facts.clock()?;
     let seen = Evidence::at(clock.source, clock.line, &clock.text);
     if clock.synchronised {
-        return pass("the clock is synchronised").seen(seen);
+        return Ok(pass("the clock is synchronised").seen(seen));
     }
     if clock.service {
-        return warn("the clock is not synchronised: the time service has found no server yet")
+        return Ok(warn("the clock is not synchronised: the time service has found no server yet")
             .seen(seen)
-            .fix("chronyc sources || timedatectl timesync-status    # which servers are asked, and do they answer?");
+            .fix("chronyc sources || timedatectl timesync-status    # which servers are asked, and do they answer?"));
     }
-    warn("the clock is not synchronised, and no service keeps it right")
+    Ok(warn("the clock is not synchronised, and no service keeps it right")
         .seen(seen)
         .fix(facts.install("chrony"))
-        .fix("timedatectl set-ntp true")
+        .fix("timedatectl set-ntp true"))
 }
 
 #[cfg(test)]
@@ -73,10 +78,10 @@ mod tests {
 
     #[test]
     fn a_missing_service_is_told_from_a_missing_server() {
-        let verdict = judge(&show("no", "no"), &Policy::default());
+        let verdict = CHECK.verdict(&show("no", "no"), &Policy::default());
         assert_eq!(verdict.says, "the clock is not synchronised, and no service keeps it right");
         assert_eq!(verdict.remedy, ["apt-get install -y chrony", "timedatectl set-ntp true"]);
-        let verdict = judge(&show("yes", "no"), &Policy::default());
+        let verdict = CHECK.verdict(&show("yes", "no"), &Policy::default());
         assert_eq!(verdict.says, "the clock is not synchronised: the time service has found no server yet");
     }
 }

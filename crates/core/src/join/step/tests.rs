@@ -1,9 +1,10 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::catalogue::about;
 use crate::join::existing::Local;
 use crate::join::existing::sample::any_found;
-use crate::join::verify::sample;
+use crate::join::verify::testing as sample;
 use crate::testing::NOW;
 
 fn at(seconds: i64) -> Timestamp {
@@ -81,7 +82,7 @@ fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
     let again = story.then(31, Event::Sandbox(Err(Why::TimedOut)));
     let again = again.then(40, refused()).then(59, refused());
     assert_eq!(again.state.stage, Stage::NetworkReady, "a silent one refused nothing");
-    let known = again.then(59, Event::Trouble(Cause::of("cni.no-subnet-env", "flannel is behind")));
+    let known = again.then(59, Event::Trouble(Cause::of(id!("cni.no-subnet-env"), "flannel is behind")));
     assert!(known.effects.is_empty(), "every join sees that: {:?}", known.effects);
     let ended = known.then(60, refused());
     assert_eq!(ended.state.stage, Stage::Failed);
@@ -113,7 +114,7 @@ fn what_no_network_agent_sets_right_is_believed_the_second_time() {
         let refused = || Event::Sandbox(Err(Why::Broken("no".into())));
         let network = Event::Runtime(sample::joined().runtime);
         let story = Story::registered(Policy::default()).then(11, network);
-        let known = story.then(12, Event::Trouble(Cause::of(id, "x"))).then(12, refused());
+        let known = story.then(12, Event::Trouble(Cause::of(about(id).unwrap(), "x"))).then(12, refused());
         assert_eq!(known.state.stage, Stage::NetworkReady);
         assert_eq!(known.then(13, refused()).state.stage, expected, "{id}");
     }
@@ -121,7 +122,7 @@ fn what_no_network_agent_sets_right_is_believed_the_second_time() {
 
 #[test]
 fn what_may_pass_is_told_once() {
-    let trouble = || Event::Trouble(Cause::of("cni.image-pull", "no image"));
+    let trouble = || Event::Trouble(Cause::of(id!("cni.image-pull"), "no image"));
     let told = Story::registered(Policy::default()).then(10, trouble());
     assert_eq!(told.effects, [Effect::Tell("no image".to_owned())]);
     let again = told.then(20, trouble());
@@ -197,7 +198,7 @@ fn a_kubelet_that_was_stopped_is_started_and_watched() {
     let story = Story::new(Policy::default()).then(1, Event::Found(found));
     assert_eq!((story.state.stage, story.effects.last()), (Stage::Begun, Some(&Effect::WakeKubelet)));
     let failed = Story { state: story.state.clone(), effects: vec![] }
-        .then(2, Event::Failed(Cause::of("kubelet.masked", "it is masked")));
+        .then(2, Event::Failed(Cause::of(id!("kubelet.masked"), "it is masked")));
     assert_eq!((failed.state.stage, failed.failure().causes[0].id.as_str()), (Stage::Failed, "kubelet.masked"));
     let woken = story.then(2, Event::Woken);
     assert_eq!((woken.state.stage, woken.state.changed), (Stage::CertificateIssued, true));
@@ -221,7 +222,7 @@ fn what_no_waiting_mends_ends_it_at_once() {
     let crashed = |restarts, exit| Event::Kubelet(Ok(Kubelet { restarts, exit, ..Kubelet::default() }));
     let ended = |status, causes: &[&str]| Event::KubeadmEnded {
         status,
-        causes: causes.iter().map(|id| Cause::of(id, "x")).collect(),
+        causes: causes.iter().map(|id| Cause::of(about(id).unwrap(), "x")).collect(),
     };
     let started = || Story::joining(Policy::default()).then(4, Event::Kubeadm(Milestone::KubeletStarted));
     for (name, story, id) in [
@@ -245,7 +246,7 @@ fn what_no_waiting_mends_ends_it_at_once() {
         ),
         (
             "disk full",
-            Story::joining(Policy::default()).then(4, Event::Trouble(Cause::of("filesystem.space", "full"))),
+            Story::joining(Policy::default()).then(4, Event::Trouble(Cause::of(id!("filesystem.space"), "full"))),
             "filesystem.space",
         ),
         ("no kubeadm", Story::joining(Policy::default()).then(4, ended(Some(203), &[])), "kubeadm.installed"),
@@ -258,7 +259,7 @@ fn what_no_waiting_mends_ends_it_at_once() {
             "not fit",
             Story::new(Policy::default())
                 .then(1, Event::Found(nothing()))
-                .then(2, Event::Checked { blockers: vec![Cause::of("machine.swap", "on")], fixed: false }),
+                .then(2, Event::Checked { blockers: vec![Cause::of(id!("machine.swap"), "on")], fixed: false }),
             "machine.swap",
         ),
     ] {
@@ -314,15 +315,15 @@ fn what_could_not_be_done_ends_the_attempt() {
     let prepared = || probed().then(2, Event::Prepared);
     for story in [begun(), blocked(), unjoined(), probed(), prepared()] {
         let name = story.state.stage.name();
-        let failed = |may_pass| Event::Failed(Cause::of("runtime.sandbox-image", "no image").may_pass(may_pass));
+        let failed = |may_pass| Event::Failed(Cause::of(id!("runtime.sandbox-image"), "no image").may_pass(may_pass));
         let again = Story { state: story.state.clone(), effects: vec![] }.then(3, failed(true));
         assert_eq!(again.state.stage, Stage::Waiting, "{name}: nothing is waited for but the next attempt");
         let ended = story.then(3, failed(false));
         assert_eq!((ended.state.stage, ended.failure().says.as_str()), (Stage::Failed, "no image"), "{name}");
     }
-    let declined = unjoined().then(3, Event::Failed(Cause::of("cni.directory", "nothing was changed")));
+    let declined = unjoined().then(3, Event::Failed(Cause::of(id!("cni.directory"), "nothing was changed")));
     assert_eq!(declined.state.stage, Stage::Failed, "who said no to --fix is not asked again");
-    let joining = Story::joining(Policy::default()).then(9, Event::Failed(Cause::of("kubeadm.installed", "x")));
+    let joining = Story::joining(Policy::default()).then(9, Event::Failed(Cause::of(id!("kubeadm.installed"), "x")));
     assert_eq!(joining.state.stage, Stage::Joining, "kubeadm runs: that was of something before it");
 }
 
@@ -353,7 +354,7 @@ fn a_killed_kubeadm_leaves_a_kubelet_that_goes_on() {
     let killed = || Event::KubeadmEnded { status: None, causes: vec![] };
     assert_eq!(Story::requested(Policy::default()).then(7, killed()).state.stage, Stage::CertificateRequested);
     assert_eq!(Story::joining(Policy::default()).then(4, killed()).state.stage, Stage::Waiting);
-    let restarted = Event::KubeadmEnded { status: Some(1), causes: vec![Cause::of("runtime.socket", "refused")] };
+    let restarted = Event::KubeadmEnded { status: Some(1), causes: vec![Cause::of(id!("runtime.socket"), "refused")] };
     assert_eq!(Story::joining(Policy::default()).then(4, restarted).state.stage, Stage::Waiting);
     let failed = Event::KubeadmEnded { status: Some(1), causes: vec![] };
     assert_eq!(Story::registered(Policy::default()).then(10, failed).state.stage, Stage::Registered);
@@ -393,7 +394,7 @@ fn a_machine_with_its_certificate_is_left_in_the_cluster() {
 #[test]
 fn what_may_pass_is_told_when_the_time_is_over() {
     let story = Story::registered(Policy::default())
-        .then(20, Event::Trouble(Cause::of("cni.no-subnet-env", "flannel is not up")));
+        .then(20, Event::Trouble(Cause::of(id!("cni.no-subnet-env"), "flannel is not up")));
     assert_eq!(story.state.stage, Stage::Registered);
     let second = story.state.deadline.duration_since(NOW).as_secs();
     let story = story.then(second, Event::Tick);
@@ -473,10 +474,11 @@ fn any_event() -> impl Strategy<Value = Event> {
     let cause = prop_oneof![
         Just("api.refused"),
         Just("filesystem.space"),
+        Just("cni.plugins"),
         Just("cni.no-subnet-env"),
         Just("kubeadm.ca-hash-mismatch")
     ];
-    let cause = cause.prop_map(|id| Cause::of(id, "x"));
+    let cause = cause.prop_map(|id| Cause::of(about(id).unwrap(), "x"));
     let causes = prop::collection::vec(cause.clone(), 0..2);
     let kubelet = (any::<bool>(), any::<bool>(), 0u64..3, proptest::option::of(-1i32..204)).prop_map(
         |(active, alone, restarts, exit)| {

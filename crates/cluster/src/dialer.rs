@@ -16,7 +16,7 @@ pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
 
 /// The machine's own resolver, network and clock, wherever that machine is.
-pub trait Way: Send + Sync {
+pub trait Dialer: Send + Sync {
     fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>>;
     fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>>;
     fn now(&self) -> Timestamp;

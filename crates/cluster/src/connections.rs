@@ -1,0 +1,137 @@
+//! Connections from the machine to the API server: dialled there, TLS with the cluster's CA alone, kept while they are used.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use carrick_core::aim::Endpoint;
+use hyper::body::Incoming;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::TokioIo;
+use kube::client::Body;
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tokio::time::Instant;
+use tower::Service;
+
+use crate::credentials::ClusterCredentials;
+use crate::dialer::{Dialer, Stream};
+use crate::error::ApiProblem;
+use crate::path::ADDRESSES;
+use crate::tls;
+
+/// What lies between may forget a connection without a word: load balancers do after a minute. A request would wait for its
+/// whole deadline then.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// As many as requests are made at once. What is spawned for each lives as long as its connection, and holds no machine.
+pub(crate) struct Connections(Arc<Pool>);
+
+struct Pool {
+    dialer: Arc<dyn Dialer>,
+    server: Endpoint,
+    /// Whom the server's certificate must be for.
+    name: ServerName<'static>,
+    tls: Arc<ClientConfig>,
+    idle: Mutex<Vec<(Instant, SendRequest<Body>)>>,
+}
+
+impl Connections {
+    pub(crate) fn new(credentials: &ClusterCredentials, dialer: Arc<dyn Dialer>) -> Self {
+        let ClusterCredentials { server, name, tls, .. } = credentials;
+        let (server, name, tls) = (server.clone(), name.clone(), tls.clone());
+        Connections(Arc::new(Pool { dialer, server, name, tls, idle: Mutex::default() }))
+    }
+}
+
+impl Service<Request<Body>> for Connections {
+    type Response = Response<Incoming>;
+    type Error = ApiProblem;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Incoming>, ApiProblem>> + Send>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), ApiProblem>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let pool = self.0.clone();
+        Box::pin(async move { pool.exchange(request).await })
+    }
+}
+
+impl Pool {
+    async fn exchange(&self, mut request: Request<Body>) -> Result<Response<Incoming>, ApiProblem> {
+        while let Some(mut sender) = self.take() {
+            // Whose answer is still being read by another is waited for; who is closed says so.
+            if sender.ready().await.is_err() {
+                continue;
+            }
+            let again = repeatable(&request);
+            match sender.try_send_request(request).await {
+                Ok(response) => {
+                    self.keep(sender);
+                    return Ok(response);
+                }
+                // The server may close a connection in the moment it is used again. What was not sent is sent anew; what was
+                // sent, only where that changes nothing.
+                Err(mut error) => match error.take_message().or(again) {
+                    Some(unsent) => request = unsent,
+                    None => return Err(ApiProblem::of(error.error())),
+                },
+            }
+        }
+        let mut sender = self.open().await?;
+        let response = sender.send_request(request).await.map_err(|error| ApiProblem::of(&error))?;
+        self.keep(sender);
+        Ok(response)
+    }
+
+    fn take(&self) -> Option<SendRequest<Body>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|(since, sender)| since.elapsed() < KEPT && !sender.is_closed());
+        idle.pop().map(|(_, sender)| sender)
+    }
+
+    fn keep(&self, sender: SendRequest<Body>) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), sender));
+    }
+
+    async fn open(&self) -> Result<SendRequest<Body>, ApiProblem> {
+        let stream = self.dial().await?;
+        let stream = tls::connect(stream, self.name.clone(), &self.tls, self.dialer.now()).await;
+        let stream = stream.map_err(|error| ApiProblem::of_io(&error))?;
+        let opened = http1::handshake(TokioIo::new(stream)).await;
+        let (sender, connection) = opened.map_err(|error| ApiProblem::of(&error))?;
+        // Ends with the sender; its error comes out of the request that is under way.
+        tokio::spawn(connection);
+        Ok(sender)
+    }
+
+    async fn dial(&self) -> Result<Box<dyn Stream>, ApiProblem> {
+        let addresses = match self.server.address() {
+            Some(address) => vec![address],
+            None => self.dialer.resolve(&self.server.host).await.map_err(ApiProblem::Unresolved)?,
+        };
+        let mut last = ApiProblem::Unresolved(carrick_core::fact::Why::Absent);
+        for address in addresses.into_iter().take(ADDRESSES) {
+            match self.dialer.dial(address, self.server.port).await {
+                Ok(stream) => return Ok(stream),
+                Err(error) => last = ApiProblem::of_io(&error),
+            }
+        }
+        Err(last)
+    }
+}
+
+/// The same request once more, where asking twice is as good as once.
+fn repeatable(request: &Request<Body>) -> Option<Request<Body>> {
+    if request.method() != Method::GET {
+        return None;
+    }
+    let mut again = Request::new(Body::empty());
+    request.uri().clone_into(again.uri_mut());
+    request.headers().clone_into(again.headers_mut());
+    Some(again)
+}

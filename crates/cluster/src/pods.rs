@@ -1,0 +1,56 @@
+//! The pods of one node, and their eviction.
+
+use carrick_core::reset::pods::Pod as KnownPod;
+use k8s_openapi::api::core::v1::Pod;
+use serde_json::{Value, json};
+
+use crate::client::ClusterClient;
+use crate::error::{ApiError, ApiProblem};
+
+/// The pods that are bound to a node, as a list for `carrick_core::join::sight` to read. A kubelet may list its own by this
+/// very selector, and no others.
+pub async fn on_node(client: &ClusterClient, node: &str) -> Result<Value, ApiError> {
+    let items = client.list::<Pod, _>(Some(&bound_to(client, node)?), Some).await?;
+    Ok(json!({ "items": items }))
+}
+
+/// The same, as far as it matters before a node is emptied.
+pub async fn known_on_node(client: &ClusterClient, node: &str) -> Result<Vec<KnownPod>, ApiError> {
+    client.list::<Pod, _>(Some(&bound_to(client, node)?), |pod| Some(KnownPod::of(&pod))).await
+}
+
+fn bound_to(client: &ClusterClient, node: &str) -> Result<String, ApiError> {
+    Ok(format!("spec.nodeName={}", client.checked(node)?))
+}
+
+/// What the API server said to a pod's eviction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Evicted {
+    /// It ends now, in its own time.
+    Going,
+    Gone,
+    /// Not now: a disruption budget, in the API server's words; or no answer in time.
+    NotNow(String),
+}
+
+/// Asks a pod to go, as `kubectl drain` does: its disruption budget is kept.
+pub async fn evict(client: &ClusterClient, pod: &KnownPod) -> Result<Evicted, ApiError> {
+    let KnownPod { namespace, name, uid, .. } = pod;
+    // Not kube's own eviction: it spells `delete_options`, which no API server reads, and the precondition would be lost.
+    let eviction = json!({
+        "apiVersion": "policy/v1", "kind": "Eviction", "metadata": { "name": name, "namespace": namespace },
+        // One by the same name that came after it is another pod.
+        "deleteOptions": { "preconditions": { "uid": uid } },
+    });
+    let evicted = client.create_subresource::<Pod>(namespace, name, "eviction", &eviction).await;
+    match evicted.map_err(|error| (error.problem.clone(), error)) {
+        Ok(_) => Ok(Evicted::Going),
+        Err((ApiProblem::NotFound(_) | ApiProblem::Conflict(_), _)) => Ok(Evicted::Gone),
+        Err((ApiProblem::TooManyRequests { said, .. }, error)) => {
+            Ok(Evicted::NotNow(said.0.unwrap_or_else(|| error.to_string())))
+        }
+        // Where another pod has its name by now, the API server tries for longer than anybody waits for an answer.
+        Err((ApiProblem::TimedOut(_), error)) => Ok(Evicted::NotNow(error.to_string())),
+        Err((_, error)) => Err(error),
+    }
+}

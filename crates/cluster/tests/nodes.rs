@@ -1,0 +1,160 @@
+//! A Node whose machine leaves, on a server in memory that notes what it is asked and answers as an API server does.
+#![allow(clippy::unwrap_used)] // What cannot be set up fails the test.
+
+use carrick_cluster::bootstrap_tokens;
+use carrick_cluster::error::{ApiError, ApiProblem, Said};
+use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
+use carrick_cluster::pods::{self, Evicted};
+use carrick_core::fact::identity::Identity;
+use carrick_core::reset::CORDONED;
+use carrick_core::reset::pods::Pod;
+use serde_json::{Value, json};
+
+mod support;
+
+use support::{Asked, Authority, Reply, Server};
+
+type Answers = fn(&Asked) -> Reply;
+
+/// A server, and a client of it.
+fn that(answers: Answers) -> (Server, carrick_cluster::client::ClusterClient) {
+    let ca = Authority::new();
+    let server = Server::new(&ca, answers);
+    let client = server.client(&ca);
+    (server, client)
+}
+
+fn ok(object: &Value) -> Reply {
+    Reply::json("200 OK", object)
+}
+
+const ID: &str = "0123456789abcdef0123456789abcdef";
+const NODE: &str = "GET /api/v1/nodes/w1";
+
+fn own() -> Identity {
+    Identity { uuid: None, machine_id: Some(ID.to_owned()) }
+}
+
+fn object(machine_id: &str, spec: &Value, annotations: &Value) -> Value {
+    let info = json!({ "nodeInfo": { "machineID": machine_id, "systemUUID": "" } });
+    json!({ "metadata": { "name": "w1", "annotations": annotations }, "spec": spec, "status": info })
+}
+
+#[tokio::test]
+async fn a_node_is_marked_and_cordoned_with_a_note() {
+    let (server, client) = that(|_| ok(&object(ID, &json!({}), &json!({}))));
+    assert_eq!(nodes::mark_not_ready_and_cordon(&client, "w1", &own()).await, Ok(MarkedNode::Cordoned));
+    let asked = server.lines();
+    assert_eq!((asked.len(), asked[0].as_str()), (3, NODE));
+    assert!(asked[1].starts_with("PATCH /api/v1/nodes/w1/status {\"status\":{\"conditions\":[{"), "{}", asked[1]);
+    assert!(asked[1].contains(r#""status":"False""#) && asked[1].contains(r#""type":"Ready""#), "{}", asked[1]);
+    let kinds =
+        server.asked().iter().map(|asked| asked.head.contains("strategic-merge-patch+json")).collect::<Vec<_>>();
+    assert_eq!(kinds, [false, true, false], "conditions are merged by their type");
+    let cordoned: Value = serde_json::from_str(asked[2].strip_prefix("PATCH /api/v1/nodes/w1 ").unwrap()).unwrap();
+    let note = json!({ "annotations": { CORDONED: "2026-11-15T12:00:00Z" } });
+    assert_eq!(cordoned, json!({ "metadata": note, "spec": { "unschedulable": true } }));
+}
+
+#[tokio::test]
+async fn what_is_not_this_machines_to_say_is_not_said() {
+    let another: Answers = |_| ok(&object(&ID.replace('0', "f"), &json!({}), &json!({})));
+    let plane: Answers = |_| {
+        let mut node = object(ID, &json!({}), &json!({}));
+        node["metadata"]["labels"] = json!({ "node-role.kubernetes.io/control-plane": "" });
+        ok(&node)
+    };
+    let denied: Answers = |_| Reply::text("403 Forbidden", "{}");
+    let error = ApiError { server: "10.0.0.11:6443".parse().unwrap(), problem: ApiProblem::Forbidden(Said::default()) };
+    let rows = [
+        (another, UnmarkedNode::AnotherMachine("w1".into())),
+        (plane, UnmarkedNode::ControlPlane("w1".into())),
+        (denied, UnmarkedNode::Api(error)),
+    ];
+    for (answers, expected) in rows {
+        let (server, client) = that(answers);
+        assert_eq!(nodes::mark_not_ready_and_cordon(&client, "w1", &own()).await, Err(expected));
+        assert_eq!(server.lines(), [NODE], "nothing was changed");
+    }
+    let (_, client) = that(|_| Reply::text("404 Not Found", "{}"));
+    assert_eq!(nodes::mark_not_ready_and_cordon(&client, "w1", &own()).await, Ok(MarkedNode::Absent));
+}
+
+#[tokio::test]
+async fn only_what_a_reset_cordoned_is_uncordoned() {
+    let (theirs, client) = that(|_| ok(&object(ID, &json!({ "unschedulable": true }), &json!({}))));
+    assert_eq!(nodes::mark_not_ready_and_cordon(&client, "w1", &own()).await, Ok(MarkedNode::CordonedBefore));
+    assert_eq!(theirs.lines().len(), 2, "marked, and no note left");
+    nodes::cordon(&client, "w1").await.unwrap();
+    assert_eq!(nodes::uncordon(&client, "w1").await, Ok(false));
+    assert!(theirs.lines().iter().skip(2).all(|asked| asked == NODE));
+
+    let (ours, client) = that(|_| ok(&object(ID, &json!({ "unschedulable": true }), &json!({ CORDONED: "x" }))));
+    assert_eq!(nodes::uncordon(&client, "w1").await, Ok(true));
+    let asked = &ours.asked()[1];
+    assert_eq!(asked.line, "PATCH /api/v1/nodes/w1");
+    let mark = json!({ "annotations": { CORDONED: null } });
+    assert_eq!(asked.json(), json!({ "metadata": mark, "spec": { "unschedulable": null } }));
+}
+
+#[tokio::test]
+async fn a_node_is_deleted_as_it_was_seen_or_not_at_all() {
+    let seen = |uid: Value| json!({ "metadata": { "uid": uid, "resourceVersion": "7" } });
+    let (server, client) = that(|_| ok(&json!({})));
+    nodes::delete_as_seen(&client, "w1", &seen(json!("u"))).await.unwrap();
+    assert_eq!(server.asked()[0].line, "DELETE /api/v1/nodes/w1");
+    assert_eq!(server.asked()[0].json(), json!({ "preconditions": { "uid": "u", "resourceVersion": "7" } }));
+    assert!(nodes::delete_as_seen(&client, "w1", &seen(Value::Null)).await.is_err());
+    assert_eq!(server.asked().len(), 1);
+    let (_, client) = that(|_| Reply::text("404 Not Found", "{}"));
+    assert_eq!(nodes::delete_as_seen(&client, "w1", &seen(json!("u"))).await, Ok(()), "gone is as good as deleted");
+    let (_, client) = that(|_| Reply::text("409 Conflict", "{}"));
+    let error = nodes::delete_as_seen(&client, "w1", &seen(json!("u"))).await.unwrap_err();
+    assert_eq!(error.problem, ApiProblem::Conflict(Said::default()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn pods_go_as_their_budget_lets_them() {
+    let pod = |name: &str| Pod { namespace: "default".into(), name: name.into(), uid: "u".into(), ..Pod::default() };
+    let (server, client) = that(|asked| match asked.line.as_str() {
+        "POST /api/v1/namespaces/default/pods/web/eviction" => Reply::json("201 Created", &json!({})),
+        "POST /api/v1/namespaces/default/pods/db/eviction" => {
+            let said = json!({ "message": "would violate the pod's disruption budget" });
+            Reply::json("429 Too Many Requests", &said)
+        }
+        "POST /api/v1/namespaces/default/pods/anew/eviction" => Reply::Silence,
+        _ => Reply::text("404 Not Found", "{}"),
+    });
+    let budget = "would violate the pod's disruption budget".to_owned();
+    let slow = "API server 10.0.0.11:6443 did not answer within 3 s".to_owned();
+    for (name, expected) in [
+        ("web", Evicted::Going),
+        ("db", Evicted::NotNow(budget)),
+        ("old", Evicted::Gone),
+        ("anew", Evicted::NotNow(slow)),
+    ] {
+        assert_eq!(pods::evict(&client, &pod(name)).await, Ok(expected));
+    }
+    let preconditions = json!({ "preconditions": { "uid": "u" } });
+    assert!(server.asked().iter().all(|asked| asked.json()["deleteOptions"] == preconditions));
+}
+
+#[tokio::test]
+async fn a_token_is_made_looked_for_and_revoked() {
+    let (server, client) = that(|asked| match asked.line.as_str() {
+        "POST /api/v1/namespaces/kube-system/secrets" => Reply::json("201 Created", &json!({})),
+        "GET /api/v1/namespaces/kube-public/configmaps/cluster-info" => {
+            ok(&json!({ "data": { "jws-kubeconfig-abcdef": "a..b" } }))
+        }
+        "DELETE /api/v1/namespaces/kube-system/secrets/bootstrap-token-abcdef" => ok(&json!({})),
+        _ => Reply::text("501 Not Implemented", "{}"),
+    });
+    let token = "abcdef.0123456789abcdef".parse().unwrap();
+    bootstrap_tokens::create(&client, &token, "2026-11-15T12:30:00Z".parse().unwrap()).await.unwrap();
+    let secret = server.asked()[0].json();
+    assert_eq!(secret["stringData"]["expiration"], "2026-11-15T12:30:00Z");
+    assert_eq!(secret["type"], "bootstrap.kubernetes.io/token");
+    assert_eq!(bootstrap_tokens::is_signed(&client, &token).await, Ok(true));
+    assert_eq!(bootstrap_tokens::is_signed(&client, &"zzzzzz.0123456789abcdef".parse().unwrap()).await, Ok(false));
+    bootstrap_tokens::revoke(&client, &token).await.unwrap();
+}

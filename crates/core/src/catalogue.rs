@@ -1,0 +1,196 @@
+//! What Carrick knows about an id, beside its texts: what a join does about it, whether it says why, which part of the
+//! machine it speaks of.
+//!
+//! It stands in the id's own file: a check's `CHECK`, a signature's TOML. Nothing is listed here; this is where it is
+//! looked up. Code that names an id writes `id!("csr.denied")`, which does not compile where there is no such id.
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{self, Needed, Subsystem};
+use crate::signature;
+
+/// What a join does about a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Class {
+    /// It may pass: clean up and try again.
+    Transient,
+    /// It may pass while the pod network starts. Once its configuration stands it does not: every network installs its
+    /// plugins before that.
+    UntilNetwork,
+    /// Something must be changed first: by `--fix`, or by hand.
+    Configuration,
+    /// Not to be tried at all: it would do harm.
+    Fatal,
+}
+
+impl Class {
+    pub const ALL: [Class; 4] = [Class::Transient, Class::UntilNetwork, Class::Configuration, Class::Fatal];
+
+    /// Whether a cleaned-up attempt may succeed although nobody changed anything.
+    pub fn may_pass(self) -> bool {
+        match self {
+            Class::Transient | Class::UntilNetwork => true,
+            Class::Configuration | Class::Fatal => false,
+        }
+    }
+
+    /// As a signature's file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Transient => "transient",
+            Class::UntilNetwork => "until-network",
+            Class::Configuration => "configuration",
+            Class::Fatal => "fatal",
+        }
+    }
+
+    /// What a join does about it, as `carrick explain` says it.
+    pub fn does(self) -> &'static str {
+        match self {
+            Class::Transient => "cleans up and tries again",
+            Class::UntilNetwork => "waits while the pod network starts, and stops once its configuration stands",
+            Class::Configuration => "stops: somebody has to change something",
+            Class::Fatal => "stops: to go on would do harm",
+        }
+    }
+}
+
+/// Whether an id says why something failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// It says why.
+    Root,
+    /// It says only that something failed, or how far it came: whoever knows why has the first word.
+    Symptom,
+}
+
+impl Role {
+    /// As a signature's file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Role::Root => "root",
+            Role::Symptom => "symptom",
+        }
+    }
+}
+
+/// What is known about an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct About<'a> {
+    pub id: &'a str,
+    pub class: Class,
+    pub role: Role,
+    pub subsystem: Subsystem,
+    pub needed: Needed,
+}
+
+/// What is known about the id of a check or of a built-in signature; nothing of a signature that is never a cause.
+pub const fn about(id: &str) -> Option<About<'static>> {
+    if let Some(about) = check::about(id) {
+        return Some(about);
+    }
+    let mut at = 0;
+    while at < signature::CLASSIFIED.len() {
+        if is_same(signature::CLASSIFIED[at].id, id) {
+            return Some(signature::CLASSIFIED[at]);
+        }
+        at += 1;
+    }
+    None
+}
+
+/// `==` of strings is not `const` yet.
+pub(crate) const fn is_same(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    if a.len() != b.len() {
+        return false;
+    }
+    let mut at = 0;
+    while at < a.len() {
+        if a[at] != b[at] {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// [`about`] an id that is written in the code; one that does not exist does not compile.
+///
+/// ```
+/// assert_eq!(carrick_core::id!("csr.denied").id, "csr.denied");
+/// ```
+///
+/// ```compile_fail
+/// let about = carrick_core::id!("csr.denide");
+/// ```
+#[macro_export]
+macro_rules! id {
+    ($id:literal) => {{
+        const ABOUT: $crate::catalogue::About<'static> = match $crate::catalogue::about($id) {
+            Some(about) => about,
+            None => panic!("neither a check nor a signature that can be a cause has this id"),
+        };
+        ABOUT
+    }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signature::Severity;
+
+    #[test]
+    fn an_id_is_found_in_its_own_file() {
+        for (id, class, role) in [
+            ("api.tcp", Class::Transient, Role::Root),
+            ("api.refused", Class::Transient, Role::Root),
+            ("stale.ca-left", Class::Transient, Role::Root),
+            ("cni.plugins", Class::UntilNetwork, Role::Root),
+            ("cni.no-pod-cidr", Class::Transient, Role::Root),
+            ("stale.ca", Class::Transient, Role::Root),
+            ("kubelet.standalone", Class::Configuration, Role::Root),
+            ("csr.denied", Class::Configuration, Role::Root),
+            ("kubeadm.tls-timeout", Class::Transient, Role::Symptom),
+            ("api.ca-pin", Class::Fatal, Role::Root),
+        ] {
+            assert_eq!(about(id).map(|about| (about.id, about.class, about.role)), Some((id, class, role)));
+        }
+        assert_eq!(id!("stale.ca").needed, Needed::Leftover);
+        // A good sign is no cause.
+        for unknown in ["node.ready", "api.refusedly", "api.", ""] {
+            assert_eq!(about(unknown), None, "{unknown}");
+        }
+    }
+
+    #[test]
+    fn the_table_made_at_build_time_is_what_the_files_say() {
+        let signatures = signature::built_in().unwrap();
+        let causes: Vec<_> = signatures.iter().filter(|one| one.severity >= Severity::Warning).collect();
+        assert_eq!(causes.len(), signature::CLASSIFIED.len());
+        for (signature, listed) in causes.iter().zip(signature::CLASSIFIED) {
+            let of_file = signature.about().unwrap();
+            assert_eq!(of_file.id, signature.cause_id());
+            assert_eq!(About { id: &signature.id, subsystem: signature.subsystem, ..of_file }, *listed);
+        }
+    }
+
+    #[test]
+    fn a_name_is_what_a_file_says() {
+        for class in Class::ALL {
+            assert_eq!(serde_json::to_value(class).unwrap(), class.name());
+        }
+        for role in [Role::Root, Role::Symptom] {
+            assert_eq!(serde_json::to_value(role).unwrap(), role.name());
+        }
+    }
+
+    #[test]
+    fn every_check_is_found() {
+        for id in check::ids() {
+            assert_eq!(about(id).map(|about| about.id), Some(id));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! How a join ended: its report, the causes in order, and what stays on the machine. Rendering says it; it is decided here.
+
+use std::collections::BTreeSet;
+
+use super::failure::{self, Failure};
+use super::state::{Stage, State};
+use super::step::Outcome;
+use super::verify::judge;
+use crate::catalogue::{self, Role};
+use crate::check::Needed;
+use crate::report::{self, Cause, Confidence, Overall, Report};
+
+/// What is known at the end, in the shape of every report. `diagnosed`: what live diagnosis found.
+pub fn report(host: &str, state: &State, outcome: &Outcome, diagnosed: &[Cause]) -> Report {
+    let mut report = report::of("join", host, judge(&state.seen, state.policy.until));
+    (report.verdict, report.causes) = match outcome {
+        Outcome::Joined { .. } => (Overall::Pass, Vec::new()),
+        Outcome::Failed(failure) => (Overall::Fail, causes(failure, diagnosed)),
+    };
+    report
+}
+
+/// What the join itself saw, then what live diagnosis adds; what only follows from another comes last.
+fn causes(failure: &Failure, diagnosed: &[Cause]) -> Vec<Cause> {
+    let own: Vec<Cause> = failure.causes.iter().map(|cause| with_remedy(cause, diagnosed)).collect();
+    // What kubeadm has just written looks like what an earlier one left.
+    let is_leftover = |id: &str| catalogue::about(id).is_some_and(|about| about.needed == Needed::Leftover);
+    let of_this_join = |id: &str| failure.stage >= Stage::Probed && is_leftover(id);
+    let is_new = |other: &&Cause| !own.iter().any(|cause| cause.id == other.id) && !of_this_join(&other.id);
+    // A machine that has not joined has no pod network and no Node: there, only what is behind its own causes counts.
+    let nothing_ran = failure.stage < Stage::Joining;
+    let is_behind = |other: &&Cause| own.iter().any(|cause| other.explains.contains(&cause.id));
+    let others = diagnosed.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
+    let mut causes: Vec<Cause> = own.iter().cloned().chain(others).collect();
+    let explained: BTreeSet<String> = causes.iter().flat_map(|cause| cause.explains.clone()).collect();
+    let is_symptom = |id: &str| catalogue::about(id).is_some_and(|about| about.role == Role::Symptom);
+    causes.sort_by_key(|cause| is_symptom(&cause.id) || explained.contains(&cause.id));
+    causes
+}
+
+fn with_remedy(cause: &failure::Cause, diagnosed: &[Cause]) -> Cause {
+    let more = diagnosed.iter().find(|other| other.id == cause.id);
+    Cause {
+        id: cause.id.clone(),
+        confidence: Confidence::Certain,
+        title: cause.says.clone(),
+        why: cause.says.clone(),
+        evidence: cause.seen.clone(),
+        remedy: more.map(|other| other.remedy.clone()).unwrap_or_default(),
+        prevent: Vec::new(),
+        explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
+    }
+}
+
+/// What was done beside the join itself, as far as it may stay when that fails.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Left {
+    /// `--fix` changed something, or was stopped while it did.
+    pub fixed: bool,
+    /// Something of an attempt could not be put back.
+    pub stuck: bool,
+    /// What a join that was cut off had begun is still there: this one did not come so far as to end it.
+    pub unfinished: bool,
+    /// A Node was removed from the cluster, and this join did not come so far as to make it again.
+    pub node_removed: Option<String>,
+}
+
+/// What stays on a machine whose join failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Remains {
+    /// It has its certificate: it is in the cluster, and stays there.
+    Join,
+    /// Part of what was changed: not all could be put back.
+    Part,
+    /// What an earlier join had begun.
+    EarlierJoin,
+    /// What `--fix` did.
+    Fixes,
+    /// Nothing: what was changed has been put back.
+    PutBack,
+    /// Nothing: nothing was changed.
+    Untouched,
+}
+
+impl Remains {
+    pub fn after(failure: &Failure, changed: bool, left: &Left) -> Self {
+        let in_cluster = (Stage::CertificateIssued..Stage::Waiting).contains(&failure.stage);
+        match (left, changed) {
+            (_, true) if in_cluster => Remains::Join,
+            (Left { stuck: true, .. }, _) => Remains::Part,
+            (Left { unfinished: true, .. }, _) => Remains::EarlierJoin,
+            (Left { fixed: true, .. }, _) => Remains::Fixes,
+            (_, true) => Remains::PutBack,
+            (_, false) => Remains::Untouched,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::Class;
+    use crate::id;
+
+    fn failed(stage: Stage, causes: Vec<failure::Cause>) -> Failure {
+        Failure { stage, class: Class::Configuration, says: "x".into(), causes, overdue: false }
+    }
+
+    fn diagnosed(id: &str, explains: &[&str]) -> Cause {
+        Cause {
+            id: id.to_owned(),
+            confidence: Confidence::Likely,
+            title: String::new(),
+            why: String::new(),
+            evidence: Vec::new(),
+            remedy: vec![format!("fix {id}")],
+            prevent: Vec::new(),
+            explains: explains.iter().map(|&id| id.to_owned()).collect(),
+        }
+    }
+
+    #[test]
+    fn the_root_comes_first_and_is_told_with_its_remedy() {
+        let timeout = failure::Cause::of(id!("kubeadm.tls-timeout"), "no certificate");
+        let alone = failure::Cause::of(id!("kubelet.standalone"), "no --kubeconfig");
+        let space = || diagnosed("filesystem.space", &["kubeadm.tls-timeout"]);
+        for (name, stage, own, known, expected) in [
+            (
+                "a symptom goes last",
+                Stage::KubeletUp,
+                vec![timeout.clone(), alone],
+                vec![],
+                &["kubelet.standalone", "kubeadm.tls-timeout"][..],
+            ),
+            (
+                "diagnosis adds",
+                Stage::KubeletUp,
+                vec![timeout.clone()],
+                vec![space()],
+                &["filesystem.space", "kubeadm.tls-timeout"],
+            ),
+            (
+                "nothing ran: only what is behind",
+                Stage::Begun,
+                vec![timeout.clone()],
+                vec![diagnosed("cni.config", &[])],
+                &["kubeadm.tls-timeout"],
+            ),
+            (
+                "nothing ran: what is behind",
+                Stage::Begun,
+                vec![timeout.clone()],
+                vec![space()],
+                &["filesystem.space", "kubeadm.tls-timeout"],
+            ),
+            (
+                "what this join wrote is no leftover",
+                Stage::KubeletUp,
+                vec![timeout],
+                vec![diagnosed("stale.ca", &[])],
+                &["kubeadm.tls-timeout"],
+            ),
+        ] {
+            let causes = causes(&failed(stage, own), &known);
+            assert_eq!(causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), expected, "{name}");
+        }
+        let swap = failure::Cause::of(id!("machine.swap"), "on");
+        let told = causes(&failed(Stage::Unjoined, vec![swap]), &[diagnosed("machine.swap", &[])]);
+        assert_eq!((told.len(), told[0].remedy.as_slice()), (1, &["fix machine.swap".to_owned()][..]));
+    }
+
+    #[test]
+    fn what_remains() {
+        let left = Left::default;
+        for (stage, changed, left, expected) in [
+            (Stage::Begun, false, left(), Remains::Untouched),
+            (Stage::Joining, true, left(), Remains::PutBack),
+            (Stage::Joining, true, Left { stuck: true, ..left() }, Remains::Part),
+            (Stage::Begun, true, Left { unfinished: true, ..left() }, Remains::EarlierJoin),
+            (Stage::Unjoined, true, Left { fixed: true, ..left() }, Remains::Fixes),
+            (Stage::CertificateIssued, true, Left { stuck: true, ..left() }, Remains::Join),
+            (Stage::Registered, false, left(), Remains::Untouched),
+        ] {
+            assert_eq!(Remains::after(&failed(stage, Vec::new()), changed, &left), expected, "{stage:?} {left:?}");
+        }
+    }
+}

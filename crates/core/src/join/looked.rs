@@ -1,0 +1,137 @@
+//! One look at a machine before kubeadm runs: its facts, and what the checks find in them, judged once; and what of that a
+//! join goes by.
+
+use super::failure::Cause;
+use super::prepare;
+use crate::catalogue;
+use crate::check::{self, InJoin, Outcome};
+use crate::fact::{Facts, Known, Missing, Why};
+use crate::id;
+use crate::plan::protect::Protected;
+use crate::plan::{Conflict, Plan};
+use crate::report::{self, Ignore, Judged, Report};
+
+pub struct Looked {
+    pub facts: Facts,
+    /// What the checks find; what the operator ignores is marked so, and judged all the same.
+    pub checked: Report,
+}
+
+impl Looked {
+    pub fn at(facts: Facts, ignore: &Ignore) -> Self {
+        let checked = report::check(&facts, &check::Policy::default(), ignore);
+        Looked { facts, checked }
+    }
+
+    /// The step on the way to the API server that failed.
+    pub fn broken_path(&self) -> Option<Cause> {
+        let step = self.facts.api_path().ok()?.failed()?.step;
+        self.checked.findings.iter().find(|finding| finding.id == step.check()).and_then(Cause::of_finding)
+    }
+
+    /// What forbids a join: not what preparation sets right, nor what the decision about the Node has settled.
+    pub fn blockers(&self) -> Vec<Cause> {
+        let blocks = |finding: &&Judged| {
+            let in_join = check::find(finding.id).next().map(|registered| registered.check.in_join);
+            finding.verdict == Outcome::Fail && !finding.ignored && in_join == Some(InJoin::Blocks)
+        };
+        self.checked.findings.iter().filter(blocks).filter_map(Cause::of_finding).collect()
+    }
+
+    /// What does not forbid it, and may break it later.
+    pub fn warnings(&self) -> impl Iterator<Item = &Judged> {
+        self.checked.findings.iter().filter(|finding| finding.verdict == Outcome::Warn)
+    }
+
+    /// The worst of what `--fix` was to set right, where it did not; for a reason of its own where the checks find nothing.
+    pub fn unfixed(&self, says: String) -> Cause {
+        let counting = self.checked.findings.iter().filter(|finding| !finding.ignored);
+        // The first of the worst, in the order of the checks.
+        let worst = counting.rev().max_by_key(|finding| finding.verdict).and_then(|it| catalogue::about(it.id));
+        Cause::of(worst.unwrap_or(id!("machine.privileges")), says)
+    }
+
+    /// What is changed before kubeadm runs.
+    pub fn preparation(&self) -> Result<Plan, Unprepared> {
+        let wrong = self.checked.findings.iter().filter(|finding| finding.verdict > Outcome::Pass);
+        let wrong: Vec<&str> = wrong.map(|finding| finding.id).collect();
+        Ok(Plan::of(prepare::plan(&self.facts, &wrong)?)?)
+    }
+
+    /// The pause image, where the runtime is to pull it before kubeadm runs.
+    pub fn image_to_pull(&self, ignore: &Ignore) -> Option<String> {
+        prepare::image_to_pull(&self.facts).filter(|_| !ignore.covers(id!("runtime.sandbox-image").id))
+    }
+
+    /// Whether the machine was too busy to tell what a join cannot begin without.
+    pub fn is_short(&self) -> bool {
+        let needed = || -> Known<()> {
+            self.facts.kubeadm_version()?;
+            prepare::plan(&self.facts, &[])?;
+            Protected::on(&self.facts, Vec::new()).map(drop)
+        };
+        needed().is_err_and(|missing| missing.why == Why::TimedOut)
+    }
+}
+
+/// Why there is no plan of preparation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unprepared {
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::api_path::{ApiPath, Reason, State, Step, Walked};
+    use crate::testing::facts;
+
+    fn looked(facts: Facts, ignored: &[&str]) -> Looked {
+        Looked::at(facts, &Ignore::of(ignored.iter().copied()).unwrap())
+    }
+
+    fn ids(causes: &[Cause]) -> Vec<&str> {
+        causes.iter().map(|cause| cause.id.as_str()).collect()
+    }
+
+    fn broken_at(step: Step, reason: Option<Reason>) -> Facts {
+        let walked = Walked { reason, ..Walked::new(step, State::Failed("it broke".into())) };
+        let path = ApiPath { endpoint: "cp:6443".into(), steps: vec![walked], clocks: None, ca_pins: Vec::new() };
+        facts().with_api("path", &serde_json::to_string(&path).unwrap())
+    }
+
+    #[test]
+    fn the_broken_step_is_named_by_what_it_means() {
+        for (step, reason, id, may_pass) in [
+            (Step::Tcp, None, "api.tcp", true),
+            (Step::Tls, None, "api.tls", true),
+            (Step::Tls, Some(Reason::NoAnswer), "api.slow", true),
+            (Step::Auth, None, "api.auth", false),
+            (Step::Auth, Some(Reason::NoAnswer), "api.slow", true),
+            (Step::Certificate, None, "api.certificate", false),
+            (Step::Certificate, Some(Reason::NotYetValid), "time.skew", false),
+        ] {
+            let cause = looked(broken_at(step, reason), &[]).broken_path().unwrap();
+            assert_eq!((cause.id.as_str(), cause.class().may_pass()), (id, may_pass), "{step:?}, {reason:?}");
+        }
+        assert_eq!(looked(facts(), &[]).broken_path(), None);
+    }
+
+    #[test]
+    fn what_preparation_sets_right_blocks_nothing() {
+        let swap = "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n";
+        let facts = facts().with_file("/proc/swaps", swap).with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
+        assert_eq!(ids(&looked(facts.clone(), &[]).blockers()), ["machine.swap"]);
+        assert_eq!(ids(&looked(facts, &["Swap"]).blockers()), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_not_fixed_is_the_first_of_the_worst() {
+        let swap = "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n";
+        let facts = facts().with_file("/proc/swaps", swap).with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
+        assert_eq!(looked(facts, &[]).unfixed("no".into()).id, "kernel.ip-forward");
+    }
+}

@@ -1,0 +1,194 @@
+//! Whether a machine has really joined (and how far), judged from what was seen of it.
+//!
+//! * [`evidence`]: what is looked at
+//! * [`proof`]: what must hold of it, one file each
+//!
+//! `verify` fills a [`Seen`] at once, `join` event by event; both are judged by the same proofs. What was not seen is
+//! unknown, and what is unknown does not hold. kubeadm's word, a file's existence and healthz are not among the evidence.
+
+use serde::{Deserialize, Serialize};
+
+use crate::check::{Outcome, Subsystem, Verdict, skip};
+use crate::fact::{Known, Missing, Why};
+use crate::report::{self, Cause, Confidence, Judged, Reached, Report};
+
+pub mod evidence;
+pub mod proof;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
+
+pub use evidence::{
+    Certificate, CertificateRequest, Cluster, Kubelet, Lease, Node, Pod, Renewal, Runtime, Sandbox, Seen, Signing,
+};
+pub use proof::PROOFS;
+
+/// How far is far enough.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub enum Until {
+    /// The Node is this machine's, and its kubelet renews its lease.
+    Registered,
+    /// The pod network is there.
+    Network,
+    /// A pod could run: Ready, and a sandbox got an address.
+    #[default]
+    Verified,
+}
+
+impl Until {
+    pub fn name(self) -> &'static str {
+        match self {
+            Until::Registered => "registered",
+            Until::Network => "network",
+            Until::Verified => "verified",
+        }
+    }
+}
+
+impl std::str::FromStr for Until {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = [Until::Registered, Until::Network, Until::Verified].into_iter().find(|until| until.name() == text);
+        found.ok_or_else(|| format!("{text:?} is not one of registered, network, verified"))
+    }
+}
+
+/// One thing that must hold.
+pub struct Proof {
+    pub id: &'static str,
+    /// What holds where it passes.
+    pub title: &'static str,
+    pub subsystem: Subsystem,
+    /// From where on it is needed.
+    pub until: Until,
+    /// What it cannot hold without. Where one of these fails, what is not known of this one is no news.
+    after: &'static [&'static str],
+    judge: fn(&Seen) -> Known<Verdict>,
+}
+
+impl Proof {
+    fn verdict(&self, seen: &Seen) -> Verdict {
+        (self.judge)(seen).unwrap_or_else(|missing| not_seen(&missing.source_name, &missing.why))
+    }
+
+    /// What it means, why it matters, how to see and fix it: the text of `carrick explain`.
+    pub fn explain(&self) -> &'static str {
+        proof::EXPLAINED.iter().find(|(id, _)| *id == self.id).map_or("", |(_, text)| text)
+    }
+
+    /// Why it matters; where its text does not say so, what it is.
+    fn why(&self) -> &'static str {
+        let mut parts = self.explain().split("\n\n");
+        let first = parts.next().unwrap_or_default();
+        parts.next().filter(|part| !part.starts_with("See it yourself")).unwrap_or(first)
+    }
+}
+
+pub fn find(id: &str) -> Option<&'static Proof> {
+    PROOFS.into_iter().find(|proof| proof.id.eq_ignore_ascii_case(id))
+}
+
+/// What `verify` has to say of a machine: every proof, and of those that fail the causes, the first first.
+pub fn report(host: &str, seen: &Seen, until: Until) -> Report {
+    let findings = judge(seen, until);
+    let causes = findings.iter().filter(|finding| finding.verdict == Outcome::Fail).map(|it| cause(it, &findings));
+    let (causes, reached) = (causes.collect(), reached(&findings));
+    Report { causes, reached: Some(Reached { until, reached }), ..report::of("verify", host, findings) }
+}
+
+/// A failure as a cause, with what does not hold because of it.
+fn cause(failed: &Judged, findings: &[Judged]) -> Cause {
+    let is_lost =
+        |it: &&Judged| it.verdict != Outcome::Pass && find(it.id).is_some_and(|it| it.after.contains(&failed.id));
+    let lost = findings.iter().filter(is_lost).map(|it| it.id);
+    Cause {
+        id: failed.id.to_owned(),
+        confidence: Confidence::Certain,
+        title: failed.title.clone(),
+        why: find(failed.id).map(Proof::why).unwrap_or_default().to_owned(),
+        evidence: failed.evidence.clone(),
+        remedy: failed.remedy.clone(),
+        prevent: Vec::new(),
+        explains: failed.explains.iter().copied().chain(lost).map(str::to_owned).collect(),
+    }
+}
+
+/// How far the evidence reaches.
+fn reached(findings: &[Judged]) -> Option<Until> {
+    let holds = |until: Until| {
+        let far = |it: &Judged| find(it.id).map(|proof| proof.until);
+        let mut needed = findings.iter().filter(|it| far(it) <= Some(until));
+        // What was not asked for is skipped, and skipped is not seen.
+        let any = findings.iter().any(|it| far(it) == Some(until) && it.verdict == Outcome::Pass);
+        any && needed.all(|it| matches!(it.verdict, Outcome::Pass | Outcome::Skip))
+    };
+    [Until::Verified, Until::Network, Until::Registered].into_iter().find(|until| holds(*until))
+}
+
+/// Every proof, judged; what is beyond the goal is skipped, and what is not known because of a failure before it.
+pub fn judge(seen: &Seen, until: Until) -> Vec<Judged> {
+    // Each id that fails, or is not judged, with the failure behind it.
+    let mut lost: Vec<(&'static str, &'static str)> = Vec::new();
+    let mut judged = Vec::new();
+    for proof in PROOFS {
+        let asked = proof.until <= until;
+        let verdict =
+            if asked { proof.verdict(seen) } else { skip(format!("not asked for: --until {}", until.name())) };
+        let behind = lost.iter().find(|(id, _)| proof.after.contains(id)).map(|(_, behind)| *behind);
+        let verdict = match (verdict.outcome, behind) {
+            (Outcome::Unknown, Some(behind)) => {
+                lost.push((proof.id, behind));
+                skip(format!("not judged: see {behind}"))
+            }
+            _ => verdict,
+        };
+        if verdict.outcome == Outcome::Fail {
+            lost.push((proof.id, proof.id));
+        }
+        judged.push(Judged::of(proof.id, proof.subsystem, verdict));
+    }
+    judged
+}
+
+/// What the lease is still waited for to show, where waiting makes sense: its kubelet runs, and it was not yet seen renewed.
+pub fn awaits_renewal(seen: &Seen) -> Option<String> {
+    let runs = proof::kubelet::PROOF.verdict(seen).outcome == Outcome::Pass && seen.lease.is_ok();
+    Some(proof::lease::PROOF.verdict(seen))
+        .filter(|verdict| runs && verdict.outcome == Outcome::Unknown)
+        .map(|verdict| verdict.says)
+}
+
+/// All the evidence is there. Nothing may be unknown.
+pub fn holds(seen: &Seen, until: Until) -> bool {
+    let outcomes = PROOFS.into_iter().filter(|proof| proof.until <= until).map(|proof| proof.verdict(seen).outcome);
+    outcomes.into_iter().all(|outcome| matches!(outcome, Outcome::Pass | Outcome::Skip))
+}
+
+/// The first thing that is still missing, as the live line says it.
+pub fn first_missing(seen: &Seen, until: Until) -> Option<(&'static str, String)> {
+    let asked = PROOFS.into_iter().filter(|proof| proof.until <= until);
+    asked
+        .map(|proof| (proof.id, proof.verdict(seen)))
+        .find(|(_, verdict)| !matches!(verdict.outcome, Outcome::Pass | Outcome::Skip))
+        .map(|(id, verdict)| (id, verdict.says))
+}
+
+/// What was seen, or why not. That nothing is there is for the proof itself to judge.
+fn known<'a, T>(what: &str, sight: &'a Result<T, Why>) -> Known<&'a T> {
+    sight.as_ref().map_err(|why| Missing { source_name: what.to_owned(), why: why.clone() })
+}
+
+/// Never skipped, whatever the reason: a join is proven by what was seen.
+fn not_seen(what: &str, why: &Why) -> Verdict {
+    let says = match why {
+        Why::NotCollected | Why::NotAsked | Why::NotAdmin => format!("cannot tell: {what}: nobody could look"),
+        why => format!("cannot tell: {what}: {why}"),
+    };
+    let missing = Missing { source_name: what.to_owned(), why: why.clone() };
+    Verdict { outcome: Outcome::Unknown, says, missing: Some(missing), ..skip("") }
+}
+
+#[cfg(test)]
+mod tests;

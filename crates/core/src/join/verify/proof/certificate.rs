@@ -1,0 +1,57 @@
+//! The kubelet's client certificate is of this cluster's CA, for this node, in date, and the API server takes it.
+//!
+//! kubeadm takes any certificate that is there for a join that worked: with one of an earlier cluster it says "This node
+//! has joined the cluster", and the API server answers Unauthorized for ever. A machine that never joined has none.
+//!
+//! See it yourself: `openssl x509 -noout -subject -issuer -dates -in /var/lib/kubelet/pki/kubelet-client-current.pem`
+//! Mend it: `carrick reset`, then join it again
+
+use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
+use crate::fact::{Known, Why};
+use crate::join::verify::{Certificate, Proof, Seen, Until, known};
+
+pub const PROOF: Proof = Proof {
+    id: "verify.certificate",
+    title: "the kubelet's certificate is accepted",
+    subsystem: Subsystem::Kubelet,
+    until: Until::Registered,
+    after: &["verify.cluster"],
+    judge,
+};
+
+fn judge(seen: &Seen) -> Known<Verdict> {
+    if seen.certificate == Err(Why::Absent) {
+        return Ok(fail("this machine has not joined: its kubelet has no certificate")
+            .seen(Evidence::of(crate::fact::pki::CLIENT, "not there"))
+            .fix("carrick join …")
+            .fix("carrick diagnose    # where a join was tried")
+            .explains(["node.never-registered"]));
+    }
+    Ok(match known("kubelet-client-current.pem", &seen.certificate)? {
+        Certificate::Trusted => pass("the kubelet's certificate is of this cluster, for this node"),
+        Certificate::Stale { why } => fail(format!("the kubelet's certificate is stale: {why}"))
+            .seen(Evidence::of(crate::fact::pki::CLIENT, why))
+            .fix("carrick reset && carrick join …")
+            .explains(["stale.client-certificate"]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::join::verify::testing::{joined, table, with};
+
+    #[test]
+    fn judges() {
+        table(
+            &PROOF,
+            [
+                ("of this cluster", joined(), Pass),
+                ("of another", with(|s| s.certificate = Ok(Certificate::Stale { why: "x".into() })), Fail),
+                ("never joined", with(|s| s.certificate = Err(Why::Absent)), Fail),
+                ("unreadable", with(|s| s.certificate = Err(Why::Denied)), Unknown),
+            ],
+        );
+    }
+}

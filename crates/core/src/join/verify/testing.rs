@@ -1,0 +1,84 @@
+//! A machine that has joined, but for one thing; and the judge of a proof's table.
+
+use std::net::IpAddr;
+
+use jiff::Timestamp;
+
+use super::{
+    Certificate, CertificateRequest, Kubelet, Lease, Node, Pod, Proof, Renewal, Runtime, Sandbox, Seen, Signing, Until,
+    holds,
+};
+use crate::check::Outcome::{self, Fail, Pass};
+use crate::fact::Why;
+
+pub const STARTED: Timestamp = Timestamp::constant(1_794_744_000, 0);
+
+pub fn renewal(version: &str, seconds: i64) -> Renewal {
+    let renewed_at = Timestamp::from_second(STARTED.as_second() + seconds).ok();
+    Renewal { version: version.into(), renewed_at, ..Renewal::default() }
+}
+
+pub fn node() -> Node {
+    Node {
+        name: "w1".into(),
+        identity: Some(true),
+        whose: "systemUUID a, machineID b, 10.0.0.21".into(),
+        ready: true,
+        says: "KubeletReady".into(),
+        network_unavailable: None,
+        created_at: None,
+        seen_at: None,
+    }
+}
+
+pub fn joined() -> Seen {
+    Seen {
+        kubelet: Ok(Kubelet { active: true, started_at: Some(STARTED), ..Kubelet::default() }),
+        request: Ok(CertificateRequest { name: "csr-1".into(), state: Signing::Approved }),
+        certificate: Ok(Certificate::Trusted),
+        node: Ok(node()),
+        lease: Ok(Lease { first: renewal("1", 2), last: renewal("2", 12) }),
+        runtime: Ok(Runtime { ready: true, network_ready: true, says: String::new() }),
+        sandbox: Ok(Sandbox::new(IpAddr::from([10, 244, 1, 7]), vec!["10.244.1.0/24".into()])),
+        ..Seen::default()
+    }
+}
+
+pub fn pod(restarts: u64, down: Option<&str>) -> Pod {
+    Pod { name: "net/p".into(), restarts, why: "Error 2".into(), down: down.map(str::to_owned) }
+}
+
+/// A Node without a lease: made, and looked at, so many seconds after the kubelet started.
+pub fn young(made: i64, looked: i64) -> Seen {
+    let at = |seconds| Timestamp::from_second(STARTED.as_second() + seconds).ok();
+    let own = Node { created_at: at(made), seen_at: at(looked), ..node() };
+    Seen { node: Ok(own), lease: Err(Why::Absent), ..joined() }
+}
+
+/// A lease that did not move while it was watched: renewed, and last looked at, so many seconds after the kubelet started.
+pub fn looked_at(renewed: i64, seen: i64) -> Lease {
+    let at = |seconds: i64| Timestamp::from_second(STARTED.as_second() + seconds).ok();
+    let first = Renewal { seen_at: at(1), ..renewal("1", renewed) };
+    Lease { last: Renewal { seen_at: at(seen), ..first.clone() }, first }
+}
+
+/// A machine that has joined, but for this.
+pub fn with(change: fn(&mut Seen)) -> Seen {
+    let mut seen = joined();
+    change(&mut seen);
+    seen
+}
+
+/// Given what was seen, this outcome. A table has a row that passes and one that does not.
+pub fn table<const N: usize>(proof: &Proof, rows: [(&str, Seen, Outcome); N]) {
+    let outcomes = rows.each_ref().map(|row| row.2);
+    assert!(outcomes.contains(&Pass) && outcomes.contains(&Fail), "{}", proof.id);
+    for (name, seen, expected) in rows {
+        let verdict = proof.verdict(&seen);
+        assert_eq!(verdict.outcome, expected, "{}, {name}: {}", proof.id, verdict.says);
+        if expected == Fail {
+            assert!(!verdict.evidence.is_empty() && !verdict.remedy.is_empty(), "{}, {name}", proof.id);
+            assert!(!holds(&seen, Until::Verified), "{}, {name}", proof.id);
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! A machine's network and clock, for `carrick_cluster` to reach the API server through.
+
+use std::io;
+use std::net::IpAddr;
+use std::sync::{Arc, Weak};
+
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::credentials::ClusterCredentials;
+use carrick_cluster::dialer::{Answer, Dialer, Stream};
+use carrick_core::fact::Why;
+use carrick_host::Probe;
+use carrick_host::probe::Target;
+use jiff::Timestamp;
+
+/// A client that asks from a machine. It does not keep the machine: whoever lets go of that closes it (an SSH connection, say),
+/// whatever a client has still spawned.
+pub fn client(credentials: &ClusterCredentials, machine: Weak<dyn Probe>) -> ClusterClient {
+    ClusterClient::new(credentials, Arc::new(OfMachine(machine)))
+}
+
+/// For as long as the machine is looked at anyhow.
+pub(crate) struct FromMachine<'a>(pub(crate) &'a dyn Probe);
+
+impl Dialer for FromMachine<'_> {
+    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+        self.0.resolve(name)
+    }
+
+    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
+        Box::pin(async move {
+            let stream = self.0.connect(&Target::Tcp { host: address.to_string(), port }).await?;
+            Ok(Box::new(stream) as Box<dyn Stream>)
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+/// For as long as somebody else holds the machine.
+struct OfMachine(Weak<dyn Probe>);
+
+const LET_GO: &str = "the connection to the machine is closed";
+
+impl Dialer for OfMachine {
+    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+        Box::pin(async move {
+            let machine = self.0.upgrade().ok_or_else(|| Why::Broken(LET_GO.to_owned()))?;
+            machine.resolve(name).await
+        })
+    }
+
+    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
+        Box::pin(async move {
+            let machine = self.0.upgrade().ok_or_else(|| io::Error::other(LET_GO))?;
+            FromMachine(machine.as_ref()).dial(address, port).await
+        })
+    }
+
+    fn now(&self) -> Timestamp {
+        // Of a machine that is gone nothing can be asked any more, and no answer is judged by this.
+        self.0.upgrade().map_or_else(Timestamp::now, |machine| machine.now())
+    }
+}
+
+/// For tests: clients of API servers that are not there.
+#[cfg(test)]
+pub(crate) mod stub {
+    use carrick_cluster::error::ApiProblem;
+    use carrick_testkit::Machine;
+    use rcgen::{CertificateParams, KeyPair};
+    use tower::BoxError;
+
+    use super::*;
+
+    /// Says the same to everything: a status and a body, or why there is none; `None`: nothing, ever.
+    pub(crate) fn saying(said: Option<Result<(u16, &'static str), ApiProblem>>) -> ClusterClient {
+        let ca = CertificateParams::default().self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
+        let token = "abcdef.0123456789abcdef".parse().unwrap();
+        let credentials = ClusterCredentials::of_token(&"10.0.0.11:6443".parse().unwrap(), &ca, &token).unwrap();
+        let carrier = tower::service_fn(move |_| {
+            let said = said.clone();
+            async move {
+                let Some(said) = said else { return std::future::pending().await };
+                let (status, body) = said?;
+                Ok::<_, BoxError>(http::Response::builder().status(status).body(body.to_owned())?)
+            }
+        });
+        let clock = OfMachine(Arc::<Machine>::downgrade(&Arc::default()));
+        ClusterClient::over(&credentials, Arc::new(clock), carrier)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use carrick_cluster::error::ApiProblem;
+    use carrick_cluster::nodes;
+    use carrick_core::fact::Source;
+    use carrick_host::{Observation, Progress};
+    use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio_rustls::TlsAcceptor;
+
+    use super::*;
+
+    /// A machine that notes when it is closed, as `Ssh` ends its connection. What it dials is an API server that answers `{}`.
+    struct Closing {
+        closed: Arc<AtomicBool>,
+        server: TlsAcceptor,
+    }
+
+    impl Drop for Closing {
+        fn drop(&mut self) {
+            self.closed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    impl Probe for Closing {
+        fn name(&self) -> &'static str {
+            "w1"
+        }
+
+        fn now(&self) -> Timestamp {
+            "2026-11-15T12:00:00Z".parse().unwrap()
+        }
+
+        fn observe<'a>(&'a self, _: &'a [Source], _: &'a Progress) -> Answer<'a, Vec<Observation>> {
+            Box::pin(async { Vec::new() })
+        }
+
+        fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+            Box::pin(async { Err(Why::Absent) })
+        }
+
+        fn connect<'a>(&'a self, _: &'a Target) -> Answer<'a, io::Result<Box<dyn carrick_host::probe::Stream>>> {
+            Box::pin(async {
+                let (ours, theirs) = tokio::io::duplex(1 << 14);
+                tokio::spawn(answers(self.server.clone(), theirs));
+                Ok(Box::new(ours) as Box<dyn carrick_host::probe::Stream>)
+            })
+        }
+    }
+
+    async fn answers(server: TlsAcceptor, stream: tokio::io::DuplexStream) {
+        let mut stream = server.accept(stream).await.unwrap();
+        let mut seen = Vec::new();
+        while let Ok(byte) = stream.read_u8().await {
+            seen.push(byte);
+            if seen.ends_with(b"\r\n\r\n") {
+                stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await.unwrap();
+            }
+        }
+    }
+
+    /// The CA's PEM, and a server of it.
+    fn server() -> (String, TlsAcceptor) {
+        let mut params = CertificateParams::default();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let ca = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        let key = KeyPair::generate().unwrap();
+        let own = CertificateParams::new(vec!["10.0.0.11".to_owned()]).unwrap().signed_by(&key, &ca).unwrap();
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config =
+            rustls::ServerConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+        let chain = vec![CertificateDer::from(own.der().to_vec())];
+        let config = config.with_no_client_auth().with_single_cert(chain, key).unwrap();
+        (ca.pem(), TlsAcceptor::from(Arc::new(config)))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_machine_is_closed_though_a_client_and_its_connection_still_live() {
+        let (closed, (ca, server)) = (Arc::new(AtomicBool::new(false)), server());
+        let machine = Arc::new(Closing { closed: closed.clone(), server });
+        let token = "abcdef.0123456789abcdef".parse().unwrap();
+        let credentials = ClusterCredentials::of_token(&"10.0.0.11:6443".parse().unwrap(), &ca, &token).unwrap();
+        let client = client(&credentials, Arc::<Closing>::downgrade(&machine));
+        assert_eq!(client.now(), machine.now());
+        assert!(nodes::get(&client, "w1").await.is_ok());
+        drop(machine);
+        assert!(closed.load(Ordering::Relaxed), "nothing else holds it");
+        assert!(nodes::get(&client, "w1").await.is_ok(), "the connection lives as long as it is used");
+        tokio::time::advance(std::time::Duration::from_mins(1)).await;
+        let problem = nodes::get(&client, "w1").await.unwrap_err().problem;
+        assert_eq!(problem, ApiProblem::Unreachable(LET_GO.to_owned()), "and no other is made");
+    }
+}
