@@ -11,14 +11,15 @@ use std::time::{Duration, Instant};
 
 use carrick_host::{Local, cri, cri::sandbox};
 
-use crate::build;
+use crate::build::{self, Part};
 use crate::cache::{Cache, discard};
-use crate::case::Bench;
+use crate::case::{Bench, Manner};
 use crate::error::{During, Error, Result, said};
 use crate::join::{PROGRAM, is_joined, join, line};
 use crate::lab::Lab;
 use crate::machine::{Kind, Machine};
 use crate::run::{OWN, pause};
+use crate::tier::Tier;
 use crate::times::Times;
 use crate::{demand, say, stop, up};
 
@@ -63,7 +64,7 @@ pub fn bench_join(cache: &Cache, lab: Option<&str>, options: &Options) -> Result
     if options.runs == 0 {
         return said("--runs 0 measures nothing");
     }
-    let parts = build::build(cache)?;
+    let parts = build::build(cache, Part::of(KIND).into_iter().chain(Part::CONTROL_PLANE.iter().copied()))?;
     let lab = Lab::take(cache, lab.unwrap_or(LAB))?.with_own_disk();
     lab.clear_leftovers()?;
     let logs = cache.root().join("logs").join(lab.name());
@@ -71,7 +72,8 @@ pub fn bench_join(cache: &Cache, lab: Option<&str>, options: &Options) -> Result
     let measured = std::fs::create_dir_all(&logs).at("make", &logs).and_then(|()| {
         lab.prepare()?;
         let cluster = up::start_cluster(&lab, &parts)?;
-        let mut bench = Bench::new(cache, &parts, &lab, Some(&cluster), &logs, true)?;
+        let mut bench =
+            Bench::new(cache, &parts, &lab, Some(&cluster), Manner { tier: Tier::Full, alone: true }, &logs)?;
         measure(&mut bench, options).inspect_err(|_| bench.keep_evidence())
     });
     lab.clear()?;

@@ -85,9 +85,18 @@ impl Cache {
         &self.root
     }
 
+    /// The directory `kind-KEY`, where it is there.
+    pub fn find(&self, kind: &str, key: Key) -> Option<PathBuf> {
+        Some(self.place(kind, key)).filter(|place| place.exists())
+    }
+
+    fn place(&self, kind: &str, key: Key) -> PathBuf {
+        self.root.join(format!("{kind}-{}", key.name()))
+    }
+
     /// The directory `kind-KEY`, made by `build` where it is not there yet.
     pub fn entry(&self, kind: &str, key: Key, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
-        let place = self.root.join(format!("{kind}-{}", key.name()));
+        let place = self.place(kind, key);
         if let Ok(entry) = File::open(&place) {
             // For `prune`; an entry that cannot be touched is still good.
             let _ = entry.set_modified(SystemTime::now());

@@ -53,7 +53,7 @@ impl Cluster {
         fs::write(&kubeconfig, control.read("/etc/kubernetes/admin.conf")?).at("write", &kubeconfig)?;
         let printed = control.ok(["kubeadm", "token", "create", "--print-join-command"])?;
         let join = printed.split_whitespace().map(str::to_owned).collect();
-        let kubectl = parts.programs.of("kube")?.join("kubectl");
+        let kubectl = parts.programs("kube")?.join("kubectl");
         let mut cluster = Self { control: Arc::new(control), kubeconfig, join, times: Vec::new(), kubectl };
         let flannel = fill(include_str!("../files/flannel.yaml"), FLANNEL);
         cluster.apply(&flannel.replace("@BUSYBOX@", BUSYBOX))?;
@@ -68,7 +68,7 @@ impl Cluster {
         let control = Machine::attach(lab, parts, record.machine(lab.site().control_name)?);
         let join = record.join.as_deref().unwrap_or_default().split_whitespace().map(str::to_owned).collect();
         let kubeconfig = record.kubeconfig.clone().unwrap_or_default();
-        let kubectl = parts.programs.of("kube")?.join("kubectl");
+        let kubectl = parts.programs("kube")?.join("kubectl");
         Ok(Self { control: Arc::new(control), kubeconfig, join, times: Vec::new(), kubectl })
     }
 
@@ -122,8 +122,10 @@ impl Cluster {
     }
 
     /// Runs a web server in a pod on the node and asks it for a page from the control plane; how long until it answered.
-    pub fn pod_answers(&self, node: &str) -> Result<Duration> {
+    pub fn pod_answers(&self, machine: &Machine) -> Result<Duration> {
         let begun = Instant::now();
+        let node = machine.identity.name.as_str();
+        has_subnet(machine)?;
         self.apply(&include_str!("../files/pod.yaml").replace("@NODE@", node).replace("@BUSYBOX@", BUSYBOX))?;
         let what = format!("the pod on {node} to answer the control plane");
         let answered = wait_for(&what, READY_DEADLINE, || {
@@ -161,6 +163,13 @@ impl Cluster {
     pub fn delete_node(&self, node: &str) -> Result<()> {
         self.kubectl(["delete", "node", node, "--ignore-not-found"]).ok().map(drop)
     }
+}
+
+/// Waits until flannel has written down the node's range. The node is Ready before that, and a pod that comes in between fails
+/// once and is tried again after ten seconds.
+fn has_subnet(machine: &Machine) -> Result<()> {
+    const SCRIPT: &str = "for i in $(seq 1200); do [ -s /run/flannel/subnet.env ] && exit; sleep 0.1; done; exit 1";
+    machine.run(["sh", "-c", SCRIPT]).deadline(READY_DEADLINE * 2).ok().map(drop)
 }
 
 pub fn kubectl(program: &Path, kubeconfig: &Path) -> Run {

@@ -15,6 +15,8 @@ use crate::fault::{self, Patience, Scene, csr_by};
 use crate::machine::{Kind, Machine};
 use crate::run::{Done, Run};
 use crate::sighting::{self, Shows, Sighting};
+use crate::tier::Tier;
+use crate::tree::Tree;
 
 pub const PROGRAM: &str = "/usr/local/bin/carrick";
 /// Longer than the longest of its own waits: it must be the one that gives up.
@@ -102,26 +104,60 @@ pub enum Ends {
     Line(&'static str, i32),
     /// Joined all the same; why that is right.
     Joined(&'static str),
+    /// Joined, which is not right: this cause is to be named, and is not yet.
+    Owed(&'static str),
     /// Not played; why.
     Elsewhere(&'static str),
 }
 
+/// What a join that failed leaves.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Leaves {
+    /// All as it was: it failed before the kubelet had its certificate.
+    Everything,
+    /// All as it was but for these, which are to be put back as well, and are not yet.
+    Owing(&'static [&'static [&'static str]]),
+    /// A node of the cluster, with nothing of the join itself.
+    Node,
+}
+
 pub struct Row {
     pub fault: &'static str,
+    /// From which tier on it is played.
+    pub tier: Tier,
+    /// From which tier on it is played alone, so that how soon it is told says something of carrick.
+    pub alone: Tier,
     pub ends: Ends,
     /// Since when the cause could be seen. Most stood before the join; no other is as strict.
     shows: Shows,
+    /// What the machine is like after it.
+    leaves: Leaves,
     /// The words that tell it, where it may pass and is waited for: else it is told at the end.
     told_by: Option<&'static str>,
 }
 
-const fn row(fault: &'static str, ends: Ends) -> Row {
-    Row { fault, ends, shows: Shows::Beforehand, told_by: None }
+const fn row(fault: &'static str, tier: Tier, ends: Ends) -> Row {
+    Row { fault, tier, alone: Tier::Full, ends, shows: Shows::Beforehand, leaves: Leaves::Everything, told_by: None }
 }
 
 impl Row {
+    /// Its time is taken in every CI, too.
+    const fn timed(self) -> Self {
+        Self { alone: Tier::Quick, ..self }
+    }
+
     const fn shown_by(self, shows: Shows) -> Self {
         Self { shows, ..self }
+    }
+
+    /// Its kubelet was started, and has left something.
+    const fn owing(self, changes: &'static [&'static [&'static str]]) -> Self {
+        Self { leaves: Leaves::Owing(changes), ..self }
+    }
+
+    /// It goes wrong once the kubelet has its certificate.
+    const fn stays(self) -> Self {
+        Self { leaves: Leaves::Node, ..self }
     }
 
     const fn told_by(self, words: &'static str) -> Self {
@@ -132,68 +168,87 @@ impl Row {
 /// Goes wrong on a node that has joined.
 const LATER: Ends = Ends::Elsewhere("it goes wrong after the join: for carrick verify");
 
+/// A kubelet that waited for a configuration before the join is not started again.
+const STOPPED: &[&str] = &["- unit kubelet.service up"];
+
+/// What a kubelet makes that is started for a join.
+const KUBELETS: &[&str] = &[
+    "var/lib/kubelet/checkpoints",
+    "var/lib/kubelet/cpu_manager_state",
+    "var/lib/kubelet/device-plugins",
+    "var/lib/kubelet/dra_manager_state",
+    "var/lib/kubelet/instance-config.yaml",
+    "var/lib/kubelet/memory_manager_state",
+    "var/lib/kubelet/pki",
+    "var/lib/kubelet/plugins",
+    "var/lib/kubelet/pod-resources",
+    "var/lib/kubelet/pods",
+    "./etc/kubernetes/pki d ",
+    "./usr/libexec/kubernetes",
+];
+
 #[rustfmt::skip] // A table: one line a fault.
 pub static ROWS: &[Row] = &[
-    row("api-cut-in-mid-join", Ends::Cause("api.tcp", 6)).shown_by(Shows::File("/run/cut")).told_by("the API server does not answer any more"),
-    row("api-refused", Ends::Cause("api.tcp", 3)),
+    row("api-cut-in-mid-join", Tier::Standard, Ends::Cause("api.tcp", 6)).shown_by(Shows::File("/run/cut")).told_by("the API server does not answer any more").owing(&[KUBELETS]),
+    row("api-refused", Tier::Quick, Ends::Cause("api.tcp", 3)),
     // A handshake that takes 20 s is one that does not come: nobody waits for it so long.
-    row("api-slow", Ends::Cause("api.tls", 3)),
-    row("api-unreachable", Ends::Cause("api.tcp", 3)),
-    row("bad-node-name", Ends::Line("--node-name: \"Bad_Host\"", 2)),
-    row("cgroup-driver-mismatch", Ends::Cause("runtime.cgroup-driver", 3)),
-    row("clock-behind", Ends::Cause("time.skew", 3)),
-    row("cni-conf-invalid", Ends::Cause("cni.config", 3)),
-    row("cni-conf-moved", LATER),
-    row("cni-conf-never-written", Ends::Cause("filesystem.read-only", 3)),
+    row("api-slow", Tier::Standard, Ends::Cause("api.tls", 3)),
+    row("api-unreachable", Tier::Standard, Ends::Cause("api.tcp", 3)),
+    row("bad-node-name", Tier::Standard, Ends::Line("--node-name: \"Bad_Host\"", 2)),
+    row("cgroup-driver-mismatch", Tier::Standard, Ends::Cause("runtime.cgroup-driver", 3)),
+    row("clock-behind", Tier::Quick, Ends::Cause("time.skew", 3)),
+    row("cni-conf-invalid", Tier::Quick, Ends::Cause("cni.config", 3)),
+    row("cni-conf-moved", Tier::Standard, LATER),
+    row("cni-conf-never-written", Tier::Standard, Ends::Cause("filesystem.read-only", 3)),
     // Before the pod network has written its own file there is none to be shadowed: what is wrong is that this one cannot work.
-    row("cni-conf-shadowed", Ends::Cause("cni.plugins", 3)),
-    row("cni-folder-removed", LATER),
-    row("cni-watch-lost", LATER),
-    row("containerd-disk-full", Ends::Cause("filesystem.space", 3)),
-    row("containerd-elsewhere", Ends::Cause("runtime.socket", 3)),
-    row("containerd-restarted-in-mid-join", Ends::Joined("a runtime that comes back is no fault")),
-    row("containerd-started-too-late", Ends::Joined("what kubeadm left is taken away first")),
-    row("containerd-stopped", Ends::Cause("runtime.unit", 3)),
-    row("containerd-stopped-later", LATER),
-    row("cri-disabled", Ends::Cause("runtime.cri-plugin", 3)),
-    row("csr-denied", Ends::Cause("csr.denied", 3)).shown_by(Shows::Denied),
-    row("csr-never-approved", Ends::Cause("csr.pending", 6)).shown_by(Shows::Unsigned).told_by("nobody has signed the certificate request"),
-    row("cut-off-later", LATER),
-    row("dropin-missing", Ends::Cause("kubelet.standalone", 3)),
-    row("dropin-missing-running", Ends::Cause("kubelet.standalone", 3)),
-    row("expired-token", Ends::Cause("api.token", 3)),
-    row("firewalld-on", Ends::Joined("the node works; that nobody reaches its kubelet is a warning")),
-    row("flannel-crash-looping", Ends::Elsewhere("Ready, and sandboxes start, between two crashes: for carrick verify --soak")),
+    row("cni-conf-shadowed", Tier::Standard, Ends::Cause("cni.plugins", 3)),
+    row("cni-folder-removed", Tier::Standard, LATER),
+    row("cni-watch-lost", Tier::Standard, LATER),
+    row("containerd-disk-full", Tier::Standard, Ends::Cause("filesystem.space", 3)),
+    row("containerd-elsewhere", Tier::Standard, Ends::Cause("runtime.socket", 3)),
+    row("containerd-restarted-in-mid-join", Tier::Standard, Ends::Joined("a runtime that comes back is no fault")),
+    row("containerd-started-too-late", Tier::Standard, Ends::Joined("what kubeadm left is taken away first")),
+    row("containerd-stopped", Tier::Quick, Ends::Cause("runtime.unit", 3)),
+    row("containerd-stopped-later", Tier::Standard, LATER),
+    row("cri-disabled", Tier::Standard, Ends::Cause("runtime.cri-plugin", 3)),
+    row("csr-denied", Tier::Quick, Ends::Cause("csr.denied", 3)).shown_by(Shows::Denied).timed().owing(&[KUBELETS, STOPPED]),
+    row("csr-never-approved", Tier::Standard, Ends::Cause("csr.pending", 6)).shown_by(Shows::Unsigned).told_by("nobody has signed the certificate request").owing(&[KUBELETS, STOPPED]),
+    row("cut-off-later", Tier::Standard, LATER),
+    row("dropin-missing", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
+    row("dropin-missing-running", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
+    row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)),
+    row("firewalld-on", Tier::Quick, Ends::Owed("firewall.kubelet")),
+    row("flannel-crash-looping", Tier::Standard, Ends::Elsewhere("Ready, and sandboxes start, between two crashes: for carrick verify --soak")),
     // Only the configuration that the network's own pod writes says which plugins are needed.
-    row("flannel-plugin-missing", Ends::Cause("cni.plugins", 3)).shown_by(Shows::File("/etc/cni/net.d/10-flannel.conflist")),
-    row("ip-forward-off", Ends::Joined("it is set for this join; check goes on saying that no file does")),
-    row("junk-manifest", Ends::Joined("the kubelet passes it by; check goes on saying it")),
-    row("kube-proxy-crash-looping", Ends::Elsewhere("it shows only in the restarts of a pod: for carrick verify --soak")),
-    row("kubeadm-killed", Ends::Joined("what kubeadm left is taken away first")),
-    row("kubeadm-missing", Ends::Cause("kubeadm.installed", 3)),
-    row("kubelet-disk-full", Ends::Cause("filesystem.space", 3)),
-    row("kubelet-masked", Ends::Cause("kubelet.masked", 3)),
-    row("kubelet-missing", Ends::Cause("kubelet.installed", 3)),
-    row("kubelet-stopped-later", Ends::Joined("the kubelet is started")),
-    row("kubelet-too-old", Ends::Cause("kubeadm.same-minor", 3)),
-    row("name-of-the-dead", Ends::Cause("api.node-name", 3)),
-    row("name-taken", Ends::Cause("api.node-name", 3)),
-    row("node-deleted-later", Ends::Cause("node.deleted", 3)),
-    row("not-root", Ends::Line("nothing was changed: /run/carrick.lock: Permission denied; try as root", 3)),
-    row("pause-image-missing", Ends::Cause("runtime.sandbox-image", 3)),
-    row("port-in-use", Ends::Cause("network.ports", 3)),
-    row("reset-without-delete", Ends::Joined("the old Node is waited for until it is no longer Ready")),
-    row("root-read-only", Ends::Cause("filesystem.read-only", 3)),
+    row("flannel-plugin-missing", Tier::Quick, Ends::Cause("cni.plugins", 3)).shown_by(Shows::File("/etc/cni/net.d/10-flannel.conflist")).stays().timed(),
+    row("ip-forward-off", Tier::Standard, Ends::Joined("it is set for this join; check goes on saying that no file does")),
+    row("junk-manifest", Tier::Standard, Ends::Joined("the kubelet passes it by; check goes on saying it")),
+    row("kube-proxy-crash-looping", Tier::Standard, Ends::Elsewhere("it shows only in the restarts of a pod: for carrick verify --soak")),
+    row("kubeadm-killed", Tier::Standard, Ends::Joined("what kubeadm left is taken away first")),
+    row("kubeadm-missing", Tier::Standard, Ends::Cause("kubeadm.installed", 3)),
+    row("kubelet-disk-full", Tier::Standard, Ends::Cause("filesystem.space", 3)),
+    row("kubelet-masked", Tier::Quick, Ends::Cause("kubelet.masked", 3)),
+    row("kubelet-missing", Tier::Standard, Ends::Cause("kubelet.installed", 3)),
+    row("kubelet-stopped-later", Tier::Standard, Ends::Joined("the kubelet is started")),
+    row("kubelet-too-old", Tier::Standard, Ends::Cause("kubeadm.same-minor", 3)),
+    row("name-of-the-dead", Tier::Standard, Ends::Cause("api.node-name", 3)),
+    row("name-taken", Tier::Quick, Ends::Cause("api.node-name", 3)),
+    row("node-deleted-later", Tier::Standard, Ends::Cause("node.deleted", 3)),
+    row("not-root", Tier::Quick, Ends::Line("nothing was changed: /run/carrick.lock: Permission denied; try as root", 3)),
+    row("pause-image-missing", Tier::Standard, Ends::Cause("runtime.sandbox-image", 3)),
+    row("port-in-use", Tier::Quick, Ends::Cause("network.ports", 3)),
+    row("reset-without-delete", Tier::Standard, Ends::Joined("the old Node is waited for until it is no longer Ready")),
+    row("root-read-only", Tier::Quick, Ends::Cause("filesystem.read-only", 3)),
     // Which range the node has now is known once flannel has written it down.
-    row("stale-bridge", Ends::Cause("cni.stale-bridge", 3)).shown_by(Shows::File("/run/flannel/subnet.env")),
-    row("stale-files", Ends::Joined("what is of a join that is over is taken away first")),
-    row("subnet-env-missing", LATER),
-    row("swap-on", Ends::Cause("machine.swap", 3)),
-    row("ufw-on", Ends::Joined("the node works; that nobody reaches its kubelet is a warning")),
-    row("unknown-token", Ends::Cause("api.token", 3)),
-    row("vxlan-blocked", Ends::Joined("the node works; whether other nodes reach its pods only they can tell")),
-    row("wrong-ca-hash", Ends::Cause("api.ca-pin", 3)),
-    row("wrong-token-secret", Ends::Cause("api.token", 3)),
+    row("stale-bridge", Tier::Standard, Ends::Cause("cni.stale-bridge", 3)).shown_by(Shows::File("/run/flannel/subnet.env")).stays(),
+    row("stale-files", Tier::Quick, Ends::Joined("what is of a join that is over is taken away first")),
+    row("subnet-env-missing", Tier::Standard, LATER),
+    row("swap-on", Tier::Quick, Ends::Cause("machine.swap", 3)).timed(),
+    row("ufw-on", Tier::Standard, Ends::Owed("firewall.kubelet")),
+    row("unknown-token", Tier::Standard, Ends::Cause("api.token", 3)),
+    row("vxlan-blocked", Tier::Standard, Ends::Owed("firewall.vxlan")),
+    row("wrong-ca-hash", Tier::Quick, Ends::Cause("api.ca-pin", 3)),
+    row("wrong-token-secret", Tier::Standard, Ends::Cause("api.token", 3)),
 ];
 
 impl Row {
@@ -201,12 +256,28 @@ impl Row {
         !matches!(self.ends, Ends::Elsewhere(_))
     }
 
+    /// Whether it tells a cause, so that how soon can be asked.
+    pub fn tells(&self) -> bool {
+        matches!(self.ends, Ends::Cause(..) | Ends::Line(..))
+    }
+
+    /// What it is to do, and does not yet.
+    pub fn owes(&self) -> Option<String> {
+        match (&self.ends, self.leaves) {
+            (Ends::Owed(cause), _) => Some(format!("ends joined, is to name {cause}")),
+            (_, Leaves::Owing(changes)) => {
+                Some(format!("leaves changes of {} kinds, is to leave none", changes.concat().len()))
+            }
+            _ => None,
+        }
+    }
+
     /// How soon it was told.
     fn sighting(&self, scene: &Scene, done: &Done, started: Timestamp) -> Result<Sighting> {
         let what = match self.ends {
             Ends::Cause(cause, exit) => format!("{cause}, exit {exit}"),
             Ends::Line(_, exit) => format!("one line, exit {exit}"),
-            Ends::Joined(why) | Ends::Elsewhere(why) => return said(format!("nothing was to be told: {why}")),
+            Ends::Joined(_) | Ends::Owed(_) | Ends::Elsewhere(_) => return said("nothing was to be told"),
         };
         let told = match self.told_by {
             None => done.took,
@@ -224,18 +295,50 @@ pub fn play(bench: &mut Bench, row: &Row) -> Result<()> {
     install(bench, &machine)?;
     let mut scene = Scene::new(bench.lab, bench.parts, cluster, Arc::clone(&machine), Patience::Short)?;
     let played = (fault.put_in)(&mut scene).and_then(|()| {
+        let before = row.tells().then(|| Tree::of(&machine)).transpose()?;
         let (done, started) = joined_meanwhile(&scene, row)?;
         bench.say(format_args!("carrick join ended with {} after {:?}\n{}", done.code(), done.took, done.text()));
         bench.time("carrick", done.took);
         judge(&row.ends, &done)?;
-        if let Ends::Joined(why) = row.ends {
-            bench.say(format_args!("joined all the same: {why}"));
+        let Some(before) = before else {
+            if let Ends::Joined(why) = row.ends {
+                bench.say(format_args!("joined all the same: {why}"));
+            }
             return is_joined(cluster, &machine);
-        }
-        nothing_left(&machine)?;
-        bench.told(row.sighting(&scene, &done, started)?)
+        };
+        let sighting = row.sighting(&scene, &done, started)?;
+        is_left(row.leaves, &scene, &before)?;
+        bench.told(sighting)
     });
     played.and(scene.clear())
+}
+
+/// Nothing of the join is left; the rest is as it was, or a node that works for all but what is wrong with it.
+fn is_left(leaves: Leaves, scene: &Scene, before: &Tree) -> Result<()> {
+    nothing_left(&scene.machine)?;
+    let owed = match leaves {
+        Leaves::Everything => Some(Vec::new()),
+        Leaves::Owing(changes) => Some(changes.concat()),
+        Leaves::Node => None,
+    };
+    if let Some(owed) = owed {
+        return are_owed(&Tree::of(&scene.machine)?.changes_since(before), &owed);
+    }
+    let node = scene.node()?.unwrap_or_default();
+    let own = node["status"]["nodeInfo"]["systemUUID"] == scene.machine.identity.system_uuid;
+    demand!(own, "the machine is no longer in the cluster: {node}");
+    scene.on(&["systemctl", "is-active", "--quiet", "kubelet"])?;
+    scene.on(&["test", "-e", "/var/lib/kubelet/pki/kubelet-client-current.pem"]).map(drop)
+}
+
+/// Every change is one that is owed, and none of those has been made good.
+fn are_owed(changes: &[String], owed: &[&str]) -> Result<()> {
+    let others: Vec<&str> =
+        changes.iter().map(String::as_str).filter(|line| !owed.iter().any(|known| line.contains(known))).collect();
+    demand!(others.is_empty(), "it did not put everything back:\n{}", others.join("\n"));
+    let mended = owed.iter().find(|known| !changes.iter().any(|line| line.contains(**known)));
+    demand!(mended.is_none(), "{mended:?} is put back now: take it out of the row");
+    Ok(())
 }
 
 /// The join and when it began, and what somebody does to it while it goes on.
@@ -274,7 +377,7 @@ pub fn judge(ends: &Ends, done: &Done) -> Result<()> {
             demand!(exit == *expected && text.trim().lines().count() == 1, "it ended with {exit}:\n{text}");
             demand!(text.contains(words), "it does not say {words:?}:\n{text}");
         }
-        Ends::Joined(_) => {
+        Ends::Joined(_) | Ends::Owed(_) => {
             demand!(exit == 0 && text.contains("joined: verified after"), "it ended with {exit}:\n{text}");
         }
         Ends::Elsewhere(why) => return said(format!("not to be played: {why}")),
@@ -297,6 +400,21 @@ mod tests {
         let rows: Vec<&str> = ROWS.iter().map(|row| row.fault).collect();
         let faults: Vec<&str> = fault::FAULTS.iter().map(|fault| fault.name).collect();
         assert_eq!(rows, faults);
+    }
+
+    #[test]
+    fn what_is_owed_has_to_be_there_and_nothing_else() {
+        let changes = ["- unit kubelet.service up", "+ file ./var/lib/kubelet/pods d 750 0 0 "].map(str::to_owned);
+        for (owed, why) in [
+            (&["unit kubelet.service", "./var/lib/kubelet/pods"][..], None),
+            (&["unit kubelet.service"], Some("it did not put everything back")),
+            (&["unit kubelet.service", "./var/lib/kubelet", "cni0"], Some("take it out of the row")),
+        ] {
+            let judged = are_owed(&changes, owed).err().map(|error| error.to_string());
+            assert_eq!(judged.is_some(), why.is_some(), "{judged:?}");
+            assert!(judged.unwrap_or_default().contains(why.unwrap_or_default()));
+        }
+        assert!(are_owed(&[], &[]).is_ok());
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::{fs, io};
 
 use serde::{Deserialize, Serialize};
@@ -30,6 +31,8 @@ pub struct Lab {
     workers: AtomicU8,
     site: Site,
     own_disk: bool,
+    /// Held while an image store is brought to the lab's own disk.
+    stores: Mutex<()>,
     _lock: Option<Lock>,
 }
 
@@ -61,6 +64,7 @@ impl Lab {
             workers: AtomicU8::new(1),
             site: net::USUAL,
             own_disk: false,
+            stores: Mutex::default(),
             _lock: None,
         }
     }
@@ -78,6 +82,22 @@ impl Lab {
     /// The file that file system is in.
     fn image(&self) -> PathBuf {
         self.disk.with_extension("disk")
+    }
+
+    /// An image store to copy for a machine: on the lab's own disk, if it has one, so that copies share it.
+    pub fn store(&self, template: &Path) -> Result<PathBuf> {
+        let (true, Some(entry)) = (self.own_disk, template.parent().and_then(Path::file_name)) else {
+            return Ok(template.to_owned());
+        };
+        let _one_at_a_time = self.stores.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = self.disk.join("stores").join(entry);
+        if !place.exists() {
+            let raw = self.disk.join("store-half");
+            fs::create_dir_all(self.disk.join("stores")).at("make", &place)?;
+            disk::copy_tree(template, &raw)?;
+            fs::rename(&raw, &place).at("put in place", &place)?;
+        }
+        Ok(place)
     }
 
     pub fn site(&self) -> &Site {
@@ -230,29 +250,6 @@ fn others_are_gone() -> Result<bool> {
 pub fn preflight() -> Result<()> {
     if !rustix::process::geteuid().is_root() {
         return said("the lab needs root: it mounts file systems and starts machines");
-    }
-    Ok(())
-}
-
-/// What must hold before anything is made, each with one line that says what to do.
-pub fn preflight_to_build(cache: &Cache) -> Result<()> {
-    /// Roots, images and stores take 5 GB, a test run with several machines another two.
-    const NEEDED_GB: u64 = 8;
-    for (program, package) in [
-        ("systemd-nspawn", "systemd-container"),
-        ("debootstrap", "debootstrap"),
-        ("ip", "iproute2"),
-        ("ssh", "openssh-client"),
-        ("unshare", "util-linux"),
-    ] {
-        if crate::run::which(program).is_none() {
-            return said(format!("the lab needs {program} (Debian's package {package})"));
-        }
-    }
-    let space = rustix::fs::statvfs(cache.root()).map_err(io::Error::from).at("look at the room in", cache.root())?;
-    let free = space.f_bavail.saturating_mul(space.f_frsize) / 1_000_000_000;
-    if free < NEEDED_GB {
-        return said(format!("the lab needs {NEEDED_GB} GB free in {} and has {free} GB", cache.root().display()));
     }
     Ok(())
 }

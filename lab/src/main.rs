@@ -15,6 +15,8 @@ mod lab;
 mod lock;
 mod machine;
 mod mend;
+mod need;
+mod registry;
 mod run;
 mod say;
 mod sighting;
@@ -22,8 +24,10 @@ mod stop;
 mod strace;
 mod sysctl;
 mod test;
+mod tier;
 mod times;
 mod trace;
+mod tree;
 mod up;
 
 use std::os::unix::process::CommandExt as _;
@@ -68,7 +72,7 @@ enum Verb {
     },
     /// Take everything away again
     Down,
-    /// Run the tests whose names contain FILTER, each on fresh machines
+    /// Run the tests of a tier (default: quick), or those whose names contain FILTER, each on fresh machines
     Test(test::Options),
     /// Join fresh workers with plain kubeadm and with carrick, by turns, and compare how long it takes
     BenchJoin(bench_join::Options),
@@ -141,7 +145,7 @@ fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         stop::listen()?;
     }
     match arguments.verb {
-        Verb::Build => build::build(&cache).map(drop)?,
+        Verb::Build => build::build(&cache, build::everything()).map(drop)?,
         Verb::Up { workers, kind, join } => up::up(&cache, persons, workers, kind, join)?,
         Verb::PowerCut { machines } => up::power_cut(&cache, persons, &machines)?,
         Verb::Down => up::down(&cache, persons)?,

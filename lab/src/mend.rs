@@ -12,6 +12,7 @@ use crate::demand;
 use crate::error::{Error, Result, said};
 use crate::machine::Machine;
 use crate::run::{Done, Run};
+use crate::tree::difference;
 
 const TOKEN: &str = "/root/token";
 
@@ -177,14 +178,6 @@ impl Mender {
 
 fn json(done: &Done) -> Result<Value> {
     serde_json::from_str(&done.out).map_err(|error| Error::Said(format!("no JSON ({error}): {}", done.text())))
-}
-
-/// The lines that two texts do not share.
-pub fn difference(one: &str, other: &str) -> Vec<String> {
-    let lines = |text: &str| text.lines().map(str::to_owned).collect::<BTreeSet<String>>();
-    let (one, other) = (lines(one), lines(other));
-    let gone = one.difference(&other).map(|line| format!("- {line}"));
-    gone.chain(other.difference(&one).map(|line| format!("+ {line}"))).collect()
 }
 
 /// Puts a program of this machine, with the libraries it needs, on a machine of the lab.

@@ -10,12 +10,14 @@ use std::{fs, thread};
 
 use crate::build::{self, Parts};
 use crate::cache::{Cache, discard};
-use crate::case::{Bench, CASES, Case, Needs};
+use crate::case::{Bench, CASES, Case, Manner};
 use crate::error::{During, Error, Result, said};
 use crate::fault::{FAULTS, Fault};
 use crate::lab::Lab;
+use crate::need::{Need, ROOM, Tools};
 use crate::sighting::{self, Sighting};
-use crate::{join, say, stop, up};
+use crate::tier::{Choice, Tier};
+use crate::{fault, join, say, stop, up};
 
 /// The lab the shared cluster is in; a person's own may be up beside it.
 const LAB: &str = "test";
@@ -25,13 +27,16 @@ const CASES_LABS: &str = "case-";
 
 #[derive(clap::Args)]
 pub struct Options {
-    /// Run only the cases whose names contain one of these
+    /// Run the cases whose names contain one of these, whatever their tier
     #[arg(value_name = "FILTER")]
     filters: Vec<String>,
-    /// How many at a time
+    /// How much to run (default: quick), and with how many repeats (default with FILTER: as in standard)
+    #[arg(long)]
+    tier: Option<Tier>,
+    /// How many at a time; what has to be alone is, afterwards
     #[arg(long, default_value_t = 3)]
     jobs: usize,
-    /// Say which there are, and run none
+    /// Say which there are of the tier (default here: full), with theirs, and run none
     #[arg(long)]
     list: bool,
     /// Where the logs of failed cases stay (default: in the lab's cache)
@@ -39,14 +44,20 @@ pub struct Options {
     logs: Option<PathBuf>,
 }
 
-/// What changes something that all machines share, as the kernel's swap: run when all others have ended, one at a time.
-const ALONE: [&str; 1] = ["fix-swap"];
+impl Options {
+    fn choice(&self) -> Choice<'_> {
+        let tier = self.tier.or(self.list.then_some(Tier::Full));
+        Choice::new(&self.filters, tier)
+    }
+}
 
 /// Something to run: a case, or a fault that must show its symptoms.
 #[derive(Clone)]
 struct Item {
     name: String,
     about: &'static str,
+    tier: Tier,
+    needs: Vec<Need>,
     work: Work,
 }
 
@@ -59,30 +70,41 @@ enum Work {
 }
 
 impl Item {
-    fn all() -> impl Iterator<Item = Self> {
-        let cases = CASES.iter().map(|one| Self {
-            name: one.name.to_owned(),
-            about: one.case.about,
-            work: Work::Case(one.case),
+    fn all() -> Result<Vec<Self>> {
+        let cases = CASES.iter().map(|one| {
+            Ok(Self {
+                name: one.name.to_owned(),
+                about: one.case.about,
+                tier: one.case.tier,
+                needs: one.case.needs.to_vec(),
+                work: Work::Case(one.case),
+            })
         });
-        let faults = FAULTS.iter().map(|one| Self {
-            name: format!("fault-{}", one.name),
-            about: one.fault.about,
-            work: Work::Fault(one.fault),
+        let faults = FAULTS.iter().map(|one| {
+            Ok(Self {
+                name: format!("fault-{}", one.name),
+                about: one.fault.about,
+                tier: one.fault.tier,
+                needs: one.fault.needs(),
+                work: Work::Fault(one.fault),
+            })
         });
-        let joins = join::ROWS.iter().filter(|row| row.is_played()).map(|row| Self {
-            name: format!("join-with-{}", row.fault),
-            about: "carrick join names the fault, or joins all the same",
-            work: Work::Join(row),
+        let joins = join::ROWS.iter().filter(|row| row.is_played()).map(|row| {
+            Ok(Self {
+                name: format!("join-with-{}", row.fault),
+                about: "carrick join names the fault, or joins all the same",
+                tier: row.tier,
+                needs: fault::find(row.fault)?.fault.needs(),
+                work: Work::Join(row),
+            })
         });
-        cases.chain(faults).chain(joins)
+        cases.chain(faults).chain(joins).collect()
     }
 
-    fn needs_cluster(&self) -> bool {
-        match self.work {
-            Work::Case(case) => case.needs == Needs::Cluster,
-            Work::Fault(_) | Work::Join(_) => true,
-        }
+    /// Whether it is played when all others have ended, by itself.
+    fn is_alone(&self, tier: Tier) -> bool {
+        let timed = matches!(self.work, Work::Join(row) if row.tells() && row.alone <= tier);
+        timed || self.needs.contains(&Need::Alone)
     }
 }
 
@@ -92,31 +114,32 @@ struct Ending {
     /// What a fault asked to hold.
     demanded: BTreeSet<String>,
     sightings: Vec<Sighting>,
+    /// What carrick is to do, and does not yet.
+    owed: Option<String>,
 }
 
 pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitCode> {
-    let filters = &options.filters;
-    let named = |item: &Item| filters.iter().any(|filter| item.name.contains(filter.as_str()));
-    let wanted = |item: &Item| filters.is_empty() || named(item);
-    let cases: Vec<Item> = Item::all().filter(wanted).collect();
-    if cases.is_empty() {
-        let filters = filters.join("\", \"");
+    let choice = options.choice();
+    let chosen: Vec<Item> = Item::all()?.into_iter().filter(|item| choice.takes(&item.name, item.tier)).collect();
+    if chosen.is_empty() {
+        let filters = options.filters.join("\", \"");
         return said(format!("no case is called like \"{filters}\"; `test --list` says which there are"));
     }
     if options.list {
-        for item in cases {
-            say::plain(&format!("{:<32} {}", item.name, item.about));
+        for Item { name, about, tier, .. } in chosen {
+            say::plain(&format!("{:<9} {name:<32} {about}", tier.name()));
         }
         return Ok(ExitCode::SUCCESS);
     }
     let begun = Instant::now();
-    let parts = build::build(cache)?;
     // carrick refuses a machine whose disk is full: how full the real one is must not decide a case.
     let lab = Lab::take(cache, lab.unwrap_or(LAB))?.with_own_disk();
+    tools(cache, &chosen)?.ask()?;
+    let parts = build::build(cache, parts(&chosen))?;
     lab.clear_leftovers()?;
     let logs = options.logs.clone().unwrap_or_else(|| cache.root().join("logs").join(lab.name()));
     discard(&logs)?;
-    let endings = run(cache, &lab, &parts, &cases, options.jobs.max(1), &logs);
+    let endings = run(cache, &lab, &parts, &chosen, &Pace { tier: choice.tier(), jobs: options.jobs.max(1) }, &logs);
     // Also where the cluster itself did not come up.
     lab.clear()?;
     if stop::asked() {
@@ -124,7 +147,23 @@ pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitC
     }
     let endings = endings?;
     how_soon(&endings, options.jobs, &logs)?;
-    Ok(sum_up(&endings, begun.elapsed(), &logs))
+    say::plain(&owed(&endings));
+    Ok(sum_up(&endings, &choice, begun.elapsed(), &logs))
+}
+
+fn parts(chosen: &[Item]) -> impl Iterator<Item = build::Part> {
+    chosen.iter().flat_map(|item| &item.needs).copied().flat_map(Need::parts)
+}
+
+/// All that has to be installed here, for building and for playing.
+fn tools(cache: &Cache, chosen: &[Item]) -> Result<Tools> {
+    let mut tools = Tools::default();
+    tools.wanted(ROOM, "every test");
+    for item in chosen {
+        tools.of_needs(&item.needs, &item.name);
+    }
+    build::tools_to_build(cache, &build::with_all_below(parts(chosen)), &mut tools)?;
+    Ok(tools)
 }
 
 /// Prints how soon causes were told, and keeps it beside the logs.
@@ -134,31 +173,43 @@ fn how_soon(endings: &[Ending], jobs: usize, logs: &Path) -> Result<()> {
         return Ok(());
     }
     sightings.sort_by_key(|sighting| sighting.fault);
-    let judged = format!("{jobs} at a time: held to {} s", sighting::latest(jobs <= 1).as_secs());
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let table = format!("{}\n({judged}; load averages at the end: {})", sighting::table(&sightings), load.trim());
+    let table = sighting::table(&sightings);
+    let table = format!("{table}\n({jobs} at a time, or alone; load averages at the end: {})", load.trim());
     say::plain(&format!("\n{table}"));
     let place = logs.join("told.md");
     fs::write(&place, table).at("write", &place)
 }
 
-fn run(cache: &Cache, lab: &Lab, parts: &Parts, cases: &[Item], jobs: usize, logs: &Path) -> Result<Vec<Ending>> {
+/// What ends as it does today, and is to end otherwise.
+fn owed(endings: &[Ending]) -> String {
+    let lines = endings.iter().filter_map(|one| Some(format!("\n  {:<32} {}", one.name, one.owed.as_ref()?)));
+    let lines: Vec<String> = lines.collect();
+    format!("\nowed: {}{}", lines.len(), lines.concat())
+}
+
+struct Pace {
+    tier: Tier,
+    jobs: usize,
+}
+
+fn run(cache: &Cache, lab: &Lab, parts: &Parts, chosen: &[Item], pace: &Pace, logs: &Path) -> Result<Vec<Ending>> {
     lab.prepare()?;
-    let needed = cases.iter().any(Item::needs_cluster);
+    let needed = chosen.iter().any(|item| item.needs.contains(&Need::Cluster));
     let cluster = needed.then(|| up::start_cluster(lab, parts)).transpose()?;
     let endings = Mutex::new(Vec::new());
-    let (alone, together): (Vec<&Item>, Vec<&Item>) =
-        cases.iter().partition(|item| ALONE.contains(&item.name.as_str()));
-    for (items, jobs) in [(together, jobs), (alone, 1)] {
+    let (alone, together): (Vec<&Item>, Vec<&Item>) = chosen.iter().partition(|item| item.is_alone(pace.tier));
+    for (items, jobs) in [(together, pace.jobs), (alone, 1)] {
         let queue = Mutex::new(VecDeque::from(items));
+        let manner = Manner { tier: pace.tier, alone: jobs == 1 };
         thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {
                     while !stop::asked()
                         && let Some(item) = queue.lock().ok().and_then(|mut queue| queue.pop_front())
                     {
-                        let place = logs.join(&item.name);
-                        let bench = Bench::new(cache, parts, lab, cluster.as_ref(), &place, jobs == 1);
+                        let own = logs.join(&item.name);
+                        let bench = Bench::new(cache, parts, lab, cluster.as_ref(), manner, &own);
                         let ending = one(bench, item);
                         if let Ok(mut endings) = endings.lock() {
                             endings.push(ending);
@@ -196,7 +247,8 @@ fn one(bench: Result<Bench>, item: &Item) -> Ending {
     if !stop::asked() {
         report(&item.name, ended.is_ok(), begun.elapsed(), &times);
     }
-    Ending { name: item.name.clone(), error: ended.err(), demanded, sightings }
+    let owed = if let Work::Join(row) = item.work { row.owes() } else { None };
+    Ending { name: item.name.clone(), error: ended.err(), demanded, sightings, owed }
 }
 
 fn report(name: &str, passed: bool, took: Duration, times: &[(String, Duration)]) {
@@ -206,7 +258,7 @@ fn report(name: &str, passed: bool, took: Duration, times: &[(String, Duration)]
     say::line(&format!("{verdict} {name:<30} {:>7}  {times}", say::seconds(took)));
 }
 
-fn sum_up(endings: &[Ending], took: Duration, logs: &Path) -> ExitCode {
+fn sum_up(endings: &[Ending], choice: &Choice, took: Duration, logs: &Path) -> ExitCode {
     let failed: Vec<(&str, &Error)> =
         endings.iter().filter_map(|ending| Some((ending.name.as_str(), ending.error.as_ref()?))).collect();
     for (name, error) in &failed {
@@ -216,9 +268,11 @@ fn sum_up(endings: &[Ending], took: Duration, logs: &Path) -> ExitCode {
     for (one, other) in &alike {
         say::plain(&format!("\n{one} and {other} ask for the same: nothing tells one from the other"));
     }
-    let (passed, broken) = (endings.len() - failed.len(), failed.len());
-    say::plain(&format!("\n{passed} passed, {broken} failed in {}", say::seconds(took)));
-    if broken == 0 && alike.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    say::plain(&format!("\nplayed in {}", say::seconds(took)));
+    // Two that are alike are one test too few.
+    let (passed, broken) = (endings.len() - failed.len(), failed.len() + alike.len());
+    say::plain(&choice.closing(passed, broken));
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Faults of which one asked for the very same as another: one of them would pass in the other's place.
@@ -243,6 +297,7 @@ mod tests {
             error: None,
             demanded: demanded.iter().map(|&what| what.to_owned()).collect(),
             sightings: Vec::new(),
+            owed: None,
         };
         let endings = [
             ending("a", &["kubeadm fails", "no Node"]),
@@ -252,5 +307,39 @@ mod tests {
             ending("another case", &[]),
         ];
         assert_eq!(alike(&endings), [("a", "c")]);
+    }
+
+    #[test]
+    fn what_is_owed_is_counted_and_named() {
+        let ending = |name: &str, owed: Option<&str>| Ending {
+            name: name.to_owned(),
+            error: None,
+            demanded: BTreeSet::new(),
+            sightings: Vec::new(),
+            owed: owed.map(str::to_owned),
+        };
+        assert_eq!(owed(&[ending("verify", None)]), "\nowed: 0");
+        let endings = [ending("verify", None), ending("join-with-ufw-on", Some("ends joined"))];
+        let line = "\n  join-with-ufw-on                 ends joined";
+        assert_eq!(owed(&endings), format!("\nowed: 1{line}"));
+    }
+
+    #[test]
+    fn quick_has_every_kind_of_work_but_plain_faults_and_a_few_that_are_timed_alone() {
+        let all = Item::all().unwrap();
+        let quick: Vec<&Item> = all.iter().filter(|item| item.tier == Tier::Quick).collect();
+        assert!(quick.iter().all(|item| !matches!(item.work, Work::Fault(_))));
+        assert!(quick.iter().any(|item| matches!(item.work, Work::Case(_))));
+        let timed = |tier| quick.iter().filter(|item| item.is_alone(tier)).count();
+        assert!((2..=4).contains(&timed(Tier::Quick)), "{} rows are timed in quick", timed(Tier::Quick));
+        assert!(timed(Tier::Full) > timed(Tier::Quick));
+        assert!(quick.iter().any(|item| matches!(item.work, Work::Join(row) if row.owes().is_some())));
+    }
+
+    #[test]
+    fn names_are_unique() {
+        let all = Item::all().unwrap();
+        let names: BTreeSet<&str> = all.iter().map(|item| item.name.as_str()).collect();
+        assert_eq!(names.len(), all.len());
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use crate::build::{self, Parts};
+use crate::build::{self, Part, Parts};
 use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::error::{Error, Result, said};
@@ -12,21 +12,22 @@ use crate::machine::{Images, Kind, Machine};
 use crate::{say, stop};
 
 pub fn up(cache: &Cache, name: &str, workers: u8, kind: Option<Kind>, join: bool) -> Result<()> {
-    let parts = build::build(cache)?;
     let lab = Lab::take(cache, name)?;
+    let kinds: Vec<Kind> = (0..usize::from(workers)).map(|n| kind.unwrap_or(Kind::ALL[n % Kind::ALL.len()])).collect();
+    let needed = kinds.iter().flat_map(|kind| Part::of(*kind)).chain(Part::CONTROL_PLANE.iter().copied());
+    let parts = build::build(cache, needed)?;
     lab.clear_leftovers()?;
-    let made = make(&lab, &parts, workers, kind, join);
+    let made = make(&lab, &parts, kinds, join);
     if stop::asked() {
         lab.clear()?;
     }
     made
 }
 
-fn make(lab: &Lab, parts: &Parts, workers: u8, kind: Option<Kind>, join: bool) -> Result<()> {
+fn make(lab: &Lab, parts: &Parts, kinds: Vec<Kind>, join: bool) -> Result<()> {
     lab.prepare()?;
     let cluster = start_cluster(lab, parts)?;
-    let kinds = (0..usize::from(workers)).map(|n| kind.unwrap_or(Kind::ALL[n % Kind::ALL.len()]));
-    let workers = start_workers(lab, parts, kinds.collect())?;
+    let workers = start_workers(lab, parts, kinds)?;
     if join {
         for worker in &workers {
             let joined = cluster.join(worker)?;
@@ -100,8 +101,9 @@ fn tell(cluster: &Cluster, workers: &[Arc<Machine>], joined: bool) {
 
 /// Cuts the power of machines, all at once, and boots them again with their disks as they are.
 pub fn power_cut(cache: &Cache, name: &str, machines: &[String]) -> Result<()> {
-    let parts = build::build(cache)?;
     let lab = Lab::take(cache, name)?;
+    // They are there; only the way into them is needed.
+    let parts = build::build(cache, [])?;
     let record = lab.running()?;
     lab.enter()?;
     let named = machines.iter().map(|name| Ok(Machine::attach(&lab, &parts, record.machine(name)?)));

@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask lab …`, `cargo xtask bench …`, `cargo xtask docs`, `cargo xtask example`.
+//! The project's own chores: `cargo xtask lab …`, `bench …`, `docs`, `fmt`, `dependencies`, `example`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // Its output is its purpose.
 
 use std::ffi::OsString;
@@ -7,8 +7,10 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod bench;
+mod dependencies;
 mod docs;
 mod example;
+mod fmt;
 mod lab;
 
 #[derive(Parser)]
@@ -36,8 +38,22 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Format every Rust file of the tree
+    Fmt {
+        /// Only say whether there is something to do
+        #[arg(long)]
+        check: bool,
+    },
+    /// Hold licences, bans and sources of all dependencies against deny.toml
+    Dependencies,
     /// Turn a bundle into the example machine that `carrick demo` and the tests judge
     Example { bundle: std::path::PathBuf },
+}
+
+/// Where cargo builds.
+fn target() -> std::path::PathBuf {
+    std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), std::path::PathBuf::from)
 }
 
 fn main() -> ExitCode {
@@ -45,6 +61,8 @@ fn main() -> ExitCode {
         Chore::Lab { arguments } => Err(lab::run(&arguments).into()),
         Chore::Bench { what } => bench::run(&what),
         Chore::Docs { check } => docs::run(check),
+        Chore::Fmt { check } => fmt::run(check),
+        Chore::Dependencies => dependencies::run(),
         Chore::Example { bundle } => example::run(&bundle),
     };
     match done {

@@ -542,6 +542,7 @@ impl AsyncWrite for Forwarded {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use carrick_testkit::need;
     use proptest::prelude::*;
     use std::io::Write as _;
 
@@ -555,9 +556,8 @@ mod tests {
     }
 
     fn shells() -> Vec<Vec<&'static str>> {
-        let busybox = Path::new("/bin/busybox").exists() || Path::new("/usr/bin/busybox").exists();
         let mut shells = vec![vec!["dash"], vec!["bash"]];
-        shells.extend(busybox.then(|| vec!["busybox", "sh"]));
+        shells.extend(need("busybox").then(|| vec!["busybox", "sh"]));
         shells
     }
 
@@ -613,8 +613,7 @@ mod tests {
 
     #[test]
     fn the_tools_of_busybox_will_do_but_for_directories() {
-        if !shells().contains(&vec!["busybox", "sh"]) {
-            println!("NOT RUN: busybox is not installed");
+        if !need("busybox") {
             return;
         }
         let bin = tempfile::tempdir().unwrap();

@@ -15,6 +15,7 @@ use carrick_core::fact::{Source, Why};
 use carrick_host::host::{Entry, File, How, Locked};
 use carrick_host::ssh::Options;
 use carrick_host::{Host, Local, Observation, Probe, Progress, Ssh, Target};
+use jiff::Timestamp;
 use support::{Sshd, fifo, kill, leak, path, program, query, seen, shell, text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -314,6 +315,22 @@ async fn sudo_is_used_where_asked_for_and_told_of_where_it_asks_back() {
     assert_eq!(text(&observe(&ssh, &sources).await, "query who"), "looked as root\n");
     let ssh = Ssh::connect("w1", sshd.options()).await.unwrap();
     assert_eq!(text(&observe(&ssh, &sources).await, "query who"), "looked as myself\n");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_time_is_that_of_the_clock_over_there() {
+    let bin = tempfile::tempdir().unwrap();
+    let path = format!("SetEnv PATH={}:/usr/bin:/bin", bin.path().display());
+    let Some(sshd) = Sshd::start(&path) else { return };
+    for (date, behind) in [("", 0), ("#!/bin/sh\necho $(($(/bin/date +%s) - 3600))\n", 3600)] {
+        if !date.is_empty() {
+            program(&bin.path().join("date"), date);
+        }
+        let ssh = sshd.connect(BOX).await;
+        observe(&ssh, &[shell("nothing", "true")]).await;
+        let seen = Timestamp::now().duration_since(ssh.now()).as_secs();
+        assert!((behind - 3..=behind + 3).contains(&seen), "{seen} s behind, not {behind}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,5 +1,5 @@
-//! For tests only: an API server in memory, a real one to hold it against, Nodes as real clusters have them, and a machine in
-//! memory.
+//! For tests only: an API server in memory, a real one to hold it against, Nodes as real clusters have them, a machine in
+//! memory, and the guard of tests that need a program.
 //!
 //! A test that starts [`Api`] needs etcd and kube-apiserver and belongs to the lab (`cargo xtask lab test`), not to
 //! `cargo test --workspace`.
@@ -8,6 +8,7 @@ mod api;
 mod credentials;
 mod machine;
 pub mod memory_api;
+mod need;
 mod node;
 mod runtime;
 mod worker;
@@ -16,5 +17,6 @@ pub use api::{Api, Error};
 pub use credentials::{Authority, Issued};
 pub use machine::{Machine, Script};
 pub use memory_api::MemoryApi;
+pub use need::{need, skip};
 pub use node::{node, nodes};
 pub use worker::{API, Cluster, Kubeadm, NODE, Worker};

@@ -1,12 +1,14 @@
 //! The Go programs: each wrapper module under `lab/go/` pins one release by its `go.sum`; here is what is built from it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::root;
+use super::{Part, root};
 use crate::cache::{Cache, Key};
 use crate::error::{During, Result, said};
+use crate::need::{GCC, LIBC, Tools};
 use crate::run::{Done, Run, pause, which};
 use crate::say;
 
@@ -77,29 +79,43 @@ static MODULES: &[Module] = &[
     Module { name: "pause", programs: &[("pause", "carrick.lab/pause")], stamp: Stamp::Plain },
 ];
 
-/// Where the programs of each module are.
-pub struct Programs(Vec<(&'static str, PathBuf)>);
-
-impl Programs {
-    pub fn build(cache: &Cache) -> Result<Self> {
-        let mut go = None;
-        let built = MODULES.iter().map(|module| Ok((module.name, module.build(cache, &mut go)?)));
-        built.collect::<Result<_>>().map(Self)
-    }
-
-    /// The folder of a module's programs.
-    pub fn of(&self, module: &str) -> Result<&Path> {
-        match self.0.iter().find(|(name, _)| *name == module) {
-            Some((_, place)) => Ok(place),
-            None => said(format!("lab/go has no module {module}")),
+/// Builds the modules among some parts; where their programs are.
+pub fn build(cache: &Cache, wanted: &BTreeSet<Part>) -> Result<Vec<(Part, PathBuf)>> {
+    let mut go = None;
+    let mut built = Vec::new();
+    for part in wanted {
+        if let Part::Programs(name) = part {
+            built.push((*part, module(name)?.build(cache, &mut go)?));
         }
     }
+    Ok(built)
+}
 
-    /// Every current program by name; where two releases have the same, the newer.
-    pub fn current(&self) -> impl Iterator<Item = PathBuf> {
-        let now = self.0.iter().filter(|(module, _)| *module != "kube-1.29");
-        now.filter_map(|(_, place)| fs::read_dir(place).ok()).flatten().flatten().map(|entry| entry.path())
+fn module(name: &str) -> Result<&'static Module> {
+    match MODULES.iter().find(|module| module.name == name) {
+        Some(module) => Ok(module),
+        None => said(format!("lab/go has no module {name}")),
     }
+}
+
+/// What has to be installed here to build a module that is not there yet. Debian's Go comes with a compiler for C.
+pub fn tools_to_build(cache: &Cache, name: &str, tools: &mut Tools) -> Result<()> {
+    let module = module(name)?;
+    let in_c = matches!(module.stamp, Stamp::FlannelInC) && which("go").is_some();
+    if in_c && module.place(cache)?.is_none() {
+        tools.wanted(&[GCC, LIBC], &format!("building {name}"));
+    }
+    Ok(())
+}
+
+/// Every program of the current release that is there; where two releases have the same, the newer.
+pub fn current(cache: &Cache) -> Result<Vec<PathBuf>> {
+    let mut programs = Vec::new();
+    for module in MODULES.iter().filter(|module| module.name != "kube-1.29") {
+        let place = module.place(cache)?;
+        programs.extend(place.and_then(|place| fs::read_dir(place).ok()).into_iter().flatten().flatten());
+    }
+    Ok(programs.into_iter().map(|entry| entry.path()).collect())
 }
 
 impl Module {
@@ -120,8 +136,17 @@ impl Module {
         Ok(key)
     }
 
+    /// Where its programs are, if they are built.
+    fn place(&self, cache: &Cache) -> Result<Option<PathBuf>> {
+        Ok(cache.find(&self.entry(), self.key()?))
+    }
+
+    fn entry(&self) -> String {
+        format!("go-{}", self.name)
+    }
+
     fn build(&self, cache: &Cache, go: &mut Option<Go>) -> Result<PathBuf> {
-        cache.entry(&format!("go-{}", self.name), self.key()?, |place| {
+        cache.entry(&self.entry(), self.key()?, |place| {
             let go = match go {
                 Some(go) => go,
                 None => go.insert(Go::find(cache)?),
@@ -136,9 +161,6 @@ impl Module {
 
     fn build_one(&self, go: &Go, out: &Path, package: &str) -> Result<Duration> {
         let what = format!("building {package}");
-        if matches!((self.stamp, go), (Stamp::FlannelInC, Go::OnPath)) && which("gcc").is_none() {
-            return said("the lab needs gcc to build flannel (Debian's packages gcc and libc6-dev)");
-        }
         let mut took = Duration::ZERO;
         for _ in 0..PROXY_TRIES {
             let args = ["build", "-trimpath", "-ldflags", &self.stamp.linker_flags(), "-o"];

@@ -10,7 +10,9 @@ use ring::digest::{Context, SHA256};
 use serde_json::{Value, json};
 use tar::{Builder, EntryType, Header};
 
-use super::go::{COREDNS, ETCD_TAG, FLANNEL, KUBERNETES, Programs};
+use super::go::{COREDNS, ETCD_TAG, FLANNEL, KUBERNETES};
+use super::root::Suite;
+use super::{Part, Parts};
 use crate::cache::{Cache, Key, discard, hex};
 use crate::error::{During, Result, said};
 use crate::run::Run;
@@ -19,45 +21,52 @@ pub const PAUSE: &str = "registry.k8s.io/pause:3.10.1";
 /// With a registry's host in the name: a bare `lab/busybox` would be looked up at Docker's.
 pub const BUSYBOX: &str = "lab.local/busybox:1";
 
-/// The two archives: what a control plane runs, and what a worker does.
-pub struct Archives {
-    pub control: PathBuf,
-    pub worker: PathBuf,
-}
+/// What they are made from.
+pub const BELOW: &[Part] = &[
+    DEBIAN,
+    Part::Programs("kube"),
+    Part::Programs("etcd"),
+    Part::Programs("coredns"),
+    Part::Programs("flannel"),
+    Part::Programs("pause"),
+];
+const DEBIAN: Part = Part::Root(Suite::Bookworm);
 
-pub fn build(cache: &Cache, programs: &Programs, debian: &Path) -> Result<Archives> {
-    let modules = ["kube", "etcd", "coredns", "flannel", "pause"];
-    let mut key = Key::new().entry(debian).part("images 1");
-    for module in modules {
-        key = key.entry(programs.of(module)?);
+/// The archives in the folder of the images: what a control plane runs, and what a worker does.
+pub const CONTROL: &str = "control.tar";
+pub const WORKER: &str = "worker.tar";
+
+pub fn build(cache: &Cache, parts: &Parts) -> Result<PathBuf> {
+    let mut key = Key::new().entry(parts.place(DEBIAN)?).part("images 1");
+    for part in BELOW.iter().filter(|part| **part != DEBIAN) {
+        key = key.entry(parts.place(*part)?);
     }
-    let place = cache.entry("images", key, |place| {
+    cache.entry("images", key, |place| {
         let mut layout = Layout::new(place)?;
-        let images = images(&mut layout, programs, debian)?;
-        layout.archive(&place.join("control.tar"), &images)?;
+        let images = images(&mut layout, parts)?;
+        layout.archive(&place.join(CONTROL), &images)?;
         let worker: Vec<Image> = images.into_iter().filter(|image| image.worker).collect();
-        layout.archive(&place.join("worker.tar"), &worker)?;
+        layout.archive(&place.join(WORKER), &worker)?;
         discard(&layout.blobs)
-    })?;
-    Ok(Archives { control: place.join("control.tar"), worker: place.join("worker.tar") })
+    })
 }
 
-fn images(layout: &mut Layout, programs: &Programs, debian: &Path) -> Result<Vec<Image>> {
-    let kube = programs.of("kube")?;
+fn images(layout: &mut Layout, parts: &Parts) -> Result<Vec<Image>> {
+    let (kube, debian) = (parts.programs("kube")?, parts.place(DEBIAN)?);
     let network = layout.layer(|tar| network_tools(tar, debian))?;
     let mut images = Vec::new();
     for program in ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
         images.push(layout.program(&format!("registry.k8s.io/{program}:{KUBERNETES}"), kube, program, &[])?);
     }
     let etcd = format!("registry.k8s.io/etcd:{ETCD_TAG}");
-    images.push(layout.program(&etcd, programs.of("etcd")?, "etcd", &[])?);
+    images.push(layout.program(&etcd, parts.programs("etcd")?, "etcd", &[])?);
     let proxy = format!("registry.k8s.io/kube-proxy:{KUBERNETES}");
     images.push(layout.program(&proxy, kube, "kube-proxy", &[&network])?.on_workers());
     let coredns = format!("registry.k8s.io/coredns/coredns:{COREDNS}");
-    images.push(layout.program(&coredns, programs.of("coredns")?, "coredns", &[])?.on_workers());
-    images.push(layout.program(PAUSE, programs.of("pause")?, "pause", &[])?.on_workers());
+    images.push(layout.program(&coredns, parts.programs("coredns")?, "coredns", &[])?.on_workers());
+    images.push(layout.program(PAUSE, parts.programs("pause")?, "pause", &[])?.on_workers());
     let flannel = format!("lab.local/flannel:{FLANNEL}");
-    images.push(layout.program(&flannel, programs.of("flannel")?, "flanneld", &[&network])?.on_workers());
+    images.push(layout.program(&flannel, parts.programs("flannel")?, "flanneld", &[&network])?.on_workers());
     let busybox = layout.layer(|tar| shell_tools(tar, &debian.join("bin/busybox")))?;
     images.push(layout.image(BUSYBOX, "/bin/sh", &[&busybox])?.on_workers());
     Ok(images)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use std::{fs, io};
 
-use super::go::Programs;
+use super::Parts;
 use crate::cache::{Cache, Key};
 use crate::error::{During, Result};
 use crate::run::Run;
@@ -83,7 +83,7 @@ const NODE_FILES: &[(&str, &str, bool)] = &[
 
 const ENABLED: &[&str] = &["lab-boot.service", "containerd.service", "kubelet.service", "ssh.service"];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Suite {
     Bookworm,
     Trixie,
@@ -97,9 +97,20 @@ impl Suite {
         }
     }
 
+    fn key(self) -> Key {
+        Key::new().part(self.name()).part(PACKAGES.join(",")).part(MASKED.join(",")).part(DISABLED.join(","))
+    }
+
+    fn entry(self) -> String {
+        format!("root-{}", self.name())
+    }
+
+    pub fn is_built(self, cache: &Cache) -> bool {
+        cache.find(&self.entry(), self.key()).is_some()
+    }
+
     pub fn build(self, cache: &Cache) -> Result<PathBuf> {
-        let key = Key::new().part(self.name()).part(PACKAGES.join(",")).part(MASKED.join(",")).part(DISABLED.join(","));
-        cache.entry(&format!("root-{}", self.name()), key, |place| {
+        cache.entry(&self.entry(), self.key(), |place| {
             debootstrap(self, PACKAGES, place)?;
             finish(place)
         })
@@ -152,8 +163,8 @@ fn finish(root: &Path) -> Result<()> {
 }
 
 /// The layer over a Debian root that makes it a node: Kubernetes, its units, containerd's settings.
-pub fn node_layer(cache: &Cache, programs: &Programs) -> Result<PathBuf> {
-    let (kube, cni) = (programs.of("kube")?, programs.of("cni-flannel")?);
+pub fn node_layer(cache: &Cache, parts: &Parts) -> Result<PathBuf> {
+    let (kube, cni) = (parts.programs("kube")?, parts.programs("cni-flannel")?);
     let mut key = Key::new().entry(kube).entry(cni).part("layer 1");
     for (place, text, _) in NODE_FILES {
         key = key.part(place).part(text);
@@ -177,8 +188,8 @@ pub fn node_layer(cache: &Cache, programs: &Programs) -> Result<PathBuf> {
 }
 
 /// On top of that: the kubeadm and the kubelet of a cluster that was not upgraded for years.
-pub fn old_layer(cache: &Cache, programs: &Programs) -> Result<PathBuf> {
-    let old = programs.of("kube-1.29")?;
+pub fn old_layer(cache: &Cache, parts: &Parts) -> Result<PathBuf> {
+    let old = parts.programs("kube-1.29")?;
     cache.entry("node-1.29", Key::new().entry(old), |layer| {
         for program in ["kubeadm", "kubelet"] {
             copy(&old.join(program), &layer.join("usr/bin").join(program))?;

@@ -1,10 +1,11 @@
 //! Image stores with the images unpacked, made once by a machine that lives for as long as that takes.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use super::{Parts, Templates};
+use super::root::Suite;
+use super::{Part, Parts, Store, image};
 use crate::cache::{Cache, Key};
 use crate::error::{During, Result, said};
 use crate::lab::Lab;
@@ -21,18 +22,17 @@ pub fn login_key(place: &Path) -> Result<()> {
     Ok(())
 }
 
-pub fn build(cache: &Cache, parts: &Parts) -> Result<Templates> {
-    let one = |name: &str, kind: Kind, root: &Path, archive: &Path| {
-        let images = archive.parent().unwrap_or(archive);
-        let key = Key::new().entry(root).entry(images).entry(archive).part(include_str!("../../files/containerd.toml"));
-        let entry = cache.entry(&format!("store-{name}"), key, |place| make(cache, parts, kind, archive, place));
-        entry.map(|entry| entry.join("containerd"))
+pub fn build(cache: &Cache, parts: &Parts, store: Store) -> Result<PathBuf> {
+    let (name, kind, suite, archive) = match store {
+        Store::Debian12 => ("debian12", Kind::Debian12, Suite::Bookworm, image::WORKER),
+        Store::Debian13 => ("debian13", Kind::Debian13, Suite::Trixie, image::WORKER),
+        Store::ControlPlane => ("control", Kind::Debian12, Suite::Bookworm, image::CONTROL),
     };
-    Ok(Templates {
-        bookworm: one("debian12", Kind::Debian12, &parts.bookworm, &parts.images.worker)?,
-        trixie: one("debian13", Kind::Debian13, &parts.trixie, &parts.images.worker)?,
-        control: one("control", Kind::Debian12, &parts.bookworm, &parts.images.control)?,
-    })
+    let (root, images) = (parts.place(Part::Root(suite))?, parts.place(Part::Images)?);
+    let archive = images.join(archive);
+    let key = Key::new().entry(root).entry(images).entry(&archive).part(include_str!("../../files/containerd.toml"));
+    let entry = cache.entry(&format!("store-{name}"), key, |place| make(cache, parts, kind, &archive, place))?;
+    Ok(entry.join("containerd"))
 }
 
 fn make(cache: &Cache, parts: &Parts, kind: Kind, archive: &Path, place: &Path) -> Result<()> {

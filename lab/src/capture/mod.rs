@@ -19,13 +19,14 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-use crate::build::{self, Parts};
+use crate::build::{self, Part, Parts};
 use crate::cache::{Cache, discard};
 use crate::cluster::Cluster;
 use crate::error::{During, Error, Result, said};
 use crate::fault::{self, FAULTS, Fault, Patience, Registered, Scene};
 use crate::lab::Lab;
 use crate::machine::{Machine, net};
+use crate::need::Need;
 use crate::run::Done;
 use crate::{say, stop, up};
 
@@ -63,7 +64,7 @@ pub struct Options {
 /// Puts a machine of a running lab into a broken state, and leaves it so.
 pub fn put_in(cache: &Cache, lab: &str, name: &str, machine: &str) -> Result<()> {
     let fault = fault::find(name)?.fault;
-    let parts = build::build(cache)?;
+    let parts = build::build(cache, parts_for(fault))?;
     let lab = Lab::take(cache, lab)?;
     let record = lab.running()?;
     lab.enter()?;
@@ -74,6 +75,10 @@ pub fn put_in(cache: &Cache, lab: &str, name: &str, machine: &str) -> Result<()>
     say::line(&format!("{}: {}", scene.node_name(), fault.about));
     say::plain(&format!("now try:  cargo xtask lab shell {} {}", scene.node_name(), scene.join_line()));
     Ok(())
+}
+
+fn parts_for(fault: &Fault) -> impl Iterator<Item = Part> {
+    fault.needs().into_iter().flat_map(Need::parts)
 }
 
 /// All that can be captured: the faults, and machines with nothing wrong.
@@ -112,7 +117,7 @@ pub fn capture(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<Ex
         return Ok(ExitCode::SUCCESS);
     }
     let begun = Instant::now();
-    let parts = build::build(cache)?;
+    let parts = build::build(cache, wanted.iter().flat_map(|one| parts_for(one.fault)))?;
     let labs = take_labs(cache, lab.unwrap_or(LAB), options)?;
     let recording = Recording {
         parts: &parts,

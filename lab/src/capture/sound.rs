@@ -3,6 +3,7 @@
 use crate::error::Result;
 use crate::fault::{Fault, Registered, Scene};
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub static SOUND: &[Registered] = &[
     Registered { name: "sound-join-debian12", fault: &JOIN_DEBIAN12 },
@@ -22,12 +23,12 @@ const BEFORE_JOIN_DEBIAN13: Fault =
     good("a Debian 13 machine is ready to join, and has not yet", Kind::Debian13, |_| Ok(()));
 
 const fn good(about: &'static str, on: Kind, shows: fn(&mut Scene) -> Result<()>) -> Fault {
-    Fault { about, cause: "none", on, put_in: |_| Ok(()), shows, mends: None }
+    Fault { about, cause: "none", tier: Tier::Full, on, also: &[], put_in: |_| Ok(()), shows, mends: None }
 }
 
 fn joins(scene: &mut Scene) -> Result<()> {
     scene.join_and_be_ready()?;
-    scene.cluster.pod_answers(scene.node_name()).map(drop)
+    scene.cluster.pod_answers(&scene.machine).map(drop)
 }
 
 fn joins_again(scene: &mut Scene) -> Result<()> {

@@ -6,14 +6,17 @@ use std::time::Duration;
 use carrick_testkit::Api;
 use serde_json::{Value, json};
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::{During, Error, Result};
+use crate::need::Need;
 use crate::run::Run;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "with an admin's kubeconfig the diagnosis tells the state of the pod network's DaemonSet; others learn why not",
-    needs: Needs::Nothing,
+    tier: Tier::Quick,
+    needs: &[Need::ApiServer],
     run,
 };
 

@@ -4,13 +4,16 @@ use std::time::Instant;
 
 use carrick_testkit::{Api, node};
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::{During, Error, Result};
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "the testkit's API server takes a real Node, refuses a stranger, writes an audit log, and ends with its owner",
-    needs: Needs::Nothing,
+    tier: Tier::Full,
+    needs: &[Need::ApiServer],
     run,
 };
 

@@ -7,15 +7,18 @@ use std::time::{Duration, Instant};
 use carrick_testkit::Api;
 use rustix::process::Signal;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::{Error, Result};
+use crate::need::Need;
 use crate::run::{Look, wait_for};
 use crate::say;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "the testkit's etcd and API server end when the process that started them gets SIGKILL",
-    needs: Needs::Nothing,
+    tier: Tier::Full,
+    needs: &[Need::ApiServer],
     run,
 };
 

@@ -9,14 +9,17 @@ use carrick_testkit::memory_api::tls::Https;
 use carrick_testkit::{Authority, MemoryApi};
 use jiff::Timestamp;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::{During, Error, Result};
 use crate::machine::Machine;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "what the testkit's API server in memory answers is what kubeadm's API server answers, row by row",
-    needs: Needs::Cluster,
+    tier: Tier::Quick,
+    needs: &[Need::Cluster],
     run,
 };
 

@@ -1,14 +1,17 @@
 //! A throw-away sandbox on a machine without a kubelet: a network of somebody's own, on containerd 1.7.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "a sandbox proves a network that no cluster knows, is gone afterwards, and says what its plugin says",
-    needs: Needs::Nothing,
+    tier: Tier::Quick,
+    needs: &[Need::Machine(Kind::Debian13)],
     run,
 };
 

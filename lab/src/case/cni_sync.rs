@@ -1,14 +1,17 @@
 //! `carrick cni sync` and `lint` on a joined node whose CNI configuration was tampered with in every way of the lab's faults.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "cni sync brings flannel's file back with the node's own credential, and the runtime loads it; files of others stay",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

@@ -3,16 +3,19 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::demand;
 use crate::error::{During, Error, Result};
 use crate::machine::Kind;
+use crate::need::Need;
 use crate::run::Run;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "cni wait ends as soon as pods get addresses, and names what they wait for where they do not, also on a Ready node",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

@@ -2,14 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "machines have machine-ids, system UUIDs and boot ids of their own, and the Nodes say the same",
-    needs: Needs::Cluster,
+    tier: Tier::Full,
+    needs: &[
+        Need::Cluster,
+        Need::Machine(Kind::Debian12),
+        Need::Machine(Kind::Debian13),
+        Need::Machine(Kind::Debian12Kube129),
+    ],
     run,
 };
 

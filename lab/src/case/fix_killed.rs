@@ -3,15 +3,19 @@
 
 use std::sync::Arc;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::error::{Error, Result};
 use crate::machine::{Kind, Machine};
-use crate::mend::{BROKEN_IN_MANY_WAYS, Mender, difference};
+use crate::mend::{BROKEN_IN_MANY_WAYS, Mender};
+use crate::need::{Need, STRACE};
+use crate::tier::Tier;
+use crate::tree::difference;
 use crate::{demand, strace};
 
 pub const CASE: Case = Case {
     about: "check --fix, killed at five points: the next run ends as an undisturbed one, and undo gives back every byte",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12), Need::Tool(STRACE)],
     run,
 };
 

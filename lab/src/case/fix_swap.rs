@@ -4,15 +4,18 @@
 
 use std::path::PathBuf;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::error::Result;
 use crate::machine::Kind;
 use crate::mend::{State, play, state};
+use crate::need::Need;
 use crate::run::Run;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "a real swap file: check --fix turns it off for good, undo turns it on again, a plain join works",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12), Need::Alone],
     run,
 };
 

@@ -2,14 +2,17 @@
 
 use std::time::Instant;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::error::{Error, Result};
 use crate::machine::Kind;
 use crate::mend::{State, play, state};
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "ten broken states: check --fix leaves only what was there before, undo gives back every byte, a plain join works",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

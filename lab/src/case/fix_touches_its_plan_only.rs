@@ -5,16 +5,19 @@ use std::collections::BTreeSet;
 use carrick_core::fact::{Source, sources};
 use serde_json::Value;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
 use crate::mend::{BROKEN_IN_MANY_WAYS, Mender};
+use crate::need::{Need, STRACE};
 use crate::strace::{self, Seen, as_written};
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "every write and every command of check --fix, as strace sees them, is in the plan it printed",
-    needs: Needs::Cluster,
+    tier: Tier::Quick,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12), Need::Tool(STRACE)],
     run,
 };
 

@@ -5,16 +5,20 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
-use crate::mend::{BROKEN_IN_MANY_WAYS, Mender, difference};
+use crate::mend::{BROKEN_IN_MANY_WAYS, Mender};
+use crate::need::Need;
 use crate::run::Done;
+use crate::tier::Tier;
+use crate::tree::difference;
 
 pub const CASE: Case = Case {
     about: "check --fix needs to write its plan's paths and no other; where it cannot write those it says so and changes nothing",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

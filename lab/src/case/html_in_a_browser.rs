@@ -4,15 +4,18 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use super::{Bench, Case, Needs, workspace};
+use super::{Bench, Case, workspace};
 use crate::browser::{Browser, View};
 use crate::demand;
 use crate::error::{During, Result, said};
+use crate::need::{CHROMIUM, Need};
 use crate::run::Run;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "the HTML report fits a phone and a desk, can be read in light, dark and print, and asks nothing of the network",
-    needs: Needs::Nothing,
+    tier: Tier::Standard,
+    needs: &[Need::Tool(CHROMIUM)],
     run,
 };
 

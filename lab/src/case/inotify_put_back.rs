@@ -3,15 +3,18 @@
 
 use std::fs;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::{During, Result};
+use crate::need::Need;
 use crate::run::{OWN, Run};
 use crate::sysctl::SETTING;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "fs.inotify.max_user_instances is raised while a lab is up, and put back when the last one goes",
-    needs: Needs::Nothing,
+    tier: Tier::Full,
+    needs: &[Need::OwnLab],
     run,
 };
 

@@ -6,14 +6,18 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::join_link_cut::{Afar, POINT, joins_again};
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::join::{fresh, is_joined};
+use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "carrick join -H is killed in mid-join and its connection never ends: the next carrick join -H gets the machine, and joins",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

@@ -1,10 +1,13 @@
 //! Debian 12 with containerd 1.6 joins.
 
-use super::{Case, Needs};
+use super::Case;
 use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "a Debian 12 machine joins with plain kubeadm, is Ready, and its pod answers the control plane",
-    needs: Needs::Cluster,
+    tier: Tier::Full,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run: |bench| bench.joins(Kind::Debian12, "v1.34.4", "containerd://1.6"),
 };

@@ -1,16 +1,19 @@
 //! `carrick join --fix`: what `check --fix` mends is mended first, where somebody says yes to it.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::holds;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{Ends, fresh, is_joined, join, judge, line, nothing_left};
-use crate::machine::Machine;
-use crate::mend::difference;
+use crate::machine::{Kind, Machine};
+use crate::need::Need;
+use crate::tier::Tier;
+use crate::tree::difference;
 
 pub const CASE: Case = Case {
     about: "a machine that is not fit is refused, with --fix and nobody to ask too; with --fix --yes it is mended and joins",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

@@ -1,14 +1,17 @@
 //! A fresh machine joins with carrick, whichever way it is told where to; a second run finds nothing to do.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::join::{bring_admin, fresh, is_joined, join, joins, line};
-use crate::machine::Machine;
+use crate::machine::{Kind, Machine};
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "carrick join by a line on stdin, by a file, by an admin's kubeconfig; the second run changes nothing",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 
@@ -27,7 +30,7 @@ fn by_line(bench: &mut Bench) -> Result<()> {
     let worker = fresh(bench)?;
     let first = joins(bench, &worker)?;
     bench.time("by a line", first.took);
-    bench.cluster()?.pod_answers(&worker.identity.name)?;
+    bench.cluster()?.pod_answers(&worker)?;
     let before = tree(&worker)?;
     let second = joins(bench, &worker)?;
     bench.time("again", second.took);

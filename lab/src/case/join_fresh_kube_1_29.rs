@@ -1,14 +1,17 @@
 //! kubeadm 1.29 has other phases, an older configuration and no timeouts in it; carrick drives it all the same.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::join::{install, is_joined, join, line, nothing_left};
 use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "carrick join refuses a kubelet five minor releases behind; told to ignore that, it joins it",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12Kube129)],
     run,
 };
 
@@ -28,7 +31,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     bench.say(joined.text());
     bench.time("join", joined.success()?.took);
     is_joined(cluster, &worker)?;
-    cluster.pod_answers(&worker.identity.name)?;
+    cluster.pod_answers(&worker)?;
     let again = join(&worker, &[], &["-", "--ignore", IGNORED], &line(cluster))?;
     demand!(again.out.contains("had joined already"), "the second run: {}", again.text());
     Ok(())

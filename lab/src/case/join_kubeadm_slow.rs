@@ -1,13 +1,17 @@
 //! kubeadm is slower than the kubelet: carrick knows that the Node is there before kubeadm does, and lets it finish all the
 //! same. What it ends in the middle leaves a token on the machine.
 
-use super::{Bench, Case, Needs, join_until};
+use super::{Bench, Case, join_until};
 use crate::error::Result;
 use crate::join::fresh;
+use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "carrick join --until registered of a machine whose kubeadm is slow waits for its end, and no token is left",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

@@ -2,15 +2,18 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::join::{JOINS, fresh, joins};
-use crate::machine::Machine;
+use crate::machine::{Kind, Machine};
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "carrick join on a node whose kubelet was stopped: Ready in seconds, without kubeadm, by the same certificate",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

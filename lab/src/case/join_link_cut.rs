@@ -6,16 +6,19 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::{During, Result};
 use crate::join::{PROGRAM, fresh, is_joined, line};
-use crate::machine::Machine;
+use crate::machine::{Kind, Machine};
+use crate::need::Need;
 use crate::run::{Look, Run, pause, wait_for};
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "the network cable is pulled while kubeadm works, of a join typed in an ssh session and of one with -H: the next run joins",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

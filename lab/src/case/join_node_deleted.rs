@@ -1,13 +1,17 @@
 //! A machine whose Node somebody deleted, and whose kubelet goes on: `carrick join` says so, and the way back it names is one.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::error::Result;
 use crate::join::{Ends, fresh, join, joins, judge, line};
+use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "carrick join on a machine whose Node was deleted under its kubelet names that; carrick reset and join bring it back",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

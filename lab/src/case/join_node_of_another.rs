@@ -2,17 +2,20 @@
 
 use jiff::SignedDuration;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::holds;
 use crate::cluster::Cluster;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{Ends, bring_admin, fresh, join, judge, line, nothing_left};
-use crate::machine::Machine;
+use crate::machine::{Kind, Machine};
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "a living machine's Node is refused with --replace-node too, and to an admin; one that is down is taken over with it alone, and removed by an admin",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

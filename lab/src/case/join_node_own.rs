@@ -3,15 +3,19 @@
 
 use jiff::SignedDuration;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::holds;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{JOINS, bring_admin, fresh, is_joined, join, joins};
+use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "after a plain kubeadm reset, carrick join with an admin's kubeconfig does not wait for the Node that is still Ready, and joins",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 
@@ -41,5 +45,5 @@ fn run(bench: &mut Bench) -> Result<()> {
     demand!(after["spec"]["unschedulable"] != true, "it is still cordoned: {after}");
     let recorded = worker.ok(["sh", "-c", &format!("cat {JOINS}/*.log")])?;
     demand!(recorded.contains(MARKING), "no log tells that a Node was marked:\n{recorded}");
-    cluster.pod_answers(name).map(drop)
+    cluster.pod_answers(&worker).map(drop)
 }

@@ -1,16 +1,19 @@
 //! An attempt that fails for what may pass is followed by another, which joins: the API server is out of reach for a while,
 //! kubeadm is killed.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::join::{JOINS, PROGRAM, fresh, is_joined, line};
-use crate::machine::Machine;
+use crate::machine::{Kind, Machine};
+use crate::need::Need;
 use crate::run::Done;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "the first attempt finds the API server out of reach, or its kubeadm killed: the second joins, and the log has both",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

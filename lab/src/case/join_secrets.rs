@@ -7,22 +7,25 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::cluster::Cluster;
 use crate::demand;
 use crate::error::{Error, Result, said};
-use crate::join::{PROGRAM, bring_admin, fresh, is_joined, line};
-use crate::machine::Machine;
+use crate::join::{PROGRAM, bring_admin, fresh, is_joined, line, nothing_left};
+use crate::machine::{Kind, Machine};
 use crate::mend::bring;
+use crate::need::{Need, STRACE};
 use crate::run::{Done, Look, pause, wait_for};
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
-    about: "by stdin, as one text, as words, by an admin's kubeconfig: the token is in no command line of ours, file, log, unit or bundle",
-    needs: Needs::Cluster,
+    about: "by an admin's kubeconfig, stdin, one text, words, of joins that work and that fail: the token is in no command line of ours, file, log, unit or bundle",
+    tier: Tier::Quick,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12), Need::Tool(STRACE)],
     run,
 };
 
-const STRACE: &str = "/usr/bin/strace";
+const TRACER: &str = "/usr/bin/strace";
 const TRACE: &str = "/root/execve";
 const BUNDLE: &str = "/root/bundle.tar.gz";
 const LINE: &str = "/root/join-line";
@@ -47,17 +50,45 @@ struct Route {
     shows: usize,
     /// carrick makes a token for itself.
     mints: bool,
+    ends: &'static Ending,
 }
 
-const ROUTES: [Route; 4] = [
-    Route { about: "stdin", typed: "exec \"$0\" join - < \"$1\"", shows: 0, mints: false },
-    Route { about: "one text", typed: "exec \"$0\" join \"$(cat \"$1\")\"", shows: 1, mints: false },
-    Route { about: "words", typed: "exec \"$0\" join -- $(cat \"$1\")", shows: 1, mints: false },
-    Route { about: "kubeconfig", typed: "exec \"$0\" join --kubeconfig \"$2\"", shows: 0, mints: true },
+/// How the join ends, and what is done for that.
+struct Ending {
+    exit: i32,
+    /// Of what is executed, what has to be seen.
+    runs: &'static [&'static str],
+    breaks: &'static str,
+    mends: &'static str,
+}
+
+const JOINED: Ending = Ending { exit: 0, runs: &["/usr/bin/kubeadm", "systemd-run"], breaks: ":", mends: ":" };
+/// Before kubeadm is run.
+const REFUSED: Ending =
+    Ending { exit: 3, runs: &[], breaks: "systemctl -q mask kubelet", mends: "systemctl -q unmask kubelet" };
+/// While the kubelet asks for its certificate with the token.
+const CUT_OFF: Ending = Ending {
+    exit: 6,
+    runs: JOINED.runs,
+    breaks: "systemctl stop kubelet; systemd-run --quiet --unit=meddler sh -c 'while [ ! -e /var/lib/kubelet/config.yaml ]; do sleep 0.02; done; \
+        iptables -I OUTPUT -p tcp --dport 6443 -j DROP'",
+    mends: "iptables -D OUTPUT -p tcp --dport 6443 -j DROP",
+};
+
+const BY_STDIN: &str = "MAX_RETRIES=1 JOIN_TIMEOUT=30 exec \"$0\" join - < \"$1\"";
+
+/// The first makes a token and takes it away again, and has all programs run.
+const ROUTES: [Route; 6] = [
+    Route { about: "kubeconfig", typed: "exec \"$0\" join --kubeconfig \"$2\"", shows: 0, mints: true, ends: &JOINED },
+    Route { about: "stdin", typed: BY_STDIN, shows: 0, mints: false, ends: &JOINED },
+    Route { about: "one text", typed: "exec \"$0\" join \"$(cat \"$1\")\"", shows: 1, mints: false, ends: &JOINED },
+    Route { about: "words", typed: "exec \"$0\" join -- $(cat \"$1\")", shows: 1, mints: false, ends: &JOINED },
+    Route { about: "refused", typed: BY_STDIN, shows: 0, mints: false, ends: &REFUSED },
+    Route { about: "cut off", typed: BY_STDIN, shows: 0, mints: false, ends: &CUT_OFF },
 ];
 
 fn run(bench: &mut Bench) -> Result<()> {
-    for route in &ROUTES {
+    for route in bench.tier.some(&ROUTES) {
         play(bench, route).map_err(|error| Error::Said(format!("{}: {error}", route.about)))?;
     }
     Ok(())
@@ -67,7 +98,8 @@ fn play(bench: &mut Bench, route: &Route) -> Result<()> {
     let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
     let admin = bring_admin(cluster, &worker)?;
     worker.write(LINE, &line(cluster))?;
-    bring(&worker, Path::new(STRACE))?;
+    bring(&worker, Path::new(TRACER))?;
+    worker.ok(["sh", "-ec", route.ends.breaks])?;
     watch(&worker)?;
     worker.ok(["true", CONTROL])?;
     let (done, minted) = joined(cluster, &worker, route, admin)?;
@@ -78,9 +110,14 @@ fn play(bench: &mut Bench, route: &Route) -> Result<()> {
     let secrets: Vec<String> = minted.into_iter().chain(known(cluster)?).collect();
     let printed = secrets.iter().any(|secret| done.text().contains(secret));
     demand!(!printed, "carrick itself prints a secret");
-    done.success()?;
-    is_joined(cluster, &worker)?;
-    let programs = is_in_no_exec(&worker, &secrets, route.shows)?;
+    demand!(done.code() == route.ends.exit, "it ended with {}, not {}:\n{}", done.code(), route.ends.exit, done.text());
+    if route.ends.exit == 0 {
+        is_joined(cluster, &worker)?;
+    } else {
+        nothing_left(&worker)?;
+    }
+    worker.ok(["sh", "-ec", route.ends.mends])?;
+    let programs = is_in_no_exec(&worker, &secrets, route)?;
     bench.say(format_args!("{programs} programs were executed meanwhile"));
     worker.ok(["sh", "-ec", PLANT, "sh", CONTROL].iter().chain(PLACES.iter().skip(1)))?;
     collect(cluster, &worker, admin)?;
@@ -129,14 +166,15 @@ fn minted_until(cluster: &Cluster, over: &AtomicBool) -> Result<BTreeSet<String>
 }
 
 /// Only what was typed has it, and nothing that was executed after; how many programs were.
-fn is_in_no_exec(worker: &Machine, secrets: &[String], shows: usize) -> Result<usize> {
+fn is_in_no_exec(worker: &Machine, secrets: &[String], route: &Route) -> Result<usize> {
     let trace = worker.ok(["cat", TRACE])?;
-    for seen in [PROGRAM, "/usr/bin/kubeadm", "systemd-run", CONTROL] {
+    for seen in [PROGRAM, CONTROL].iter().chain(route.ends.runs) {
         demand!(trace.contains(seen), "strace did not see {seen}: what it did not see proves nothing");
     }
     let told: Vec<&str> =
         trace.lines().filter(|line| secrets.iter().any(|secret| line.contains(secret.as_str()))).collect();
     let typed = format!("execve(\"{PROGRAM}\", [\"{PROGRAM}\", \"join\", ");
+    let shows = route.shows;
     let expected = told.len() == shows && told.iter().all(|line| line.contains(&typed));
     demand!(expected, "it was to be in {shows} command lines or environments, and is in:\n{}", told.join("\n"));
     Ok(trace.lines().count())
@@ -176,7 +214,7 @@ fn is_nowhere(worker: &Machine, secrets: &[String]) -> Result<()> {
 /// Every execution, its arguments and its environment, of all that systemd and sshd start.
 fn watch(worker: &Machine) -> Result<()> {
     let script = format!(
-        "systemd-run --quiet --unit=watch {STRACE} -f -v -s 65536 -e trace=execve -o {TRACE} -p 1 -p \"$(pgrep -o -x sshd)\""
+        "systemd-run --quiet --unit=watch {TRACER} -f -v -s 65536 -e trace=execve -o {TRACE} -p 1 -p \"$(pgrep -o -x sshd)\""
     );
     worker.ok(["sh", "-ec", &script])?;
     wait_for("strace to have attached", Duration::from_secs(20), || {

@@ -1,14 +1,17 @@
 //! `carrick join --until registered` and `--until network`: as far as was asked for, and kubeadm's own work done all the same.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::join::{JOINS, fresh, join, joins, line, nothing_left};
-use crate::machine::Machine;
+use crate::machine::{Kind, Machine};
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "carrick join --until registered, --until network say how far they got, kubeadm ends by itself; a plain join verifies it",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
+use crate::need::Need;
+use crate::tier::Tier;
 use crate::trace::Traces;
 
 pub const CASE: Case = Case {
     about: "test is killed while a case runs; the next test passes, and nothing is left",
-    needs: Needs::Nothing,
+    tier: Tier::Full,
+    needs: &[Need::OwnLab],
     run,
 };
 

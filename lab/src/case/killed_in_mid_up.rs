@@ -2,14 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
+use crate::need::Need;
+use crate::tier::Tier;
 use crate::trace::Traces;
 
 pub const CASE: Case = Case {
     about: "up is killed while it boots, and while kubeadm init runs; down clears all of it, and up works again",
-    needs: Needs::Nothing,
+    tier: Tier::Full,
+    needs: &[Need::OwnLab],
     run,
 };
 

@@ -21,24 +21,19 @@ use crate::error::{During, Error, Result};
 use crate::fault::{self, Fault, Patience, Scene};
 use crate::lab::Lab;
 use crate::machine::{Kind, Machine, net};
+use crate::need::Need;
 use crate::run::{Done, OWN, Run, open_log};
 use crate::sighting::Sighting;
+use crate::tier::Tier;
 use crate::{demand, up};
 
 pub struct Case {
     /// What holds when it passes.
     pub about: &'static str,
-    /// Whether it joins machines to the cluster the cases share.
-    pub needs: Needs,
+    /// From which tier on it is played.
+    pub tier: Tier,
+    pub needs: &'static [Need],
     pub run: fn(&mut Bench) -> Result<()>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
-    /// The shared cluster; its machines are its own.
-    Cluster,
-    /// Labs of its own, or none.
-    Nothing,
 }
 
 pub struct Registered {
@@ -81,11 +76,21 @@ impl Running {
     }
 }
 
+/// How a case is played.
+#[derive(Clone, Copy)]
+pub struct Manner {
+    pub tier: Tier,
+    /// No other case runs beside it.
+    pub alone: bool,
+}
+
 /// What a case works with.
 pub struct Bench<'a> {
     pub cache: &'a Cache,
     pub parts: &'a Parts,
     pub lab: &'a Lab,
+    /// How many repeats, and whether a representative will do.
+    pub tier: Tier,
     /// The folder for whatever it wants to keep; it stays where the case fails.
     pub logs: PathBuf,
     pub times: Vec<(String, Duration)>,
@@ -104,13 +109,14 @@ impl<'a> Bench<'a> {
         parts: &'a Parts,
         lab: &'a Lab,
         cluster: Option<&'a Cluster>,
+        manner: Manner,
         logs: &Path,
-        alone: bool,
     ) -> Result<Self> {
         std::fs::create_dir_all(logs).at("make", logs)?;
         let log = open_log(&logs.join("log"))?;
         let (times, sightings, machines) = (Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { cache, parts, lab, cluster, logs: logs.to_owned(), times, sightings, alone, machines, log })
+        let (logs, Manner { tier, alone }) = (logs.to_owned(), manner);
+        Ok(Self { cache, parts, lab, tier, logs, times, sightings, alone, cluster, machines, log })
     }
 
     pub fn cluster(&self) -> Result<&'a Cluster> {
@@ -137,7 +143,7 @@ impl<'a> Bench<'a> {
         self.time("join", joined);
         let ready = cluster.wait_ready(name)?;
         self.time("Ready", ready);
-        let answered = cluster.pod_answers(name)?;
+        let answered = cluster.pod_answers(&worker)?;
         self.time("pod answers", answered);
         let node = cluster.get(["node", name])?;
         let info = &node["status"]["nodeInfo"];
@@ -221,7 +227,8 @@ impl<'a> Bench<'a> {
         // Crates that are not there yet come from outside the lab.
         net::enter_outer()?;
         let built = Run::new(cargo)
-            .args(["build", "--quiet", "--locked", "--package", "carrick"])
+            // With this program, as `cargo xtask lab test` has built both.
+            .args(["build", "--quiet", "--locked", "--package", "carrick", "--package", "carrick-lab"])
             .within(&workspace())
             .deadline(BUILD_DEADLINE)
             .narrated("building carrick")
@@ -246,7 +253,8 @@ impl<'a> Bench<'a> {
 
     /// Keeps how soon a cause was told, and judges whether that was in time.
     pub fn told(&mut self, sighting: Sighting) -> Result<()> {
-        let in_time = sighting.in_time(self.alone);
+        let sighting = sighting.held_to(self.alone);
+        let in_time = sighting.in_time();
         self.sightings.push(sighting);
         in_time
     }

@@ -1,13 +1,16 @@
 //! `down` leaves the machine as `up` found it.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
+use crate::need::Need;
+use crate::tier::Tier;
 use crate::trace::Traces;
 
 pub const CASE: Case = Case {
     about: "after up and down there is no mount, link, control group, process or changed setting that was not there before",
-    needs: Needs::Nothing,
+    tier: Tier::Full,
+    needs: &[Need::OwnLab],
     run,
 };
 

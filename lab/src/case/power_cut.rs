@@ -1,15 +1,18 @@
 //! A machine that lost its power comes back by itself.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
+use crate::need::Need;
 use crate::run::{Look, wait_for};
+use crate::tier::Tier;
 use std::time::Duration;
 
 pub const CASE: Case = Case {
     about: "a worker whose power is cut boots again, is the same machine, and becomes Ready without help",
-    needs: Needs::Cluster,
+    tier: Tier::Full,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

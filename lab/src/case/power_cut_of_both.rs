@@ -4,14 +4,17 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::{Error, Result};
+use crate::need::Need;
 use crate::run::{Look, wait_for};
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "control plane and worker lose their power at once: both come back as the same nodes, Ready, without help",
-    needs: Needs::Nothing,
+    tier: Tier::Full,
+    needs: &[Need::OwnLab],
     run,
 };
 

@@ -1,13 +1,16 @@
 //! A machine is taken out and joined again, five times, and works each time.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "kubeadm reset and join, five times: refused while the Node is Ready, then joined, Ready, and pods answer",
-    needs: Needs::Cluster,
+    tier: Tier::Full,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 
@@ -37,7 +40,7 @@ fn run(bench: &mut Bench) -> Result<()> {
         bench.time(format!("{round}: join"), joined);
         bench.time("Ready", ready);
     }
-    let answered = cluster.pod_answers(name)?;
+    let answered = cluster.pod_answers(&worker)?;
     bench.time("pod answers", answered);
     Ok(())
 }

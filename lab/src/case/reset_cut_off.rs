@@ -3,15 +3,18 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "a killed reset is finished by the next, one without the API server goes on in time; a half-way join is cleaned",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 
@@ -34,7 +37,7 @@ fn run(bench: &mut Bench) -> Result<()> {
         cluster.join(&worker)?;
         cluster.wait_ready(&name)?;
         cluster.kubectl(["uncordon", &name]).ok()?;
-        cluster.pod_answers(&name)?;
+        cluster.pod_answers(&worker)?;
         worker.ok(["sh", "-c", UNTIL, "sh", step])?;
         bench.say(format_args!("killed after: {step}"));
         carrick.ends(bench, "history", 0, &["cut off after"])?;
@@ -85,5 +88,5 @@ fn after_a_failed_join(bench: &mut Bench, carrick: &Carrick, name: &str) -> Resu
     let joined = cluster.join(worker)?;
     bench.time("join after a failed one", joined);
     cluster.wait_ready(name)?;
-    cluster.pod_answers(name).map(drop)
+    cluster.pod_answers(worker).map(drop)
 }

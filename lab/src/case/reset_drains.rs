@@ -4,17 +4,20 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::build::image::BUSYBOX;
 use crate::carrick::holds;
 use crate::demand;
 use crate::error::{During, Result};
 use crate::machine::{Kind, Machine};
+use crate::need::Need;
 use crate::run::{Done, Run};
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "with an admin's kubeconfig reset drains first, stops at a disruption budget, and can be taken back till then",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian13)],
     run,
 };
 
@@ -92,7 +95,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     demand!(!runs(&worker)?, "the kubelet runs on");
     cluster.join(&worker)?;
     cluster.wait_ready(&node)?;
-    cluster.pod_answers(&node).map(drop)
+    cluster.pod_answers(&worker).map(drop)
 }
 
 fn is_cordoned(bench: &Bench, node: &str) -> Result<bool> {

@@ -2,33 +2,32 @@
 
 use std::time::Duration;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::cluster::Cluster;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::join::joins;
 use crate::machine::{Kind, Machine};
+use crate::need::Need;
 use crate::run::{Look, wait_for};
+use crate::tier::Tier;
 use crate::times::Times;
 use crate::{demand, say};
 
 pub const CASE: Case = Case {
-    about: "carrick reset and carrick join, twenty cycles without a failure; after each tenth a pod answers",
-    needs: Needs::Cluster,
+    about: "carrick reset and carrick join, again and again without a failure; after each tenth and the last a pod answers",
+    tier: Tier::Quick,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 
-/// Enough to find what fails one time in ten, in a few minutes.
-const CYCLES: u32 = 20;
-/// How many, where somebody has the time for more.
-const ASKED: &str = "CARRICK_LAB_CYCLES";
 /// A pod takes as long as a join: not after each.
 const POD_EVERY: u32 = 10;
 /// A kubelet ends a pod that was deleted within a second or two, and may be busy.
 const POD_ENDS: Duration = Duration::from_mins(1);
 
 fn run(bench: &mut Bench) -> Result<()> {
-    let cycles = cycles(std::env::var(ASKED).ok().as_deref())?;
+    let cycles = bench.tier.cycles()?;
     let program = bench.carrick()?;
     let worker = bench.worker(Kind::Debian12)?;
     let carrick = Carrick::on(&worker, &program)?;
@@ -43,8 +42,8 @@ fn run(bench: &mut Bench) -> Result<()> {
         rejoins.push(join);
         let (reset, join) = (say::seconds(reset), say::seconds(join));
         say::line(&format!("cycle {cycle} of {cycles}: reset {reset}, join {join}"));
-        if cycle % POD_EVERY == 0 {
-            let answered = cluster.pod_answers(&worker.identity.name)?;
+        if cycle % POD_EVERY == 0 || cycle == cycles {
+            let answered = cluster.pod_answers(&worker)?;
             say::line(&format!("a pod answered after {}", say::seconds(answered)));
             pod_has_ended(&worker)?;
         }
@@ -54,12 +53,6 @@ fn run(bench: &mut Bench) -> Result<()> {
         bench.time("slowest", times.slowest());
     }
     Ok(())
-}
-
-fn cycles(asked: Option<&str>) -> Result<u32> {
-    let Some(asked) = asked else { return Ok(CYCLES) };
-    let cycles = asked.parse().ok().filter(|cycles| *cycles > 0);
-    cycles.ok_or_else(|| Error::Said(format!("{ASKED}={asked}: a number of cycles, 1 or more")))
 }
 
 /// What carrick's reset has cordoned, carrick's join opens again.

@@ -2,17 +2,20 @@
 
 use std::sync::Arc;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::build::image::BUSYBOX;
 use crate::carrick::Carrick;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::{Kind, Machine};
+use crate::need::Need;
 use crate::run::{Look, wait_for};
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "reset refuses control planes, foreign and busy mounts, pods nobody restarts; data, NICs and other rules stay",
-    needs: Needs::Cluster,
+    tier: Tier::Quick,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 
@@ -29,7 +32,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     cluster.join(&worker)?;
     cluster.wait_ready(&name)?;
     // Pods of DaemonSets, with volumes, are what every node has.
-    cluster.pod_answers(&name)?;
+    cluster.pod_answers(&worker)?;
     // There is no NFS in this kernel: any other mount stands for it.
     for (place, from) in [(MEDIA, "nas:/media"), ("/srv/backup/var/lib/kubelet2", "backup")] {
         worker.ok(["mkdir", "-p", place])?;

@@ -1,13 +1,16 @@
 //! Two runs at once: the second is told who holds the lab.
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
 use crate::lab::Lab;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "while one run holds a lab, another ends at once and says which process holds it, and since when",
-    needs: Needs::Nothing,
+    tier: Tier::Full,
+    needs: &[Need::OwnLab],
     run,
 };
 

@@ -4,15 +4,18 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::demand;
 use crate::error::Result;
+use crate::need::Need;
 use crate::stop;
+use crate::tier::Tier;
 use crate::trace::Traces;
 
 pub const CASE: Case = Case {
     about: "up, test and capture end within seconds of SIGINT or SIGTERM, say so, and leave nothing",
-    needs: Needs::Nothing,
+    tier: Tier::Full,
+    needs: &[Need::OwnLab],
     run,
 };
 

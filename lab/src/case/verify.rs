@@ -5,16 +5,19 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::demand;
 use crate::error::{During, Error, Result};
 use crate::machine::Kind;
+use crate::need::Need;
 use crate::run::Run;
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "verify says joined of a node whose pods get addresses, and not joined of a machine that has not been joined",
-    needs: Needs::Cluster,
+    tier: Tier::Quick,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 
@@ -35,7 +38,7 @@ fn run(bench: &mut Bench) -> Result<()> {
 
     cluster.join(&worker)?;
     cluster.wait_ready(&worker.identity.name)?;
-    cluster.pod_answers(&worker.identity.name)?;
+    cluster.pod_answers(&worker)?;
     let begun = Instant::now();
     carrick.ends(bench, "verify", 0, &["Joined: the node is Ready, and a pod gets an address."])?;
     bench.time("verify", begun.elapsed());

@@ -5,17 +5,20 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{Bench, Case, Needs};
+use super::{Bench, Case};
 use crate::build::go::KUBERNETES;
 use crate::carrick::Carrick;
 use crate::demand;
 use crate::error::{Error, Result};
 use crate::machine::Kind;
+use crate::need::Need;
 use crate::run::{Look, wait_for};
+use crate::tier::Tier;
 
 pub const CASE: Case = Case {
     about: "verify names what is wrong with a node that only looks joined: kubelet, lease, certificate, cluster, network, Node",
-    needs: Needs::Cluster,
+    tier: Tier::Standard,
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 

@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the API server becomes unreachable in the middle of the join",
     cause: "api.tcp",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script = "while [ ! -e /var/lib/kubelet/config.yaml ]; do sleep 0.02; done
             iptables -I OUTPUT -p tcp --dport 6443 -j DROP; touch /run/cut";

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "every connection to the API server takes 20 s to be answered",
     cause: "api.slow",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.relay(&format!("SYSTEM:\"sleep 20; socat - TCP:{}:6443\"", scene.lab.site().control()), &[]),
     shows: |scene| {
         let joined = scene.join_fails()?;

@@ -3,11 +3,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the machine's clock is behind: the API server's certificate is not valid yet",
     cause: "time.skew",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script = include_str!("../../files/future-certificate.sh");
         let certificate = scene

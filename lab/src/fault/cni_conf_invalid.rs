@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "00-bad.conflist comes before flannel's file and is no JSON",
     cause: "cni.config",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.script("mkdir -p /etc/cni/net.d; echo 'not json' > /etc/cni/net.d/00-bad.conflist").map(drop),
     shows: |scene| {
         scene.join_seems_to_work()?;

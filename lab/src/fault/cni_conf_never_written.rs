@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "no CNI configuration is ever written: /etc/cni/net.d is read-only",
     cause: "filesystem.read-only",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script = "mkdir -p /etc/cni/net.d; mount --bind /etc/cni/net.d /etc/cni/net.d; mount -o remount,ro,bind /etc/cni/net.d";
         scene.script(script).map(drop)

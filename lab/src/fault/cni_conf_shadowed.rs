@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "another CNI configuration comes first by name and shadows flannel's",
     cause: "cni.first-file-wins",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script = "mkdir -p /etc/cni/net.d; cat > /etc/cni/net.d/05-old.conflist <<END
 {\"cniVersion\": \"0.3.1\", \"name\": \"old\", \"plugins\": [{\"type\": \"calico\"}]}

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "10-flannel.conflist is moved away on a node that was Ready, and moved back",
     cause: "cni.watch-lost",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.join_and_be_ready()?;
         scene.on(&["mv", "/etc/cni/net.d/10-flannel.conflist", "/root/"])?;

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "/var/lib/containerd is full",
     cause: "filesystem.space",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script = "systemctl stop containerd; mount -t tmpfs -o size=16m small /var/lib/containerd; systemctl start containerd
             dd if=/dev/zero of=/var/lib/containerd/filler bs=1M count=32 2>/dev/null || test -s /var/lib/containerd/filler";

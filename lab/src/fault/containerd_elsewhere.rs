@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "containerd's socket is not where the kubelet and kubeadm look for it",
     cause: "runtime.socket",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script =
             "printf '\\n[grpc]\\n  address = \"/run/elsewhere/containerd.sock\"\\n' >> /etc/containerd/config.toml

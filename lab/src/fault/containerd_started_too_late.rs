@@ -5,11 +5,14 @@ use std::time::Duration;
 use super::Fault;
 use crate::machine::Kind;
 use crate::run::pause;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "containerd was started only after kubeadm had given up",
     cause: "stale.kubelet-conf",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.on(&["systemctl", "stop", "containerd"])?;
         scene.join_fails()?.says("The kubelet is not healthy after")?;

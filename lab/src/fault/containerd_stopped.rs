@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "containerd is stopped",
     cause: "runtime.unit",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.on(&["systemctl", "disable", "--now", "containerd"]).map(drop),
     shows: |scene| {
         let joined = scene.join_fails()?;

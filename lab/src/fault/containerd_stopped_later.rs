@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "containerd is stopped on a node that was Ready",
     cause: "runtime.unit",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.join_and_be_ready()?;
         scene.on(&["systemctl", "stop", "containerd"]).map(drop)

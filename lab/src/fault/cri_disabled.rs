@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "containerd runs with disabled_plugins = [\"cri\"]",
     cause: "runtime.cri-plugin",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene
             .script("echo 'disabled_plugins = [\"cri\"]' > /etc/containerd/config.toml; systemctl restart containerd")

@@ -5,11 +5,14 @@ use std::thread;
 use super::{Fault, csr_by};
 use crate::error::{Result, said};
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the kubelet's certificate signing request is denied",
     cause: "csr.denied",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.use_token_without_approval(),
     shows: |scene| {
         let (cluster, token) = (scene.cluster, scene.plan.token.clone());

@@ -2,11 +2,14 @@
 
 use super::{Fault, csr_by};
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the kubelet's certificate signing request is never approved",
     cause: "csr.pending",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.use_token_without_approval(),
     shows: |scene| {
         scene.join_fails()?.says("failed while waiting for TLS bootstrap")?.took(10, 60)?;

@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "packets to the API server are dropped on a node that was Ready",
     cause: "api.tcp",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.join_and_be_ready()?;
         let control = scene.lab.site().control().to_string();

@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "10-kubeadm.conf is missing and the kubelet is stopped",
     cause: "kubelet.standalone",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.script("systemctl stop kubelet; rm /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf; systemctl daemon-reload").map(drop)
     },

@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "firewalld runs, and its zone allows only ssh",
     cause: "firewall.kubelet",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.on(&["systemctl", "start", "firewalld"]).map(drop),
     shows: |scene| {
         // `kubeadm join` does not look for it; only `kubeadm init` does.
@@ -18,6 +21,6 @@ pub const FAULT: Fault = Fault {
     },
     mends: Some(|scene| {
         scene.on(&["systemctl", "stop", "firewalld"])?;
-        scene.cluster.pod_answers(scene.node_name()).map(drop)
+        scene.cluster.pod_answers(&scene.machine).map(drop)
     }),
 };

@@ -5,11 +5,14 @@ use std::time::Duration;
 use super::Fault;
 use crate::machine::Kind;
 use crate::run::Look;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "flannel crash-loops on the node: it is killed as soon as it runs",
     cause: "cni.daemon-crash-loop",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script = "while :; do pkill -KILL -x flanneld; sleep 0.1; done";
         scene.on(&["systemd-run", "--quiet", "--unit=meddler", "sh", "-c", script]).map(drop)
@@ -28,6 +31,6 @@ pub const FAULT: Fault = Fault {
     },
     mends: Some(|scene| {
         scene.on(&["systemctl", "stop", "meddler"])?;
-        scene.cluster.pod_answers(scene.node_name()).map(drop)
+        scene.cluster.pod_answers(&scene.machine).map(drop)
     }),
 };

@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "net.ipv4.ip_forward is 0",
     cause: "kernel.ip-forward",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.on(&["sysctl", "-qw", "net.ipv4.ip_forward=0"]).map(drop),
     shows: |scene| {
         let joined = scene.join_fails()?;

@@ -7,11 +7,14 @@ use crate::build::go::KUBERNETES;
 use crate::build::image::BUSYBOX;
 use crate::machine::Kind;
 use crate::run::Look;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "kube-proxy crash-loops on the node: its image has another program in it",
     cause: "kube-proxy.crash-loop",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let image = format!("registry.k8s.io/kube-proxy:{KUBERNETES}");
         scene.on(&["ctr", "-n", "k8s.io", "images", "tag", "--force", BUSYBOX, &image]).map(drop)

@@ -3,11 +3,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "kubeadm was killed in the middle of a join",
     cause: "stale.bootstrap-kubeconfig",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         // Without a pause: between this file and the kubelet's start there is one question to the API server.
         let script = "while [ ! -e /etc/kubernetes/pki/ca.crt ]; do :; done; pkill -KILL -x kubeadm";

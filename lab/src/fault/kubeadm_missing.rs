@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "kubeadm is not installed",
     cause: "kubeadm.installed",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.on(&["rm", "/usr/bin/kubeadm"]).map(drop),
     shows: |scene| {
         let joined = scene.join_fails()?;

@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "/var/lib/kubelet is full",
     cause: "filesystem.space",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script = "systemctl stop kubelet; mount -t tmpfs -o size=64k small /var/lib/kubelet
             dd if=/dev/zero of=/var/lib/kubelet/filler bs=1k count=128 2>/dev/null || test -s /var/lib/kubelet/filler";

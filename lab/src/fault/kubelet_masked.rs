@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "kubelet.service is masked",
     cause: "kubelet.masked",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.script("systemctl disable --now kubelet; systemctl mask kubelet").map(drop),
     shows: |scene| {
         let joined = scene.join_fails()?;

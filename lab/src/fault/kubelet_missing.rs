@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the kubelet is not installed",
     cause: "kubelet.installed",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.script("systemctl stop kubelet; rm /usr/bin/kubelet").map(drop),
     shows: |scene| {
         let joined = scene.join_fails()?;

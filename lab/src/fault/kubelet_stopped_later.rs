@@ -4,11 +4,14 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the kubelet is stopped on a node that was Ready",
     cause: "kubelet.not-running",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.join_and_be_ready()?;
         scene.on(&["systemctl", "stop", "kubelet"]).map(drop)

@@ -2,13 +2,17 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::need::Need;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the kubelet is 1.29 and kubeadm is 1.34",
     cause: "kubeadm.same-minor",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[Need::Programs("kube-1.29")],
     put_in: |scene| {
-        let old = scene.parts.programs.of("kube-1.29")?.join("kubelet");
+        let old = scene.parts.programs("kube-1.29")?.join("kubelet");
         scene.on(&["systemctl", "stop", "kubelet"])?;
         scene.machine.replace("/usr/bin/kubelet", &old)
     },

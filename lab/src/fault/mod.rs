@@ -16,7 +16,9 @@ use crate::demand;
 use crate::error::{Error, Result, said};
 use crate::lab::Lab;
 use crate::machine::{Kind, Machine};
+use crate::need::Need;
 use crate::run::{Done, Look, Run, pause, wait_for};
+use crate::tier::Tier;
 use crate::up;
 
 pub struct Fault {
@@ -24,8 +26,12 @@ pub struct Fault {
     pub about: &'static str,
     /// The id of the cause, as `carrick diagnose` is to name it.
     pub cause: &'static str,
+    /// From which tier on it is played by plain kubeadm.
+    pub tier: Tier,
     /// What the machine is before.
     pub on: Kind,
+    /// What it needs besides that machine and the cluster.
+    pub also: &'static [Need],
     /// Breaks the machine, or the way it is going to join.
     pub put_in: fn(&mut Scene) -> Result<()>,
     /// What must be seen; ends with an error where it is not.
@@ -110,6 +116,12 @@ pub struct Joined {
     pub done: Done,
     patience: Patience,
     demanded: Rc<Demanded>,
+}
+
+impl Fault {
+    pub fn needs(&self) -> Vec<Need> {
+        [Need::Cluster, Need::Machine(self.on)].into_iter().chain(self.also.iter().copied()).collect()
+    }
 }
 
 impl<'a> Scene<'a> {

@@ -5,11 +5,14 @@ use std::time::Duration;
 use super::Fault;
 use crate::machine::Kind;
 use crate::run::Look;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the machine has the hostname of another node, which is no longer heard of",
     cause: "api.node-name",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let other = scene.other()?;
         let name = other.identity.name.clone();

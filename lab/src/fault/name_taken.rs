@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the machine has the hostname of another node, which is Ready",
     cause: "api.node-name",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let other = scene.other()?;
         scene.noted.clone_from(&other.identity.name);

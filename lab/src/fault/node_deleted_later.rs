@@ -5,11 +5,14 @@ use std::time::Duration;
 use super::Fault;
 use crate::machine::Kind;
 use crate::run::pause;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the Node is deleted while its kubelet runs",
     cause: "node.deleted",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.join_and_be_ready()?;
         scene.cluster.delete_node(scene.node_name())

@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "kubeadm is not run as root",
     cause: "machine.privileges",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.plan.as_root = false;
         scene.on(&["chmod", "0755", "/root"]).map(drop)

@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the pause image is missing and no registry can be reached",
     cause: "runtime.sandbox-image",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script = "ctr -n k8s.io images rm --sync registry.k8s.io/pause:3.10.1 >/dev/null
             for image in $(ctr -n k8s.io images ls -q | grep -E '^sha256:'); do

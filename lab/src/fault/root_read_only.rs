@@ -4,11 +4,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the root file system is read-only, as after an error of the disk",
     cause: "filesystem.read-only",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let script = "systemctl stop kubelet; journalctl --relinquish-var
             mount -o remount,ro,bind /; mount -o remount,ro,bind /var/lib/kubelet; systemctl start kubelet";

@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "cni0 has an address of another pod range, left by an earlier join",
     cause: "cni.stale-bridge",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let address = format!("{}.250.1/24", scene.lab.site().pods());
         scene.script("ip link add cni0 type bridge; ip link set cni0 up")?;
@@ -22,6 +25,6 @@ pub const FAULT: Fault = Fault {
     },
     mends: Some(|scene| {
         scene.on(&["ip", "link", "delete", "cni0"])?;
-        scene.cluster.pod_answers(scene.node_name()).map(drop)
+        scene.cluster.pod_answers(&scene.machine).map(drop)
     }),
 };

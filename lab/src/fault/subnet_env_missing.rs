@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "/run/flannel/subnet.env is gone on a node that was Ready",
     cause: "cni.subnet-env",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.join_and_be_ready()?;
         scene.script("for i in $(seq 200); do [ -e /run/flannel/subnet.env ] && break; sleep 0.2; done; rm /run/flannel/subnet.env").map(drop)

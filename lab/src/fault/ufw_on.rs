@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "ufw is on, and lets only ssh in",
     cause: "firewall.kubelet",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| scene.script("ufw allow 22/tcp; ufw --force enable").map(drop),
     shows: |scene| {
         scene.join_seems_to_work()?;
@@ -18,6 +21,6 @@ pub const FAULT: Fault = Fault {
     },
     mends: Some(|scene| {
         scene.on(&["ufw", "disable"])?;
-        scene.cluster.pod_answers(scene.node_name()).map(drop)
+        scene.cluster.pod_answers(&scene.machine).map(drop)
     }),
 };

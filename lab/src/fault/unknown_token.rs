@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the bootstrap token is not one of this cluster",
     cause: "api.token",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         "zzzzzz.0123456789abcdef".clone_into(&mut scene.plan.token);
         Ok(())

@@ -5,11 +5,14 @@ use std::time::Duration;
 use super::Fault;
 use crate::machine::Kind;
 use crate::run::{Look, wait_for};
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "packets of the pod network (8472/udp) are dropped",
     cause: "firewall.vxlan",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         for chain in ["INPUT", "OUTPUT"] {
             scene.on(&["iptables", "-I", chain, "-p", "udp", "--dport", "8472", "-j", "DROP"])?;

@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the CA hash of the join command is another cluster's",
     cause: "api.ca-pin",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         scene.plan.ca_hash = format!("sha256:{}", "0".repeat(64));
         Ok(())

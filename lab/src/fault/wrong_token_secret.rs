@@ -2,11 +2,14 @@
 
 use super::Fault;
 use crate::machine::Kind;
+use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
     about: "the bootstrap token has a wrong secret",
     cause: "api.token",
+    tier: Tier::Full,
     on: Kind::Debian12,
+    also: &[],
     put_in: |scene| {
         let id: String = scene.plan.token.chars().take_while(|letter| *letter != '.').collect();
         scene.plan.token = format!("{id}.0000000000000000");

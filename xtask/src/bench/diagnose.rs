@@ -10,7 +10,8 @@ use anyhow::{Context, bail, ensure};
 use carrick_core::signature::{Library, Severity};
 
 use super::extended::extended;
-use super::{release_binary, target};
+use super::release_binary;
+use crate::target;
 
 /// One line in so many is one that a signature recognises.
 const HIT_EVERY: u64 = 200;

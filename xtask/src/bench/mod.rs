@@ -1,6 +1,6 @@
 //! Measurements, side by side in one run; medians, because machines are noisy. Non-zero where a bar does not hold.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context, ensure};
@@ -51,10 +51,5 @@ fn release_binary() -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo).args(["build", "--release", "--quiet", "--package", "carrick"]).status()?;
     ensure!(built.success(), "the release build failed");
-    target().join("release/carrick").canonicalize().context("target/release/carrick")
-}
-
-fn target() -> PathBuf {
-    std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from)
+    crate::target().join("release/carrick").canonicalize().context("target/release/carrick")
 }

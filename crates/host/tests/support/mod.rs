@@ -1,6 +1,6 @@
 //! What the tests of this crate share: a place to work in, and the real servers they talk to.
 #![allow(dead_code)] // Each test binary uses its part.
-#![allow(clippy::unwrap_used, clippy::print_stdout)] // These are tests, though clippy sees no #[test] around them.
+#![allow(clippy::unwrap_used)] // These are tests, though clippy sees no #[test] around them.
 
 use std::fs;
 use std::io::Write as _;
@@ -14,6 +14,7 @@ use carrick_core::fact::keep::Keep;
 use carrick_core::fact::{Capture, Query, Source, Why};
 use carrick_host::ssh::Options;
 use carrick_host::{Observation, Ssh};
+use carrick_testkit::{need, skip};
 use tempfile::TempDir;
 
 /// Sources are constants; those of a test name places that are made at run time.
@@ -66,16 +67,6 @@ pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
     false
 }
 
-/// Where a test needs a program that is not here. On CI, that is a failure: there the program must be.
-pub fn not_run(what: &str) {
-    assert!(std::env::var_os("CI").is_none(), "{what} is not installed");
-    println!("NOT RUN: {what} is not installed");
-}
-
-pub fn installed(program: &str) -> bool {
-    ["/usr/sbin", "/usr/bin", "/usr/local/bin", "/bin"].iter().any(|dir| Path::new(dir).join(program).exists())
-}
-
 /// A real sshd on loopback, for this user, with keys and a configuration of its own.
 pub struct Sshd {
     child: Child,
@@ -85,8 +76,7 @@ pub struct Sshd {
 impl Sshd {
     /// None, after saying so, where there is no sshd.
     pub fn start(more: &str) -> Option<Self> {
-        if !installed("sshd") {
-            not_run("sshd (openssh-server)");
+        if !need("sshd") {
             return None;
         }
         // Where sshd, run by root, wants an empty directory to be.
@@ -192,12 +182,8 @@ pub struct Containerd {
 impl Containerd {
     /// None, after saying so, where there is no containerd, or where we are not root.
     pub fn start(more: &str) -> Option<Self> {
-        if !installed("containerd") {
-            not_run("containerd");
-            return None;
-        }
-        if !rustix::process::geteuid().is_root() {
-            println!("NOT RUN: containerd wants root");
+        let root = rustix::process::geteuid().is_root() || skip("containerd wants root");
+        if !root || !need("containerd") {
             return None;
         }
         let dir = tempfile::Builder::new().prefix("containerd-").tempdir_in("/tmp").unwrap();
@@ -255,7 +241,7 @@ impl HungMount {
         let mounted = std::io::Read::read_exact(child.stdout.as_mut().unwrap(), &mut said).is_ok();
         if !mounted {
             let _ = child.wait();
-            println!("NOT RUN: this user may not mount");
+            skip("this user may not mount");
             return None;
         }
         Some(HungMount { child, dir: dir.to_owned() })
