@@ -148,6 +148,8 @@ struct State {
     kubelet: Option<(u32, Duration)>,
     kubelets: u32,
     kubeadms: u32,
+    /// Who may read what kubeadm was started with.
+    config_mode: Option<u32>,
 }
 
 impl Worker {
@@ -189,6 +191,11 @@ impl Worker {
     /// How often kubeadm was started.
     pub fn kubeadm_runs(&self) -> u32 {
         self.state().kubeadms
+    }
+
+    /// The mode of kubeadm's file when it was last started: the token is in it.
+    pub fn config_mode(&self) -> Option<u32> {
+        self.state().config_mode
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -320,6 +327,7 @@ impl Worker {
         let play = {
             let mut state = self.state();
             state.unit = Unit::Running;
+            state.config_mode = config.and_then(|path| machine.mode(path));
             state.kubeadms += 1;
             state.plays.pop_front().unwrap_or(Kubeadm::Joins)
         };
