@@ -251,15 +251,26 @@ async fn the_node_of_a_dead_machine_goes_as_it_was_seen() {
     assert_ne!(cluster.api.object("/api/v1/nodes/w1").unwrap()["metadata"]["uid"], old["uid"]);
 }
 
-#[tokio::test(start_paused = true)]
-async fn what_another_join_left_stays_where_this_one_does_nothing() {
-    let cluster = cluster();
-    let (machine, worker) = Worker::start(&cluster, []);
+/// Files of a join to another cluster, long over.
+fn leave_behind(machine: &Machine) {
     machine.meddle(KUBELET_CONF, "not a kubeconfig");
     machine.meddle("/etc/kubernetes/pki/ca.crt", "not a certificate");
-    cluster.api.fail("get configmaps", None, Fault::Refuse);
-    let before = files(&machine);
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
-    assert!(matches!(ended.outcome, Outcome::Failed(_)), "{told:#?}");
-    assert_eq!((files(&machine), worker.kubeadm_runs()), (before, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_join_left_stays_where_this_one_does_not_begin() {
+    for (what, refuses) in [("the API server refuses", true), ("the pause image cannot be pulled", false)] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        leave_behind(&machine);
+        if refuses {
+            cluster.api.fail("get configmaps", None, Fault::Refuse);
+        } else {
+            worker.lose_pause_image();
+        }
+        let before = files(&machine);
+        let (ended, told) = joined(&machine, wish(&cluster)).await;
+        assert!(matches!(ended.outcome, Outcome::Failed(_)), "{what}: {told:#?}");
+        assert_eq!((files(&machine), worker.kubeadm_runs()), (before, 0), "{what}: {:?}", ended.outcome);
+    }
 }

@@ -183,6 +183,11 @@ impl Worker {
         self.runtime.connect_network(address);
     }
 
+    /// The pause image is not here, and cannot be pulled.
+    pub fn lose_pause_image(&self) {
+        self.runtime.lose_pause_image();
+    }
+
     /// Sandboxes that nobody has taken away.
     pub fn sandboxes(&self) -> usize {
         self.runtime.sandboxes()
