@@ -192,7 +192,7 @@ pub static ROWS: &[Row] = &[
     row("api-cut-in-mid-join", Tier::Standard, Ends::Cause("api.tcp", 6)).shown_by(Shows::File("/run/cut")).told_by("the API server does not answer any more").owing(&[KUBELETS]),
     row("api-refused", Tier::Quick, Ends::Cause("api.tcp", 3)),
     // A handshake that takes 20 s is one that does not come: nobody waits for it so long.
-    row("api-slow", Tier::Standard, Ends::Cause("api.tls", 3)),
+    row("api-slow", Tier::Standard, Ends::Cause("api.slow", 3)),
     row("api-unreachable", Tier::Standard, Ends::Cause("api.tcp", 3)),
     row("bad-node-name", Tier::Standard, Ends::Line("--node-name: \"Bad_Host\"", 2)),
     row("cgroup-driver-mismatch", Tier::Standard, Ends::Cause("runtime.cgroup-driver", 3)),
@@ -234,7 +234,7 @@ pub static ROWS: &[Row] = &[
     row("name-of-the-dead", Tier::Standard, Ends::Cause("api.node-name", 3)),
     row("name-taken", Tier::Quick, Ends::Cause("api.node-name", 3)),
     row("node-deleted-later", Tier::Standard, Ends::Cause("node.deleted", 3)),
-    row("not-root", Tier::Quick, Ends::Line("nothing was changed: /run/carrick.lock: Permission denied; try as root", 3)),
+    row("not-root", Tier::Quick, Ends::Cause("machine.privileges", 3)),
     row("pause-image-missing", Tier::Standard, Ends::Cause("runtime.sandbox-image", 3)),
     row("port-in-use", Tier::Quick, Ends::Cause("network.ports", 3)),
     row("reset-without-delete", Tier::Standard, Ends::Joined("the old Node is waited for until it is no longer Ready")),

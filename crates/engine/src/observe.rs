@@ -5,12 +5,18 @@ use std::time::Duration;
 use carrick_cluster::client::ClusterClient;
 use carrick_cluster::{daemon_sets, path};
 use carrick_core::aim::Aim;
-use carrick_core::fact::{Capture, Facts, Source, Why, sources};
+use carrick_core::fact::{Capture, Facts, Source, Why, identity, sources};
 use carrick_core::redact::redact;
 use carrick_host::cri;
 use carrick_host::probe::{Observation, Probe, Progress, Redactions, gather};
 
 use crate::dialer::FromMachine;
+
+/// Whether it is known that somebody else than root acts there.
+pub async fn is_unprivileged(probe: &dyn Probe) -> bool {
+    let seen = probe.observe(&[Source::Query(&identity::USER)], &Progress::default()).await;
+    gather(probe.name(), probe.now(), seen).0.uid().is_ok_and(|uid| uid != 0)
+}
 
 /// Reads every fact; `aim` adds the path to that cluster, `admin` what only an admin sees of one.
 pub async fn observe(

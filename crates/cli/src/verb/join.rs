@@ -20,6 +20,7 @@ use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::join::driver::{self, Ended, Told, Wish};
 use carrick_engine::join::{begin, discovery};
+use carrick_engine::observe::is_unprivileged;
 use carrick_host::Host;
 
 use crate::act::{self, Consent};
@@ -146,7 +147,11 @@ fn ignore(typed: &[String], request: &mut Request) -> Result<Ignore, Failure> {
 
 async fn carry_out(args: &Args, host: &Arc<dyn Host>, wish: Wish<'_>) -> Result<Exit, Failure> {
     let (actor, library) = (act::actor("join"), library()?);
-    let _lock = act::lock(host.as_ref(), &actor).await?;
+    // Who is not root gets no lock, and needs none: the driver's first look ends the join, and says so as every cause is said.
+    let _lock = match is_unprivileged(host.as_ref()).await {
+        true => None,
+        false => Some(act::lock(host.as_ref(), &actor).await?),
+    };
     if let Some(note) = wish.policy.note() {
         terminal::say(&note);
     }

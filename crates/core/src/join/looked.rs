@@ -4,8 +4,8 @@
 use super::failure::Cause;
 use super::prepare;
 use crate::catalogue;
-use crate::check::{self, InJoin, Outcome};
-use crate::fact::{Facts, Known, Missing, Why};
+use crate::check::{self, Evidence, InJoin, Outcome};
+use crate::fact::{Facts, Known, Missing, Why, identity};
 use crate::id;
 use crate::plan::protect::Protected;
 use crate::plan::{Conflict, Plan};
@@ -21,6 +21,16 @@ impl Looked {
     pub fn at(facts: Facts, ignore: &Ignore) -> Self {
         let checked = report::check(&facts, &check::Policy::default(), ignore);
         Looked { facts, checked }
+    }
+
+    /// Only root joins a machine: for anybody else nothing is begun.
+    pub fn unprivileged(&self) -> Option<Cause> {
+        let uid = self.facts.uid().ok().filter(|uid| *uid != 0)?;
+        let seen = Evidence::of(identity::USER.name, uid.to_string());
+        Some(
+            Cause::of(id!("machine.privileges"), format!("only root may join a machine; this is user {uid}"))
+                .seen(seen),
+        )
     }
 
     /// The step on the way to the API server that failed.
@@ -118,6 +128,13 @@ mod tests {
             assert_eq!((cause.id.as_str(), cause.class().may_pass()), (id, may_pass), "{step:?}, {reason:?}");
         }
         assert_eq!(looked(facts(), &[]).broken_path(), None);
+    }
+
+    #[test]
+    fn only_root_joins() {
+        let of = |uid: &str| looked(facts().with_query(&identity::USER, uid), &[]).unprivileged();
+        assert_eq!(of("1000\n").map(|cause| cause.id), Some("machine.privileges".to_owned()));
+        assert_eq!((of("0\n"), looked(facts(), &[]).unprivileged()), (None, None));
     }
 
     #[test]

@@ -40,7 +40,11 @@ const PULL: Duration = Duration::from_secs(45);
 
 impl Driver<'_, '_> {
     pub(super) async fn observe(&mut self) -> Event {
-        self.find().await.map_or_else(|missing| Event::Failed(causes::of_missing(&missing)), Event::Found)
+        let found = self.find().await;
+        if let Some(cause) = self.looked.as_ref().and_then(Looked::unprivileged) {
+            return Event::Failed(cause);
+        }
+        found.map_or_else(|missing| Event::Failed(causes::of_missing(&missing)), Event::Found)
     }
 
     /// What is here, and in the cluster under this node's name.
