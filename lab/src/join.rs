@@ -240,7 +240,7 @@ pub static ROWS: &[Row] = &[
     row("kubelet-too-old", Tier::Standard, Ends::Cause("kubeadm.same-minor", 3)),
     row("name-of-the-dead", Tier::Standard, Ends::Cause("api.node-name", 3)),
     row("name-taken", Tier::Quick, Ends::Cause("api.node-name", 3)),
-    row("node-deleted-later", Tier::Standard, Ends::Cause("node.deleted", 3)),
+    row("node-deleted-later", Tier::Quick, Ends::Cause("node.deleted", 3)).alive(),
     row("not-root", Tier::Quick, Ends::Cause("machine.privileges", 3)),
     row("pause-image-missing", Tier::Standard, Ends::Cause("runtime.sandbox-image", 3)),
     row("port-in-use", Tier::Quick, Ends::Cause("network.ports", 3)),

@@ -138,6 +138,11 @@ impl Machine {
         String::from_utf8(file.bytes.clone()).ok()
     }
 
+    /// The mode of a file.
+    pub fn mode(&self, path: &str) -> Option<u32> {
+        if let Some(Entry::File(file)) = self.inner().files.get(path) { Some(file.mode) } else { None }
+    }
+
     /// A program on the machine, not Carrick, makes a link.
     pub fn meddle_link(&self, path: &str, to: &str) {
         self.inner().files.insert(path.to_owned(), Entry::Link(to.to_owned()));

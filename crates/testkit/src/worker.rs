@@ -148,6 +148,8 @@ struct State {
     kubelet: Option<(u32, Duration)>,
     kubelets: u32,
     kubeadms: u32,
+    /// Who may read what kubeadm was started with.
+    config_mode: Option<u32>,
 }
 
 impl Worker {
@@ -181,6 +183,11 @@ impl Worker {
         self.runtime.connect_network(address);
     }
 
+    /// The pause image is not here, and cannot be pulled.
+    pub fn lose_pause_image(&self) {
+        self.runtime.lose_pause_image();
+    }
+
     /// Sandboxes that nobody has taken away.
     pub fn sandboxes(&self) -> usize {
         self.runtime.sandboxes()
@@ -189,6 +196,11 @@ impl Worker {
     /// How often kubeadm was started.
     pub fn kubeadm_runs(&self) -> u32 {
         self.state().kubeadms
+    }
+
+    /// The mode of kubeadm's file when it was last started: the token is in it.
+    pub fn config_mode(&self) -> Option<u32> {
+        self.state().config_mode
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -320,6 +332,7 @@ impl Worker {
         let play = {
             let mut state = self.state();
             state.unit = Unit::Running;
+            state.config_mode = config.and_then(|path| machine.mode(path));
             state.kubeadms += 1;
             state.plays.pop_front().unwrap_or(Kubeadm::Joins)
         };
