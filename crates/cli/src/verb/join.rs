@@ -148,10 +148,8 @@ fn ignore(typed: &[String], request: &mut Request) -> Result<Ignore, Failure> {
 async fn carry_out(args: &Args, host: &Arc<dyn Host>, options: JoinOptions<'_>) -> Result<Exit, Failure> {
     let (actor, library) = (act::actor("join"), library()?);
     // Who is not root gets no lock, and needs none: the driver's first look ends the join, and says so as every cause is said.
-    let _lock = match is_unprivileged(host.as_ref()).await {
-        true => None,
-        false => Some(act::lock(host.as_ref(), &actor).await?),
-    };
+    let unlocked = is_unprivileged(host.as_ref()).await;
+    let _lock = if unlocked { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
     if let Some(note) = options.policy.note() {
         terminal::say(&note);
     }

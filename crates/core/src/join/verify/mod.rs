@@ -178,7 +178,11 @@ pub fn first_missing(seen: &NodeEvidence, until: Until) -> Option<(&'static str,
 
 /// What was seen, or why not. That nothing is there is for the proof itself to judge.
 fn known<'a, T>(what: &str, sight: &'a Result<T, Why>) -> Known<&'a T> {
-    sight.as_ref().map_err(|why| Missing { source_name: what.to_owned(), why: why.clone() })
+    sight.as_ref().map_err(|why| missing(what, why))
+}
+
+fn missing(what: &str, why: &Why) -> Missing {
+    Missing { source_name: what.to_owned(), why: why.clone() }
 }
 
 /// Never skipped, whatever the reason: a join is proven by what was seen.
@@ -187,8 +191,7 @@ fn not_seen(what: &str, why: &Why) -> Verdict {
         Why::NotCollected | Why::NotAsked | Why::NotAdmin => format!("cannot tell: {what}: nobody could look"),
         why => format!("cannot tell: {what}: {why}"),
     };
-    let missing = Missing { source_name: what.to_owned(), why: why.clone() };
-    Verdict { outcome: Outcome::Unknown, says, missing: Some(missing), ..skip("") }
+    Verdict { outcome: Outcome::Unknown, says, missing: Some(missing(what, why)), ..skip("") }
 }
 
 #[cfg(test)]

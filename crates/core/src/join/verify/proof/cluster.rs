@@ -8,7 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
-use crate::join::verify::{ClusterPins, NodeEvidence, Proof, Until, not_seen};
+use crate::join::verify::{ClusterPins, NodeEvidence, Proof, Until, missing};
 
 pub const PROOF: Proof = Proof {
     id: "verify.cluster",
@@ -27,7 +27,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
             .seen([Evidence::of("kubelet.conf", format!("CA {own}")), Evidence::of("asked for", format!("CA {asked}"))])
             .fix("carrick reset      # takes it out of the other one")
             .explains(["stale.kubelet-conf"]),
-        Err(why) => not_seen("the cluster that was asked for", why),
+        Err(why) => return Err(missing("the cluster that was asked for", why)),
     })
 }
 
