@@ -19,6 +19,7 @@ pub const SCHEMA: &str = "carrick.report/v1";
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Report {
+    #[cfg_attr(feature = "schema", schemars(extend("const" = SCHEMA)))]
     pub schema: &'static str,
     pub verb: &'static str,
     pub host: String,
