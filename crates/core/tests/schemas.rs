@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use carrick_core::check::Policy;
+use carrick_core::check::CheckPolicy;
 use carrick_core::fact::example::troubled_worker;
 use carrick_core::join::event_line::{EventKind, EventLine};
 use carrick_core::join::state::Stage;
 use carrick_core::join::verify::Until;
 use carrick_core::plan::edit::Set;
 use carrick_core::plan::printed::{PlanReport, PlannedStep};
-use carrick_core::plan::{Edit, Effect, Running, State, Step};
+use carrick_core::plan::{Edit, Effect, PlaceState, Running, Step};
 use carrick_core::report::{self, Ignore, Report, example};
 use carrick_core::testing::every_effect;
 use serde::Serialize;
@@ -34,10 +34,10 @@ fn events_are_as_documented() {
 
 #[test]
 fn plans_are_as_documented() {
-    let file = State::File { sha256: "0".repeat(64), mode: 0o644, uid: 0, gid: 0 };
-    let dir = State::Dir { mode: 0o755, uid: 0, gid: 0 };
-    let link = State::Link { to: "/dev/null".into() };
-    let states = [State::Absent, file, dir, link, State::value("0"), State::Moment];
+    let file = PlaceState::File { sha256: "0".repeat(64), mode: 0o644, uid: 0, gid: 0 };
+    let dir = PlaceState::Dir { mode: 0o755, uid: 0, gid: 0 };
+    let link = PlaceState::Link { to: "/dev/null".into() };
+    let states = [PlaceState::Absent, file, dir, link, PlaceState::value("0"), PlaceState::Moment];
     let step = |(at, effect): (usize, Effect)| {
         let step = Step { effect, why: vec!["kernel.ip-forward".into()] };
         PlannedStep::new(&step, &states[at % states.len()], vec!["+ a".into()])
@@ -59,7 +59,7 @@ fn plans_are_as_documented() {
 
 #[test]
 fn reports_are_as_documented() {
-    let check = |ignore: Ignore| report::check(&troubled_worker(), &Policy::default(), &ignore);
+    let check = |ignore: Ignore| report::check(&troubled_worker(), &CheckPolicy::default(), &ignore);
     let verified = || report::Reached { until: Until::default(), reached: None };
     let verify = Report { reached: Some(verified()), ..check(Ignore::of(["all"]).unwrap()) };
     Schema::read("report").holds_for(&[check(Ignore::default()), verify, example::standalone_kubelet()]);

@@ -6,32 +6,41 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use carrick_cluster::client::ClusterClient;
+use carrick_cluster::credentials::ClusterCredentials;
 use carrick_core::discovery;
-use carrick_core::join::input::Request;
-use carrick_core::join::state::{Policy, Stage};
-use carrick_core::join::step::Outcome;
+use carrick_core::join::request::Request;
+use carrick_core::join::state::{JoinPolicy, Stage};
+use carrick_core::join::step::JoinOutcome;
 use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::act::Actor;
-use carrick_engine::join::driver::{Ended, Told, Wish, join};
-use carrick_host::Host;
+use carrick_engine::dialer;
+use carrick_engine::join::driver::{JoinEnd, JoinOptions, JoinProgress, join};
 use carrick_host::host::Entry;
+use carrick_host::{Host, Probe};
 use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
+use carrick_testkit::memory_api::tls::kubeconfig;
 use carrick_testkit::{API, Cluster, Kubeadm, Machine, NODE, Worker};
 
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use tokio::time::Instant;
+
+const BEGAN: &str = "2026-11-16T12:00:00Z";
 const TOKEN: &str = "abcdef.0123456789abcdef";
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 const BOOTSTRAP_CONF: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CONFIG: &str = "/run/carrick/join.yaml";
 
 fn cluster() -> Cluster {
-    let cluster = Cluster::start("2026-11-16T12:00:00Z".parse().unwrap()).unwrap();
+    let cluster = Cluster::start(BEGAN.parse().unwrap()).unwrap();
     cluster.token(TOKEN);
     cluster
 }
 
-fn wish(cluster: &Cluster) -> Wish<'static> {
+fn options(cluster: &Cluster) -> JoinOptions<'static> {
     let pins = discovery::pins(cluster.authority.pem()).unwrap();
     let request = Request {
         api: format!("{}:{}", API.0, API.1).parse().ok(),
@@ -39,9 +48,9 @@ fn wish(cluster: &Cluster) -> Wish<'static> {
         pins: pins.iter().map(|pin| pin.parse().unwrap()).collect(),
         ..Request::default()
     };
-    Wish {
+    JoinOptions {
         request,
-        policy: Policy::default(),
+        policy: JoinPolicy::default(),
         ignore: Ignore::default(),
         admin: None,
         asker: None,
@@ -50,17 +59,42 @@ fn wish(cluster: &Cluster) -> Wish<'static> {
     }
 }
 
-async fn joined(machine: &Arc<Machine>, wish: Wish<'_>) -> (Ended, Vec<Told>) {
+async fn joined(machine: &Arc<Machine>, options: JoinOptions<'_>) -> (JoinEnd, Vec<JoinProgress>) {
+    /// A look every 0.4 s and a word every second: whoever waits twice as long hears nothing.
+    const SILENCE: Duration = Duration::from_secs(2);
     let library = Library::built_in().unwrap();
     let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
-    let mut told = Vec::new();
+    let (mut told, mut longest, mut last) = (Vec::new(), Duration::ZERO, Instant::now());
+    let mut tell = |it| {
+        longest = longest.max(std::mem::replace(&mut last, Instant::now()).elapsed());
+        told.push(it);
+    };
     let host: Arc<dyn Host> = machine.clone();
-    let ended = join(&host, &actor, wish, &library, None, &mut |it| told.push(it)).await;
+    let ended = join(&host, &actor, options, &library, None, &mut tell).await;
+    assert!(longest < SILENCE, "nothing was said for {longest:?}: {told:#?}");
     (ended, told)
 }
 
-fn stages(told: &[Told]) -> Vec<Stage> {
-    told.iter().filter_map(|it| if let Told::Reached { stage, .. } = it { Some(*stage) } else { None }).collect()
+/// An admin's kubeconfig in place of a token.
+fn admin(cluster: &Cluster, machine: &Arc<Machine>) -> ClusterClient {
+    let issued = cluster.authority.client("kubernetes-admin", &["kubeadm:cluster-admins"]).unwrap();
+    let server = format!("https://{}:{}", API.0, API.1);
+    let text = kubeconfig(&server, cluster.authority.pem(), Some(&issued));
+    let credentials = ClusterCredentials::parse(&text, |path| Err(format!("{path} was not read"))).unwrap();
+    let probe: Arc<dyn Probe> = machine.clone();
+    dialer::client(&credentials, Arc::downgrade(&probe))
+}
+
+fn with_admin<'a>(cluster: &Cluster, admin: &'a ClusterClient, replace_node: bool) -> JoinOptions<'a> {
+    let options = options(cluster);
+    let request = Request { token: None, ..options.request };
+    JoinOptions { request, admin: Some(admin), policy: JoinPolicy { replace_node, ..JoinPolicy::default() }, ..options }
+}
+
+fn stages(told: &[JoinProgress]) -> Vec<Stage> {
+    told.iter()
+        .filter_map(|it| if let JoinProgress::Reached { stage, .. } = it { Some(*stage) } else { None })
+        .collect()
 }
 
 /// Everything on the machine but our own records; and but directories, of which kubeadm leaves empty ones.
@@ -70,8 +104,8 @@ fn files(machine: &Machine) -> BTreeMap<String, Entry> {
 }
 
 #[track_caller]
-fn assert_joined(ended: &Ended, told: &[Told]) {
-    assert!(matches!(ended.outcome, Outcome::Joined { .. }), "{:#?}\n{told:#?}", ended.outcome);
+fn assert_joined(ended: &JoinEnd, told: &[JoinProgress]) {
+    assert!(matches!(ended.outcome, JoinOutcome::Joined { .. }), "{:#?}\n{told:#?}", ended.outcome);
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,7 +113,7 @@ async fn a_worker_joins() {
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
+    let (ended, told) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &told);
     let expected = [
         Stage::Unjoined,
@@ -98,7 +132,7 @@ async fn a_worker_joins() {
     for path in [CONFIG, BOOTSTRAP_CONF, "/run/systemd/system/kubelet.service.d/90-carrick-join.conf"] {
         assert_eq!(machine.text(path), None, "{path}");
     }
-    assert_eq!((worker.kubeadm_runs(), worker.sandboxes()), (1, 0));
+    assert_eq!((worker.kubeadm_runs(), worker.sandboxes(), worker.config_mode()), (1, 0, Some(0o600)));
     assert!(machine.changes().iter().all(|change| !change.contains("0123456789abcdef")), "{:?}", machine.changes());
 }
 
@@ -107,11 +141,11 @@ async fn a_worker_that_has_joined_is_verified_and_left_alone() {
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
+    let (ended, told) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &told);
     let (before, changes) = (machine.all_but("/never"), machine.changes().len());
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
-    assert!(matches!(ended.outcome, Outcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", ended.outcome);
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert!(matches!(ended.outcome, JoinOutcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", ended.outcome);
     assert_eq!(machine.all_but("/never"), before);
     assert_eq!(machine.changes().split_off(changes), [""; 0]);
     assert_eq!((worker.kubeadm_runs(), worker.sandboxes(), ended.record), (1, 0, None));
@@ -125,10 +159,12 @@ async fn what_passes_is_tried_again() {
     worker.connect_network("10.244.0.7");
     // The first look gets no answer in time; the second reaches the API server, and kubeadm does not.
     cluster.api.fail("get configmaps", Some(1), Fault::Delay(Duration::from_secs(10)));
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
+    let (ended, told) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &told);
-    let again: Vec<u32> =
-        told.iter().filter_map(|it| if let Told::Again { attempt, .. } = it { Some(*attempt) } else { None }).collect();
+    let again: Vec<u32> = told
+        .iter()
+        .filter_map(|it| if let JoinProgress::Again { attempt, .. } = it { Some(*attempt) } else { None })
+        .collect();
     assert_eq!((again, ended.state.attempt, worker.kubeadm_runs()), (vec![1, 2], 3, 2), "{told:#?}");
 }
 
@@ -136,9 +172,9 @@ async fn what_passes_is_tried_again() {
 async fn a_join_that_failed_late_is_continued_by_the_next() {
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);
-    let impatient = Policy { join_timeout: 30, ..Policy::default() };
-    let (ended, told) = joined(&machine, Wish { policy: impatient, ..wish(&cluster) }).await;
-    let Outcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    let impatient = JoinPolicy { join_timeout: 30, ..JoinPolicy::default() };
+    let (ended, told) = joined(&machine, JoinOptions { policy: impatient, ..options(&cluster) }).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
     assert!(failure.stage >= Stage::Registered, "{failure:#?}");
     // It is in the cluster: it stays there, and what was only for the join is gone.
     assert!(machine.text(KUBELET_CONF).is_some());
@@ -147,7 +183,7 @@ async fn a_join_that_failed_late_is_continued_by_the_next() {
     }
     let uid = cluster.api.object("/api/v1/nodes/w1").unwrap()["metadata"]["uid"].clone();
     worker.connect_network("10.244.0.7");
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
+    let (ended, told) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &told);
     assert_eq!(cluster.api.object("/api/v1/nodes/w1").unwrap()["metadata"]["uid"], uid);
     assert_eq!((worker.kubeadm_runs(), worker.sandboxes()), (1, 0));
@@ -155,17 +191,90 @@ async fn a_join_that_failed_late_is_continued_by_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn a_join_that_failed_early_puts_back_what_it_changed() {
-    let cluster = Cluster::without_controllers("2026-11-16T12:00:00Z".parse().unwrap()).unwrap();
+    let cluster = Cluster::without_controllers(BEGAN.parse().unwrap()).unwrap();
     cluster.token(TOKEN);
     cluster.api.start(Controller::TokenSigner);
     cluster.api.start(Controller::Denier("not this one".to_owned()));
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
     let before = files(&machine);
-    let (ended, told) = joined(&machine, wish(&cluster)).await;
-    let Outcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
     assert!(failure.stage < Stage::CertificateIssued, "{failure:#?}");
     assert!(failure.causes.iter().any(|cause| cause.says.contains("not this one")), "{failure:#?}");
     assert_eq!(files(&machine), before);
     assert_eq!(worker.kubeadm_runs(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_admin_needs_no_token_and_the_one_that_is_made_does_not_stay() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let admin = admin(&cluster, &machine);
+    let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+    assert_joined(&ended, &told);
+    let made = cluster.api.sent("create secrets");
+    let [secret] = made.as_slice() else { panic!("{} tokens were made", made.len()) };
+    let expires: Timestamp = secret["stringData"]["expiration"].as_str().unwrap().parse().unwrap();
+    let began: Timestamp = BEGAN.parse().unwrap();
+    assert!(expires.duration_since(began) <= SignedDuration::from_hours(1), "it is good until {expires}");
+    let place = format!("/api/v1/namespaces/kube-system/secrets/{}", secret["metadata"]["name"].as_str().unwrap());
+    assert_eq!(cluster.api.object(&place), None, "it was revoked");
+}
+
+/// The Node of a machine of this name that fell silent a while ago.
+fn of_the_dead(cluster: &Cluster) -> serde_json::Value {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": NODE, "namespace": "kube-node-lease"},
+        "spec": {"holderIdentity": NODE, "leaseDurationSeconds": 40, "renewTime": "2026-11-16T11:00:00.000000Z"},
+    });
+    cluster.api.put(&lease);
+    cluster.api.put(&json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE},
+        "status": {
+            "conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusUnknown"}],
+            "nodeInfo": {"machineID": "f".repeat(32), "systemUUID": "99999999-8888-4777-8666-555555555555"},
+        },
+    }))
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_node_of_a_dead_machine_goes_as_it_was_seen() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let old = of_the_dead(&cluster)["metadata"].clone();
+    let admin = admin(&cluster, &machine);
+    let (ended, told) = joined(&machine, with_admin(&cluster, &admin, true)).await;
+    assert_joined(&ended, &told);
+    let [options] = cluster.api.sent("delete nodes").try_into().unwrap();
+    assert_eq!(options["preconditions"]["uid"], old["uid"], "{options}");
+    assert!(options["preconditions"]["resourceVersion"].is_string(), "{options}");
+    assert_ne!(cluster.api.object("/api/v1/nodes/w1").unwrap()["metadata"]["uid"], old["uid"]);
+}
+
+/// Files of a join to another cluster, long over.
+fn leave_behind(machine: &Machine) {
+    machine.meddle(KUBELET_CONF, "not a kubeconfig");
+    machine.meddle("/etc/kubernetes/pki/ca.crt", "not a certificate");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_join_left_stays_where_this_one_does_not_begin() {
+    for (what, refuses) in [("the API server refuses", true), ("the pause image cannot be pulled", false)] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        leave_behind(&machine);
+        if refuses {
+            cluster.api.fail("get configmaps", None, Fault::Refuse);
+        } else {
+            worker.lose_pause_image();
+        }
+        let before = files(&machine);
+        let (ended, told) = joined(&machine, options(&cluster)).await;
+        assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{what}: {told:#?}");
+        assert_eq!((files(&machine), worker.kubeadm_runs()), (before, 0), "{what}: {:?}", ended.outcome);
+    }
 }

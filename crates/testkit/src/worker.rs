@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use carrick_host::host::Ended;
+use carrick_host::host::CommandOutput;
 use carrick_host::probe::{Stream, Target};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -148,6 +148,8 @@ struct State {
     kubelet: Option<(u32, Duration)>,
     kubelets: u32,
     kubeadms: u32,
+    /// Who may read what kubeadm was started with.
+    config_mode: Option<u32>,
 }
 
 impl Worker {
@@ -181,6 +183,11 @@ impl Worker {
         self.runtime.connect_network(address);
     }
 
+    /// The pause image is not here, and cannot be pulled.
+    pub fn lose_pause_image(&self) {
+        self.runtime.lose_pause_image();
+    }
+
     /// Sandboxes that nobody has taken away.
     pub fn sandboxes(&self) -> usize {
         self.runtime.sandboxes()
@@ -189,6 +196,11 @@ impl Worker {
     /// How often kubeadm was started.
     pub fn kubeadm_runs(&self) -> u32 {
         self.state().kubeadms
+    }
+
+    /// The mode of kubeadm's file when it was last started: the token is in it.
+    pub fn config_mode(&self) -> Option<u32> {
+        self.state().config_mode
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -228,8 +240,8 @@ const UNIT_FILES: &str = "# /usr/lib/systemd/system/kubelet.service\n[Service]\n
 const KUBELET_PROCESS: &str = "812 /usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n";
 
 impl Script for Worker {
-    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<Ended> {
-        let well = |out: String| Some(Ended { exit: 0, out, errors: String::new() });
+    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<CommandOutput> {
+        let well = |out: String| Some(CommandOutput { exit: 0, out, errors: String::new() });
         match argv {
             ["systemd-run", rest @ ..] => well(self.start_kubeadm(machine, rest)),
             ["systemctl", "show", rest @ ..] => {
@@ -320,6 +332,7 @@ impl Worker {
         let play = {
             let mut state = self.state();
             state.unit = Unit::Running;
+            state.config_mode = config.and_then(|path| machine.mode(path));
             state.kubeadms += 1;
             state.plays.pop_front().unwrap_or(Kubeadm::Joins)
         };

@@ -4,7 +4,7 @@
 
 use serde::Serialize;
 
-use super::{State, Step};
+use super::{PlaceState, Step};
 
 pub const SCHEMA: &str = "carrick.plan/v1";
 
@@ -37,7 +37,7 @@ pub struct PlannedStep {
     /// The change in words.
     pub sentence: String,
     /// What stands there now.
-    pub was: State,
+    pub was: PlaceState,
     /// What `carrick undo` would do, in words.
     pub undo: String,
     pub can_be_undone: bool,
@@ -56,7 +56,7 @@ impl PlanReport {
 }
 
 impl PlannedStep {
-    pub fn new(step: &Step, was: &State, change: Vec<String>) -> Self {
+    pub fn new(step: &Step, was: &PlaceState, change: Vec<String>) -> Self {
         PlannedStep {
             step: step.clone(),
             sentence: step.effect.to_string(),
@@ -80,7 +80,7 @@ mod tests {
             effect: Effect::Sysctl { key: "net.ipv4.ip_forward".into(), value: "1".into() },
             why: vec!["kernel.ip-forward".into()],
         };
-        let bare = PlannedStep::new(&step, &State::value("0"), Vec::new());
+        let bare = PlannedStep::new(&step, &PlaceState::value("0"), Vec::new());
         let refused = PlannedStep { refused: Some("no".into()), ..bare.clone() };
         let written = r#"{"effect":"sysctl","key":"net.ipv4.ip_forward","value":"1","why":["kernel.ip-forward"],"sentence":"set net.ipv4.ip_forward to 1","was":{"state":"value","value":"0"},"undo":"set net.ipv4.ip_forward to 0","can_be_undone":true,"change":[]"#;
         for (plan, expected) in [
