@@ -10,10 +10,11 @@ use carrick_core::fact::example::troubled_worker;
 use carrick_core::join::event_line::{EventKind, EventLine};
 use carrick_core::join::state::Stage;
 use carrick_core::join::verify::Until;
+use carrick_core::judge::{self, Ignore};
 use carrick_core::plan::edit::Set;
 use carrick_core::plan::printed::{PlanReport, PlannedStep};
 use carrick_core::plan::{Edit, Effect, PlaceState, Running, Step};
-use carrick_core::report::{self, Ignore, Report, example};
+use carrick_core::report::{self, Report, example};
 use carrick_core::testing::every_effect;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
@@ -59,7 +60,7 @@ fn plans_are_as_documented() {
 
 #[test]
 fn reports_are_as_documented() {
-    let check = |ignore: Ignore| report::check(&troubled_worker(), &CheckPolicy::default(), &ignore);
+    let check = |ignore: Ignore| judge::check(&troubled_worker(), &CheckPolicy::default(), &ignore);
     let verified = || report::Reached { until: Until::default(), reached: None };
     let verify = Report { reached: Some(verified()), ..check(Ignore::of(["all"]).unwrap()) };
     Schema::read("report").holds_for(&[check(Ignore::default()), verify, example::standalone_kubelet()]);
