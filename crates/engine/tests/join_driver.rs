@@ -12,7 +12,7 @@ use carrick_core::discovery;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::JoinOutcome;
-use carrick_core::report::Ignore;
+use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::act::Actor;
 use carrick_engine::dialer;
