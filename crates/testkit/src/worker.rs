@@ -148,6 +148,8 @@ struct State {
     kubelet: Option<(u32, Duration)>,
     kubelets: u32,
     kubeadms: u32,
+    /// Of kubeadm's file and of its directory, when it was started last.
+    modes: Option<(u32, u32)>,
 }
 
 impl Worker {
@@ -189,6 +191,11 @@ impl Worker {
     /// How often kubeadm was started.
     pub fn kubeadm_runs(&self) -> u32 {
         self.state().kubeadms
+    }
+
+    /// The modes of kubeadm's file and of the directory it is in, when it was started last.
+    pub fn config_modes(&self) -> Option<(u32, u32)> {
+        self.state().modes
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -316,11 +323,13 @@ impl Worker {
         let config = words.iter().skip_while(|word| **word != "--config").nth(1);
         let text = config.and_then(|path| machine.text(path)).unwrap_or_default();
         let token = text.lines().find_map(|line| line.trim().strip_prefix("token: ")).unwrap_or_default();
+        let modes = config.and_then(|path| machine.mode(path).zip(machine.mode(path.rsplit_once('/')?.0)));
         let (log, token) = (log.unwrap_or_default().to_owned(), token.trim_matches('"').to_owned());
         let play = {
             let mut state = self.state();
             state.unit = Unit::Running;
             state.kubeadms += 1;
+            state.modes = modes;
             state.plays.pop_front().unwrap_or(Kubeadm::Joins)
         };
         if let Some((machine, worker)) = self.both() {

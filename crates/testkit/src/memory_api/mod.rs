@@ -138,6 +138,11 @@ impl MemoryApi {
         self.0.inner().store.get(&key).cloned()
     }
 
+    /// An entry of the Secret at a path, decoded.
+    pub fn secret_entry(&self, path: &str, key: &str) -> Option<String> {
+        user::entry(&self.object(path)?, key)
+    }
+
     /// The object at a path goes, without anybody asking.
     pub fn take(&self, path: &str) {
         let Some(key) = place(path) else { return };
