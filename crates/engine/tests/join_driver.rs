@@ -327,8 +327,15 @@ async fn what_a_killed_join_changed_is_taken_back_once() {
             let back = undo::plan(machine.as_ref(), None).await.unwrap();
             undo::apply(&machine.shared(), &back, &Protected::default(), &mut |_| {}).await.unwrap();
         }
-        cluster.api.start(Controller::Denier("not this one".to_owned()));
-        let (ended, told) = joined(&machine, wish(&cluster)).await;
+        let (mut told, mut denied) = (Vec::new(), false);
+        let ended = joined_and_told(&machine, wish(&cluster), &mut |it| {
+            told.push(it.clone());
+            if matches!(it, Told::Waits { stage: Stage::CertificateRequested, .. }) && !denied {
+                cluster.api.start(Controller::Denier("not this one".to_owned()));
+                denied = true;
+            }
+        })
+        .await;
         assert!(matches!(ended.outcome, Outcome::Failed(_)), "{:#?}", ended.outcome);
         assert!(!ended.left.stuck, "undone before: {undone}: {told:#?}");
         assert_eq!(files(&machine), before, "undone before: {undone}: {told:#?}");
