@@ -1,7 +1,7 @@
 //! Any bytes in any source of an otherwise healthy machine: every parser answers, every check has a verdict.
 #![no_main]
 
-use carrick_core::check::{Policy, run};
+use carrick_core::check::{CheckPolicy, run};
 use carrick_core::fact::example;
 use carrick_core::fact::keep::{Keeper, USUAL};
 use libfuzzer_sys::fuzz_target;
@@ -13,5 +13,5 @@ fuzz_target!(|input: (u16, &[u8])| {
     let mut keeper = Keeper::new(USUAL);
     keeper.push(bytes);
     facts.insert(keys[usize::from(which) % keys.len()].clone(), Ok(keeper.finish().0));
-    run(&facts, &Policy { cni_expected: which % 2 == 0 });
+    run(&facts, &CheckPolicy { cni_expected: which % 2 == 0 });
 });

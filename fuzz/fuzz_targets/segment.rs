@@ -1,7 +1,7 @@
 //! Any paste is cut into facts, and whatever they are, every check has a verdict.
 #![no_main]
 
-use carrick_core::check::{CHECKS, Policy, run};
+use carrick_core::check::{CHECKS, CheckPolicy, run};
 use carrick_core::diagnose::segment::Segmenter;
 use carrick_core::fact::Facts;
 use carrick_core::testing::NOW;
@@ -20,5 +20,5 @@ fuzz_target!(|paste: &[u8]| {
         assert!(segment.first_line > 0);
         facts.insert(segment.key, segment.capture);
     }
-    assert_eq!(run(&facts, &Policy::default()).len(), CHECKS.len());
+    assert_eq!(run(&facts, &CheckPolicy::default()).len(), CHECKS.len());
 });

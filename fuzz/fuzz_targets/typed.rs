@@ -1,7 +1,7 @@
 //! What a person types: endpoint, token, pin.
 #![no_main]
 
-use carrick_core::aim::{Endpoint, Pin, Token};
+use carrick_core::discovery::{Endpoint, Pin, Token};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|text: &str| {

@@ -87,7 +87,7 @@ fn mends(bench: &mut Bench, mender: &Mender, sound: &BTreeSet<String>) -> Result
 pub struct Mender {
     carrick: Carrick,
     /// The cluster, as every command names it.
-    aim: Vec<String>,
+    target: Vec<String>,
 }
 
 impl Mender {
@@ -103,9 +103,9 @@ impl Mender {
         };
         let (api, token, pin) = (word("join")?, word("--token")?, word("--discovery-token-ca-cert-hash")?);
         machine.write(TOKEN, &format!("{token}\n"))?;
-        let aim = ["--api", &api, "--token-file", TOKEN, "--ca-hash", &pin, "--time-box", TIME_BOX];
-        let aim = aim.map(str::to_owned).to_vec();
-        Ok(Mender { carrick, aim })
+        let target = ["--api", &api, "--token-file", TOKEN, "--ca-hash", &pin, "--time-box", TIME_BOX];
+        let target = target.map(str::to_owned).to_vec();
+        Ok(Mender { carrick, target })
     }
 
     /// `carrick check` with these words behind it.
@@ -116,7 +116,7 @@ impl Mender {
     /// The same under another program, such as strace.
     pub fn under(&self, before: &[&str], more: &[&str]) -> Run {
         let words = before.iter().copied().chain([PLACE, "check"]).map(str::to_owned);
-        let words = words.chain(self.aim.iter().cloned()).chain(more.iter().map(|&word| word.to_owned()));
+        let words = words.chain(self.target.iter().cloned()).chain(more.iter().map(|&word| word.to_owned()));
         self.carrick.machine.run(words).deadline(DEADLINE)
     }
 

@@ -10,7 +10,7 @@ use carrick_core::fact::Facts;
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
 use carrick_engine::act::undo::NotUndone;
-use carrick_engine::act::{self, Actor, Grounded, Stopped, Told};
+use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
 use carrick_host::Host;
 use carrick_host::host::{Lock, Locked};
 
@@ -133,23 +133,23 @@ impl Steps {
         Steps { line: LiveLine::new(), doing: String::new(), since: Instant::now(), passed: 0 }
     }
 
-    pub fn tell(&mut self, told: &Told<'_>) {
+    pub fn tell(&mut self, told: &StepProgress<'_>) {
         match told {
-            Told::Begins(_, doing) => {
+            StepProgress::Begins(_, doing) => {
                 self.doing.clone_from(doing);
                 self.since = Instant::now();
                 self.line.show(&format!("  ..  {doing}"));
             }
-            Told::Waits(elapsed, reason) => {
+            StepProgress::Waits(elapsed, reason) => {
                 let text = format!("  ..  {} ({} s): {reason}", self.doing, elapsed.as_secs());
                 self.line.show_or_say(&text);
             }
-            Told::Done(_) => {
+            StepProgress::Done(_) => {
                 self.line.clear();
                 let took = format!("{:.1} s", self.since.elapsed().as_secs_f64());
                 terminal::say(&format!("  {}  {}", styled(OK, "ok"), with_note(&self.doing, &took, terminal::width())));
             }
-            Told::Passed(_, why) => {
+            StepProgress::Passed(_, why) => {
                 self.line.clear();
                 self.passed += 1;
                 let text = wrap::hang(&format!("{}: {why}", self.doing), INDENT, terminal::width());

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use carrick_cluster::client::ClusterClient;
 use carrick_cluster::credentials::ClusterCredentials;
-use carrick_core::aim::{Aim, Endpoint, Pin, Token};
+use carrick_core::discovery::{Discovery, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
-use carrick_core::join::input::Socket;
+use carrick_core::join::request::Socket;
 use carrick_engine::dialer;
 use carrick_engine::observe::observe;
 use carrick_host::probe::Redactions;
@@ -98,10 +98,10 @@ impl Cluster {
         self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
     }
 
-    fn aim(self) -> Result<Option<Aim>, Failure> {
+    fn target(self) -> Result<Option<Discovery>, Failure> {
         let Some(endpoint) = self.api else { return Ok(None) };
         let token = self.token_file.as_deref().map(read_token).transpose()?;
-        Ok(Some(Aim { endpoint, token, pins: self.ca_hash }))
+        Ok(Some(Discovery { endpoint, token, pins: self.ca_hash }))
     }
 }
 
@@ -186,10 +186,10 @@ impl Where {
         admin: Option<&ClusterClient>,
         cluster: Cluster,
     ) -> Result<Seen, Failure> {
-        let aim = cluster.aim()?;
+        let target = cluster.target()?;
         let mut line = LiveLine::new();
         let progress = Progress::default();
-        let looking = observe(probe, aim.as_ref(), admin, self.time_box, &progress);
+        let looking = observe(probe, target.as_ref(), admin, self.time_box, &progress);
         tokio::pin!(looking);
         let mut tick = tokio::time::interval_at(Instant::now() + QUIET, Duration::from_millis(200));
         loop {
@@ -203,13 +203,13 @@ impl Where {
     async fn connect(&self, destination: &str, runtime: Option<String>) -> Result<Ssh, Failure> {
         let batch = !std::io::stderr().is_terminal();
         let config = self.ssh_config.clone();
-        let options = ssh::Options {
+        let options = ssh::SshOptions {
             batch,
             sudo: self.sudo,
             time_box: self.time_box,
             config,
             runtime,
-            ..ssh::Options::default()
+            ..ssh::SshOptions::default()
         };
         Ssh::connect(destination, options).await.map_err(|unreachable| Failure::unreachable(unreachable.to_string()))
     }

@@ -1,6 +1,6 @@
 //! Bootstrap tokens: Secrets in kube-system, and the signature on cluster-info that the control plane makes for each.
 
-use carrick_core::aim::Token;
+use carrick_core::discovery::Token;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::DeleteParams;

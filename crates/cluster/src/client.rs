@@ -7,7 +7,7 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 
-use carrick_core::aim::Endpoint;
+use carrick_core::discovery::Endpoint;
 use hyper::body::{Body as HttpBody, Bytes};
 use hyper::{Request, Response, StatusCode};
 use jiff::Timestamp;

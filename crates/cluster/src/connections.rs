@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use carrick_core::aim::Endpoint;
+use carrick_core::discovery::Endpoint;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Method, Request, Response};

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use carrick_core::aim::{Endpoint, Token};
+use carrick_core::discovery::{Endpoint, Token};
 use carrick_core::fact::kubeconfig::{self, Cluster, User};
 use hyper::header::HeaderValue;
 use rustls::ClientConfig;
@@ -13,7 +13,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 
 use crate::http;
-use crate::tls::{self, Identity, Trust};
+use crate::tls::{self, ClientIdentity, Trust};
 
 /// Whom to ask, whom to trust, and who asks.
 #[derive(Clone)]
@@ -143,7 +143,7 @@ fn server(cluster: &Cluster) -> Result<(Endpoint, String), String> {
     Ok((endpoint, prefix.trim_end_matches('/').to_owned()))
 }
 
-fn identity(user: &User, read: &impl Fn(&str) -> Result<String, String>) -> Result<Option<Identity>, String> {
+fn identity(user: &User, read: &impl Fn(&str) -> Result<String, String>) -> Result<Option<ClientIdentity>, String> {
     let certificate =
         Pem::of("client-certificate", user.client_certificate_data.as_deref(), user.client_certificate.as_deref());
     let key = Pem::of("client-key", user.client_key_data.as_deref(), user.client_key.as_deref());
@@ -158,7 +158,7 @@ fn identity(user: &User, read: &impl Fn(&str) -> Result<String, String>) -> Resu
             // The reader's own words may quote a line of the key.
             let key = PrivateKeyDer::from_pem_slice(key.text.as_bytes())
                 .map_err(|_| format!("{}: it holds no private key in PEM, or an encrypted one", key.field))?;
-            Ok(Some(Identity { chain, key }))
+            Ok(Some(ClientIdentity { chain, key }))
         }
     }
 }

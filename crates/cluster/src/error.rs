@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use carrick_core::aim::Endpoint;
+use carrick_core::discovery::Endpoint;
 use carrick_core::fact::Why;
 use carrick_core::redact::redact;
 use hyper::StatusCode;

@@ -12,7 +12,7 @@ use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 
-use carrick_core::aim::Endpoint;
+use carrick_core::discovery::Endpoint;
 
 /// A kubelet-config is 2 kB, a busy Node 60 kB.
 const LARGEST_ANSWER: usize = 4 << 20;

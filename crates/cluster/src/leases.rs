@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::client::ClusterClient;
 use crate::error::ApiError;
 
-/// For `carrick_core::join::sight` to read.
+/// For `carrick_core::join::observed` to read.
 pub async fn of_node(client: &ClusterClient, node: &str) -> Result<Value, ApiError> {
     client.get::<Lease>(Some("kube-node-lease"), node).await
 }

@@ -16,7 +16,7 @@ use crate::error::{ApiError, ApiProblem};
 /// What a label says of a control plane; older ones are still about.
 const CONTROL_PLANE: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
 
-/// The Node as the API server has it, for `carrick_core::join::sight` to read.
+/// The Node as the API server has it, for `carrick_core::join::observed` to read.
 pub async fn get(client: &ClusterClient, name: &str) -> Result<Value, ApiError> {
     client.get::<Node>(None, name).await
 }

@@ -7,9 +7,9 @@ use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use carrick_core::aim::Aim;
+use carrick_core::discovery::Discovery;
 use carrick_core::discovery::{self, ClusterInfo};
-use carrick_core::fact::api_path::{ApiPath, Clocks, Reason, State, Step, Walked};
+use carrick_core::fact::api_path::{ApiPath, Clocks, PathReason, PathStep, StepOutcome, Walked};
 use carrick_core::fact::{Capture, Why};
 use hyper::StatusCode;
 use serde_json::Value;
@@ -29,12 +29,12 @@ const KUBELET_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-
 const KUBEADM_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
 
 /// What the walk found, by the name of its fact: `path`, `cluster-ca`, `version` …
-pub type Found = Vec<(&'static str, Result<Capture, Why>)>;
+pub type PathFacts = Vec<(&'static str, Result<Capture, Why>)>;
 
 /// Walks the whole path. `node` is the name this machine would register under.
-pub async fn walk(dialer: &dyn Dialer, aim: &Aim, node: Option<&str>) -> Found {
+pub async fn walk(dialer: &dyn Dialer, target: &Discovery, node: Option<&str>) -> PathFacts {
     let mut walk =
-        Walk { dialer, aim, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
+        Walk { dialer, target, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
     let mut found = match walk.find_trust().await {
         Some((mut connection, info)) => {
             let mut found = vec![("cluster-ca", Ok(Capture::text(info.ca)))];
@@ -44,13 +44,16 @@ pub async fn walk(dialer: &dyn Dialer, aim: &Aim, node: Option<&str>) -> Found {
         None => Vec::new(),
     };
     let Walk { steps, clocks, ca_pins, .. } = walk;
-    let path = ApiPath { endpoint: aim.endpoint.to_string(), steps, clocks, ca_pins };
+    let path = ApiPath { endpoint: target.endpoint.to_string(), steps, clocks, ca_pins };
     let path = serde_json::to_string_pretty(&path).map(Capture::text).map_err(|error| Why::Broken(error.to_string()));
     found.insert(0, ("path", path));
     for name in ["cluster-ca", "version", "kubelet-config", "kubeadm-config", "node"] {
         if !found.iter().any(|(there, _)| *there == name) {
-            let why =
-                if aim.token.is_some() { Why::Broken("the API server was not reached".into()) } else { Why::NotAsked };
+            let why = if target.token.is_some() {
+                Why::Broken("the API server was not reached".into())
+            } else {
+                Why::NotAsked
+            };
             found.push((name, Err(why)));
         }
     }
@@ -59,7 +62,7 @@ pub async fn walk(dialer: &dyn Dialer, aim: &Aim, node: Option<&str>) -> Found {
 
 struct Walk<'a> {
     dialer: &'a dyn Dialer,
-    aim: &'a Aim,
+    target: &'a Discovery,
     until: Instant,
     steps: Vec<Walked>,
     clocks: Option<Clocks>,
@@ -81,74 +84,76 @@ impl Walk<'_> {
     }
 
     #[allow(clippy::unnecessary_wraps)] // As `failed`: a step ends in one expression.
-    fn ok<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
-        self.steps.push(Walked::new(step, State::Ok(detail.into())));
+    fn ok<T>(&mut self, step: PathStep, detail: impl Into<String>, value: T) -> Option<T> {
+        self.steps.push(Walked::new(step, StepOutcome::Ok(detail.into())));
         Some(value)
     }
 
-    fn failed<T>(&mut self, step: Step, detail: impl Into<String>) -> Option<T> {
-        self.steps.push(Walked::new(step, State::Failed(detail.into())));
+    fn failed<T>(&mut self, step: PathStep, detail: impl Into<String>) -> Option<T> {
+        self.steps.push(Walked::new(step, StepOutcome::Failed(detail.into())));
         None
     }
 
-    fn failed_for<T>(&mut self, reason: Reason, step: Step, detail: impl Into<String>) -> Option<T> {
-        self.steps.push(Walked { reason: Some(reason), ..Walked::new(step, State::Failed(detail.into())) });
+    fn failed_for<T>(&mut self, reason: PathReason, step: PathStep, detail: impl Into<String>) -> Option<T> {
+        self.steps.push(Walked { reason: Some(reason), ..Walked::new(step, StepOutcome::Failed(detail.into())) });
         None
     }
 
-    fn no_answer<T>(&mut self, step: Step, detail: impl Into<String>) -> Option<T> {
-        self.failed_for(Reason::NoAnswer, step, detail)
+    fn no_answer<T>(&mut self, step: PathStep, detail: impl Into<String>) -> Option<T> {
+        self.failed_for(PathReason::NoAnswer, step, detail)
     }
 
     #[allow(clippy::unnecessary_wraps)] // As `failed`.
-    fn not_needed<T>(&mut self, step: Step, detail: impl Into<String>, value: T) -> Option<T> {
-        self.steps.push(Walked::new(step, State::NotNeeded(detail.into())));
+    fn not_needed<T>(&mut self, step: PathStep, detail: impl Into<String>, value: T) -> Option<T> {
+        self.steps.push(Walked::new(step, StepOutcome::NotNeeded(detail.into())));
         Some(value)
     }
 
     async fn dns(&mut self) -> Option<Vec<IpAddr>> {
-        if let Some(address) = self.aim.endpoint.address() {
-            return self.not_needed(Step::Dns, format!("{address} is an address"), vec![address]);
+        if let Some(address) = self.target.endpoint.address() {
+            return self.not_needed(PathStep::Dns, format!("{address} is an address"), vec![address]);
         }
-        let host = self.aim.endpoint.host.clone();
+        let host = self.target.endpoint.host.clone();
         match timeout_at(self.until, self.dialer.resolve(&host)).await {
             Ok(Ok(addresses)) if !addresses.is_empty() => {
                 let shown: Vec<String> = addresses.iter().map(ToString::to_string).collect();
-                self.ok(Step::Dns, format!("{host} is {}", shown.join(", ")), addresses)
+                self.ok(PathStep::Dns, format!("{host} is {}", shown.join(", ")), addresses)
             }
-            Ok(Ok(_) | Err(Why::Absent)) => self.failed(Step::Dns, format!("{host} does not resolve on this machine")),
-            Ok(Err(why)) => self.failed(Step::Dns, format!("{host} cannot be resolved: {why}")),
-            Err(_) => self.no_answer(Step::Dns, format!("{host}: the resolver does not answer")),
+            Ok(Ok(_) | Err(Why::Absent)) => {
+                self.failed(PathStep::Dns, format!("{host} does not resolve on this machine"))
+            }
+            Ok(Err(why)) => self.failed(PathStep::Dns, format!("{host} cannot be resolved: {why}")),
+            Err(_) => self.no_answer(PathStep::Dns, format!("{host}: the resolver does not answer")),
         }
     }
 
     async fn tcp(&mut self, addresses: &[IpAddr]) -> Option<(Box<dyn Stream>, IpAddr)> {
-        let port = self.aim.endpoint.port;
+        let port = self.target.endpoint.port;
         let mut errors = Vec::new();
         for &address in addresses.iter().take(ADDRESSES) {
             let error = match timeout_at(self.until, self.dialer.dial(address, port)).await {
                 Ok(Ok(stream)) => {
-                    return self.ok(Step::Tcp, format!("{address} port {port} answers"), (stream, address));
+                    return self.ok(PathStep::Tcp, format!("{address} port {port} answers"), (stream, address));
                 }
                 Ok(Err(error)) => in_words(&error),
                 Err(_) => "no answer: packets are dropped on the way (a firewall?)".to_owned(),
             };
             errors.push(format!("{address} port {port}: {error}"));
         }
-        self.failed(Step::Tcp, errors.join("; "))
+        self.failed(PathStep::Tcp, errors.join("; "))
     }
 
     async fn tls(&mut self, stream: Box<dyn Stream>) -> Option<Connection> {
-        let host = self.aim.endpoint.host.clone();
+        let host = self.target.endpoint.host.clone();
         match timeout_at(self.until, tls::handshake(stream, &host, &Trust::Anybody, self.dialer.now())).await {
-            Err(_) => self.no_answer(Step::Tls, "connected, but the TLS handshake gets no answer (MTU? a proxy?)"),
-            Ok(Err(error)) => self.failed(Step::Tls, tls::explain(&error)),
+            Err(_) => self.no_answer(PathStep::Tls, "connected, but the TLS handshake gets no answer (MTU? a proxy?)"),
+            Ok(Err(error)) => self.failed(PathStep::Tls, tls::explain(&error)),
             Ok(Ok(stream)) => {
                 let shown = tls::shown_certificate(&stream).and_then(|der| discovery::describe(&der).ok());
                 let shown = shown.map_or("a certificate".to_owned(), |shown| shown.to_string());
-                match Connection::open(stream, &self.aim.endpoint).await {
-                    Ok(connection) => self.ok(Step::Tls, shown, connection),
-                    Err(error) => self.failed(Step::Tls, error),
+                match Connection::open(stream, &self.target.endpoint).await {
+                    Ok(connection) => self.ok(PathStep::Tls, shown, connection),
+                    Err(error) => self.failed(PathStep::Tls, error),
                 }
             }
         }
@@ -156,8 +161,8 @@ impl Walk<'_> {
 
     async fn http(&mut self, connection: &mut Connection) -> Option<Response> {
         let response = match timeout_at(self.until, connection.get(CLUSTER_INFO, None)).await {
-            Err(_) => return self.no_answer(Step::Http, "TLS works, but a request gets no answer"),
-            Ok(Err(error)) => return self.failed(Step::Http, error),
+            Err(_) => return self.no_answer(PathStep::Http, "TLS works, but a request gets no answer"),
+            Ok(Err(error)) => return self.failed(PathStep::Http, error),
             Ok(Ok(response)) => response,
         };
         let here = self.dialer.now();
@@ -165,87 +170,93 @@ impl Walk<'_> {
         if !response.json {
             let server = response.server.as_deref().unwrap_or("something");
             return self.failed(
-                Step::Http,
+                PathStep::Http,
                 format!(
                     "{server} answers {}, but not as an API server does: a proxy or another service?",
                     response.status
                 ),
             );
         }
-        self.ok(Step::Http, "an API server answers", response)
+        self.ok(PathStep::Http, "an API server answers", response)
     }
 
     fn cluster_info(&mut self, response: &Response) -> Option<ClusterInfo> {
         match response.status {
             StatusCode::OK => match ClusterInfo::parse(&response.body) {
-                Ok(info) => self.ok(Step::ClusterInfo, format!("names {}", info.server), info),
-                Err(error) => self.failed(Step::ClusterInfo, format!("kube-public/cluster-info: {error}")),
+                Ok(info) => self.ok(PathStep::ClusterInfo, format!("names {}", info.server), info),
+                Err(error) => self.failed(PathStep::ClusterInfo, format!("kube-public/cluster-info: {error}")),
             },
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => self.failed(
-                Step::ClusterInfo,
+                PathStep::ClusterInfo,
                 format!("kube-public/cluster-info may not be read without credentials ({})", response.status.as_u16()),
             ),
             StatusCode::NOT_FOUND => {
-                self.failed(Step::ClusterInfo, "there is no kube-public/cluster-info in this cluster")
+                self.failed(PathStep::ClusterInfo, "there is no kube-public/cluster-info in this cluster")
             }
             status => {
-                self.failed(Step::ClusterInfo, format!("kube-public/cluster-info: the API server answers {status}"))
+                self.failed(PathStep::ClusterInfo, format!("kube-public/cluster-info: the API server answers {status}"))
             }
         }
     }
 
     fn token(&mut self, info: &ClusterInfo) -> Option<()> {
-        let Some(token) = &self.aim.token else {
-            return self.not_needed(Step::Token, "no token was given", ());
+        let Some(token) = &self.target.token else {
+            return self.not_needed(PathStep::Token, "no token was given", ());
         };
         match info.verify(token) {
-            Ok(()) => self.ok(Step::Token, format!("cluster-info is signed with token {}", token.id), ()),
-            Err(unsigned) => self.failed(Step::Token, unsigned.to_string()),
+            Ok(()) => self.ok(PathStep::Token, format!("cluster-info is signed with token {}", token.id), ()),
+            Err(unsigned) => self.failed(PathStep::Token, unsigned.to_string()),
         }
     }
 
     fn ca_pin(&mut self, info: &ClusterInfo) -> Option<()> {
         self.ca_pins = match discovery::pins(&info.ca) {
             Ok(pins) => pins,
-            Err(error) => return self.failed(Step::CaPin, format!("the CA in cluster-info cannot be read: {error}")),
+            Err(error) => {
+                return self.failed(PathStep::CaPin, format!("the CA in cluster-info cannot be read: {error}"));
+            }
         };
-        let pins: Vec<String> = self.aim.pins.iter().map(ToString::to_string).collect();
+        let pins: Vec<String> = self.target.pins.iter().map(ToString::to_string).collect();
         match pins.iter().find(|pin| self.ca_pins.contains(pin)) {
-            Some(pin) => self.ok(Step::CaPin, format!("the CA's key is {pin}"), ()),
-            None if pins.is_empty() => self.not_needed(Step::CaPin, "no --ca-hash was given", ()),
+            Some(pin) => self.ok(PathStep::CaPin, format!("the CA's key is {pin}"), ()),
+            None if pins.is_empty() => self.not_needed(PathStep::CaPin, "no --ca-hash was given", ()),
             None => {
                 let there = self.ca_pins.join(", ");
-                self.failed(Step::CaPin, format!("the cluster's CA is {there}, not the one that was given"))
+                self.failed(PathStep::CaPin, format!("the cluster's CA is {there}, not the one that was given"))
             }
         }
     }
 
     async fn certificate(&mut self, address: IpAddr, info: &ClusterInfo) -> Option<Connection> {
-        let host = self.aim.endpoint.host.clone();
+        let host = self.target.endpoint.host.clone();
         let opened = async {
-            let stream = self.dialer.dial(address, self.aim.endpoint.port).await?;
+            let stream = self.dialer.dial(address, self.target.endpoint.port).await?;
             tls::handshake(stream, &host, &Trust::Ca(&info.ca), self.dialer.now()).await
         };
         match timeout_at(self.until, opened).await {
-            Err(_) => self.no_answer(Step::Certificate, "the second connection gets no answer"),
+            Err(_) => self.no_answer(PathStep::Certificate, "the second connection gets no answer"),
             Ok(Err(error)) if tls::is_not_yet_valid(&error) => {
                 let says = "this machine's clock is behind: to it the API server's certificate is not valid yet";
-                self.failed_for(Reason::NotYetValid, Step::Certificate, format!("{says} ({})", tls::explain(&error)))
+                self.failed_for(
+                    PathReason::NotYetValid,
+                    PathStep::Certificate,
+                    format!("{says} ({})", tls::explain(&error)),
+                )
             }
-            Ok(Err(error)) => self.failed(Step::Certificate, tls::explain(&error)),
-            Ok(Ok(stream)) => match Connection::open(stream, &self.aim.endpoint).await {
+            Ok(Err(error)) => self.failed(PathStep::Certificate, tls::explain(&error)),
+            Ok(Ok(stream)) => match Connection::open(stream, &self.target.endpoint).await {
                 Ok(connection) => {
-                    self.ok(Step::Certificate, format!("the cluster's CA vouches for {host}"), connection)
+                    self.ok(PathStep::Certificate, format!("the cluster's CA vouches for {host}"), connection)
                 }
-                Err(error) => self.failed(Step::Certificate, error),
+                Err(error) => self.failed(PathStep::Certificate, error),
             },
         }
     }
 
     /// What only the cluster knows: needs a token, and a token goes only to a cluster that has proved itself.
-    async fn documents(&mut self, connection: &mut Connection, node: Option<&str>) -> Found {
-        let Some(token) = self.aim.token.clone() else {
-            self.not_needed(Step::Auth, "no token was given", ());
+    async fn documents(&mut self, connection: &mut Connection, node: Option<&str>) -> PathFacts {
+        let Some(token) = self.target.token.clone() else {
+            self.not_needed(PathStep::Auth, "no token was given", ());
             return Vec::new();
         };
         let until = self.until;
@@ -253,12 +264,14 @@ impl Walk<'_> {
         let mut get = async |path: &str| timeout_at(until, connection.get(path, bearer.as_ref())).await;
         let kubelet_config = match get(KUBELET_CONFIG).await {
             Ok(Ok(response)) => response,
-            Ok(Err(error)) => return self.failed(Step::Auth, error).unwrap_or_default(),
-            Err(_) => return self.no_answer(Step::Auth, "a request with the token gets no answer").unwrap_or_default(),
+            Ok(Err(error)) => return self.failed(PathStep::Auth, error).unwrap_or_default(),
+            Err(_) => {
+                return self.no_answer(PathStep::Auth, "a request with the token gets no answer").unwrap_or_default();
+            }
         };
         match kubelet_config.status {
-            StatusCode::OK => self.ok(Step::Auth, format!("token {} may read kubelet-config", token.id), ()),
-            status => self.failed(Step::Auth, refusal(status, &token.id)),
+            StatusCode::OK => self.ok(PathStep::Auth, format!("token {} may read kubelet-config", token.id), ()),
+            status => self.failed(PathStep::Auth, refusal(status, &token.id)),
         };
         let mut found = vec![("kubelet-config", entry(&kubelet_config, "kubelet"))];
         if let Ok(Ok(response)) = get(KUBEADM_CONFIG).await {

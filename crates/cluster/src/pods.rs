@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::client::ClusterClient;
 use crate::error::{ApiError, ApiProblem};
 
-/// The pods that are bound to a node, as a list for `carrick_core::join::sight` to read. A kubelet may list its own by this
+/// The pods that are bound to a node, as a list for `carrick_core::join::observed` to read. A kubelet may list its own by this
 /// very selector, and no others.
 pub async fn on_node(client: &ClusterClient, node: &str) -> Result<Value, ApiError> {
     let items = client.list::<Pod, _>(Some(&bound_to(client, node)?), Some).await?;

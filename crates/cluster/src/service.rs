@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use carrick_core::aim::Endpoint;
+use carrick_core::discovery::Endpoint;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::{Body as HttpBody, Bytes};
 use hyper::header::{ACCEPT, AUTHORIZATION, DATE, HOST, HeaderValue, USER_AGENT};

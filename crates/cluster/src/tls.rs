@@ -26,7 +26,7 @@ pub enum Trust<'a> {
 }
 
 /// Who asks, where a certificate says it.
-pub struct Identity {
+pub struct ClientIdentity {
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
 }
@@ -64,7 +64,7 @@ impl TimeProvider for At {
     }
 }
 
-pub fn settings(trust: &Trust<'_>, identity: Option<Identity>) -> io::Result<Arc<ClientConfig>> {
+pub fn settings(trust: &Trust<'_>, identity: Option<ClientIdentity>) -> io::Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anybody => Arc::new(Anybody(provider.clone())),
@@ -77,7 +77,7 @@ pub fn settings(trust: &Trust<'_>, identity: Option<Identity>) -> io::Result<Arc
         .with_custom_certificate_verifier(verifier);
     Ok(Arc::new(match identity {
         None => settings.with_no_client_auth(),
-        Some(Identity { chain, key }) => settings.with_client_auth_cert(chain, key).map_err(io::Error::other)?,
+        Some(ClientIdentity { chain, key }) => settings.with_client_auth_cert(chain, key).map_err(io::Error::other)?,
     }))
 }
 

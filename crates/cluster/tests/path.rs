@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use carrick_cluster::path::{Found, walk};
-use carrick_core::aim::{Aim, Endpoint};
+use carrick_cluster::path::{PathFacts, walk};
+use carrick_core::discovery::{Discovery, Endpoint};
 use carrick_core::fact::Why;
-use carrick_core::fact::api_path::{ApiPath, Reason, State, Step};
+use carrick_core::fact::api_path::{ApiPath, PathReason, PathStep, StepOutcome};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -103,7 +103,7 @@ impl Cluster {
                 ("200 OK".into(), config_map("ClusterConfiguration", "networking: {}\n"))
             }
             "/version" => ("200 OK".into(), r#"{"gitVersion":"v1.34.4"}"#.into()),
-            _ => ("404 Not Found".into(), r#"{"kind":"Status"}"#.into()),
+            _ => ("404 Not PathFacts".into(), r#"{"kind":"Status"}"#.into()),
         }
     }
 
@@ -145,29 +145,29 @@ async fn saying(bytes: &'static [u8]) -> u16 {
     port
 }
 
-fn aim(port: u16, token: Option<&str>, pins: &[&str]) -> Aim {
-    Aim {
+fn target(port: u16, token: Option<&str>, pins: &[&str]) -> Discovery {
+    Discovery {
         endpoint: Endpoint { host: "127.0.0.1".into(), port },
         token: token.map(|token| token.parse().unwrap()),
         pins: pins.iter().map(|pin| pin.parse().unwrap()).collect(),
     }
 }
 
-async fn walked(aim: &Aim) -> (ApiPath, Found) {
-    walked_at(NOW, aim).await
+async fn walked(target: &Discovery) -> (ApiPath, PathFacts) {
+    walked_at(NOW, target).await
 }
 
 /// By the clock of the machine.
-async fn walked_at(now: &'static str, aim: &Aim) -> (ApiPath, Found) {
-    let found = walk(&Here { names: vec![LOOPBACK], now }, aim, Some("w1")).await;
+async fn walked_at(now: &'static str, target: &Discovery) -> (ApiPath, PathFacts) {
+    let found = walk(&Here { names: vec![LOOPBACK], now }, target, Some("w1")).await;
     let path = found.iter().find(|(name, _)| *name == "path").unwrap().1.as_ref().unwrap();
     (serde_json::from_str(&path.text).unwrap(), found)
 }
 
 #[track_caller]
-fn assert_fails_at(path: &ApiPath, step: Step, part: &str) {
+fn assert_fails_at(path: &ApiPath, step: PathStep, part: &str) {
     assert_eq!(path.failed().map(|walked| walked.step), Some(step), "{path:?}");
-    let Some(State::Failed(detail)) = path.at(step) else { panic!("{path:?}") };
+    let Some(StepOutcome::Failed(detail)) = path.at(step) else { panic!("{path:?}") };
     assert!(detail.contains(part), "{detail}");
 }
 
@@ -176,9 +176,9 @@ async fn a_healthy_path_gives_what_the_cluster_knows() {
     let cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
     let (pin, ca) = (cluster.pin(), cluster.ca.clone());
     let port = Arc::new(cluster).serve().await;
-    let (path, found) = walked(&aim(port, Some(TOKEN), &[&pin])).await;
+    let (path, found) = walked(&target(port, Some(TOKEN), &[&pin])).await;
     assert_eq!(path.failed(), None, "{path:?}");
-    assert!(matches!(path.at(Step::Auth), Some(State::Ok(_))), "{path:?}");
+    assert!(matches!(path.at(PathStep::Auth), Some(StepOutcome::Ok(_))), "{path:?}");
     assert_eq!(path.ca_pins, [pin]);
     let clocks = path.clocks.unwrap();
     assert_eq!(clocks.server.as_second() - clocks.here.as_second(), 7);
@@ -194,14 +194,14 @@ async fn a_healthy_path_gives_what_the_cluster_knows() {
 #[tokio::test]
 async fn each_layer_that_fails_is_the_one_that_is_told() {
     let unbound = { TcpListener::bind((LOOPBACK, 0)).await.unwrap().local_addr().unwrap().port() };
-    assert_fails_at(&walked(&aim(unbound, None, &[])).await.0, Step::Tcp, "connection refused");
+    assert_fails_at(&walked(&target(unbound, None, &[])).await.0, PathStep::Tcp, "connection refused");
     let plain = saying(b"HTTP/1.0 400 Bad Request\r\n\r\n").await;
-    assert_fails_at(&walked(&aim(plain, None, &[])).await.0, Step::Tls, "does not speak TLS");
+    assert_fails_at(&walked(&target(plain, None, &[])).await.0, PathStep::Tls, "does not speak TLS");
     let silent = saying(b"").await;
-    assert_fails_at(&walked(&aim(silent, None, &[])).await.0, Step::Tls, "closed during the handshake");
+    assert_fails_at(&walked(&target(silent, None, &[])).await.0, PathStep::Tls, "closed during the handshake");
     let nobody = walk(
         &Here { names: Vec::new(), now: NOW },
-        &Aim { endpoint: "cp.example:6443".parse().unwrap(), token: None, pins: vec![] },
+        &Discovery { endpoint: "cp.example:6443".parse().unwrap(), token: None, pins: vec![] },
         None,
     )
     .await;
@@ -219,8 +219,8 @@ async fn a_wrong_token_is_told_and_never_sent() {
         let cluster = if let Some(secret) = secret { cluster.signed_with(secret) } else { cluster };
         let saw_token = cluster.saw_token.clone();
         let port = Arc::new(cluster).serve().await;
-        let (path, found) = walked(&aim(port, Some(token), &[])).await;
-        assert_fails_at(&path, Step::Token, part);
+        let (path, found) = walked(&target(port, Some(token), &[])).await;
+        assert_fails_at(&path, PathStep::Token, part);
         assert!(!saw_token.load(Ordering::Relaxed));
         assert!(found.iter().all(|(_, capture)| !format!("{capture:?}").contains("0123456789abcdef")));
     }
@@ -231,8 +231,8 @@ async fn another_cluster_than_the_pinned_one_gets_no_token() {
     let cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
     let (saw_token, pin) = (cluster.saw_token.clone(), cluster.pin());
     let port = Arc::new(cluster).serve().await;
-    let (path, _) = walked(&aim(port, Some(TOKEN), &[&format!("sha256:{}", "0".repeat(64))])).await;
-    assert_fails_at(&path, Step::CaPin, &pin);
+    let (path, _) = walked(&target(port, Some(TOKEN), &[&format!("sha256:{}", "0".repeat(64))])).await;
+    assert_fails_at(&path, PathStep::CaPin, &pin);
     assert!(!saw_token.load(Ordering::Relaxed));
 }
 
@@ -241,20 +241,20 @@ async fn a_certificate_for_another_name_is_told() {
     let cluster = Cluster::new(&["10.9.9.9"]).signed_with("0123456789abcdef");
     let saw_token = cluster.saw_token.clone();
     let port = Arc::new(cluster).serve().await;
-    let (path, _) = walked(&aim(port, Some(TOKEN), &[])).await;
-    assert_fails_at(&path, Step::Certificate, "not valid for");
+    let (path, _) = walked(&target(port, Some(TOKEN), &[])).await;
+    assert_fails_at(&path, PathStep::Certificate, "not valid for");
     assert!(!saw_token.load(Ordering::Relaxed));
 }
 
 #[tokio::test]
 async fn a_certificate_is_judged_by_the_clock_of_the_machine_that_joins() {
-    let early = ("2025-06-01T00:00:00Z", "not valid yet", Some(Reason::NotYetValid));
+    let early = ("2025-06-01T00:00:00Z", "not valid yet", Some(PathReason::NotYetValid));
     for (now, part, reason) in [early, ("2027-06-01T00:00:00Z", "expired", None)] {
         let cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
         let saw_token = cluster.saw_token.clone();
         let port = Arc::new(cluster).serve().await;
-        let (path, _) = walked_at(now, &aim(port, Some(TOKEN), &[])).await;
-        assert_fails_at(&path, Step::Certificate, part);
+        let (path, _) = walked_at(now, &target(port, Some(TOKEN), &[])).await;
+        assert_fails_at(&path, PathStep::Certificate, part);
         assert_eq!(path.failed().and_then(|walked| walked.reason), reason);
         assert!(!saw_token.load(Ordering::Relaxed));
     }
@@ -265,8 +265,11 @@ async fn a_certificate_is_judged_by_the_clock_of_the_machine_that_joins() {
 async fn who_takes_the_connection_and_says_nothing_gives_no_answer() {
     let listener = TcpListener::bind((LOOPBACK, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
-    let (path, _) = walked(&aim(port, Some(TOKEN), &[])).await;
-    assert_eq!(path.failed().map(|walked| (walked.step, walked.reason)), Some((Step::Tls, Some(Reason::NoAnswer))));
+    let (path, _) = walked(&target(port, Some(TOKEN), &[])).await;
+    assert_eq!(
+        path.failed().map(|walked| (walked.step, walked.reason)),
+        Some((PathStep::Tls, Some(PathReason::NoAnswer)))
+    );
 }
 
 #[tokio::test]
@@ -275,7 +278,7 @@ async fn a_token_that_may_not_join_is_told() {
         let mut cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
         cluster.auth_status = status;
         let port = Arc::new(cluster).serve().await;
-        assert_fails_at(&walked(&aim(port, Some(TOKEN), &[])).await.0, Step::Auth, part);
+        assert_fails_at(&walked(&target(port, Some(TOKEN), &[])).await.0, PathStep::Auth, part);
     }
 }
 
@@ -284,9 +287,9 @@ async fn without_a_token_the_path_is_walked_as_far_as_anybody_may() {
     let cluster = Cluster::new(&["127.0.0.1"]);
     let pin = cluster.pin();
     let port = Arc::new(cluster).serve().await;
-    let (path, found) = walked(&aim(port, None, &[&pin])).await;
+    let (path, found) = walked(&target(port, None, &[&pin])).await;
     assert_eq!(path.failed(), None);
-    assert!(matches!(path.at(Step::Certificate), Some(State::Ok(_))));
-    assert!(matches!(path.at(Step::Auth), Some(State::NotNeeded(_))));
+    assert!(matches!(path.at(PathStep::Certificate), Some(StepOutcome::Ok(_))));
+    assert!(matches!(path.at(PathStep::Auth), Some(StepOutcome::NotNeeded(_))));
     assert!(found.iter().any(|(name, capture)| *name == "version" && *capture == Err(Why::NotAsked)));
 }

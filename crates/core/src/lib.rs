@@ -12,10 +12,8 @@
 //! * [`reset`]: what `reset` would change to take a worker out of its cluster, or why it would not
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
-//! * [`aim`]: the cluster a machine is to join: endpoint, token, pins
 //! * [`discovery`]: what kubeadm's token discovery proves: the JWS, the pinned key
 
-pub mod aim;
 pub mod catalogue;
 pub mod check;
 pub mod cni;

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::About;
-use crate::check::{Evidence, Finding, Outcome, Policy, Subsystem, Verdict};
+use crate::check::{CheckPolicy, Evidence, Finding, Outcome, Subsystem, Verdict};
 use crate::fact::Facts;
 use crate::join::verify::Until;
 use crate::signature::{Phase, Severity};
@@ -59,7 +59,7 @@ pub struct Reading {
     pub normal: Vec<Noted>,
     /// What was said of other nodes than this one.
     pub elsewhere: Vec<Elsewhere>,
-    pub timeline: Vec<Event>,
+    pub timeline: Vec<TimelineEvent>,
     /// The pod network on this machine, piece by piece.
     pub pod_network: Vec<Piece>,
     /// What to run where the evidence is not enough.
@@ -104,7 +104,7 @@ pub struct Elsewhere {
 /// Something that happened at a known time.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Event {
+pub struct TimelineEvent {
     /// RFC 3339, UTC.
     pub at: String,
     /// Who says so: kubeadm, kubelet, containerd, systemd, …
@@ -216,14 +216,14 @@ pub enum Health {
 }
 
 /// Runs every check on the facts of a machine; what `ignore` names does not count.
-pub fn check(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
+pub fn check(facts: &Facts, policy: &CheckPolicy, ignore: &Ignore) -> Report {
     let mut report = judge(facts, policy, ignore);
     offer_fixes(facts, &mut report.findings);
     report
 }
 
 /// As [`check`], of facts that may be pieces out of a text: what `--fix` would do there cannot be told.
-pub(crate) fn judge(facts: &Facts, policy: &Policy, ignore: &Ignore) -> Report {
+pub(crate) fn judge(facts: &Facts, policy: &CheckPolicy, ignore: &Ignore) -> Report {
     let findings = crate::check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
     Report { machine: machine(facts), ..of("check", &facts.host, findings) }
 }
@@ -393,7 +393,7 @@ mod tests {
 
     #[test]
     fn a_machine_nothing_is_known_about_is_unknown() {
-        let report = check(&facts(), &Policy::default(), &Ignore::default());
+        let report = check(&facts(), &CheckPolicy::default(), &Ignore::default());
         assert_eq!(report.verdict, Overall::Unknown);
         assert!(report.subsystems.iter().all(|subsystem| subsystem.verdict == Health::NotSeen));
     }
@@ -402,13 +402,14 @@ mod tests {
     fn what_is_ignored_is_shown_and_does_not_count() {
         let swap = "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n";
         let facts = facts().with_file("/proc/swaps", swap);
-        let verdict =
-            |ignore: &[&str]| check(&facts, &Policy::default(), &Ignore::of(ignore.iter().copied()).unwrap()).verdict;
+        let verdict = |ignore: &[&str]| {
+            check(&facts, &CheckPolicy::default(), &Ignore::of(ignore.iter().copied()).unwrap()).verdict
+        };
         assert_eq!(verdict(&[]), Overall::Fail);
         assert_eq!(verdict(&["machine.swap"]), Overall::Unknown);
         assert_eq!(verdict(&["swap"]), Overall::Unknown);
         assert_eq!(verdict(&["ALL"]), Overall::Unknown);
-        let report = check(&facts, &Policy::default(), &Ignore::of(["Swap"]).unwrap());
+        let report = check(&facts, &CheckPolicy::default(), &Ignore::of(["Swap"]).unwrap());
         let swap = report.findings.iter().find(|finding| finding.id == "machine.swap").unwrap();
         assert_eq!((swap.verdict, swap.ignored), (Outcome::Fail, true));
     }
@@ -418,7 +419,7 @@ mod tests {
         let off = || facts().with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
         let remedy = |facts: &Facts, ignore: &[&str]| {
             let ignore = Ignore::of(ignore.iter().copied()).unwrap();
-            let report = check(facts, &Policy::default(), &ignore);
+            let report = check(facts, &CheckPolicy::default(), &ignore);
             report.findings.into_iter().find(|finding| finding.id == "kernel.ip-forward").unwrap().remedy.remove(0)
         };
         let fix = "carrick check --fix    # turns it on, now and after a reboot";
@@ -432,7 +433,7 @@ mod tests {
     #[test]
     fn what_was_read_cannot_steer_a_terminal() {
         let swap = "Filename Type Size Used Priority\n/dev/\x1b[2Jsda2 partition 1 0 -2\n";
-        let report = check(&facts().with_file("/proc/swaps", swap), &Policy::default(), &Ignore::default());
+        let report = check(&facts().with_file("/proc/swaps", swap), &CheckPolicy::default(), &Ignore::default());
         let swap = report.findings.iter().find(|finding| finding.id == "machine.swap").unwrap();
         assert_eq!(swap.evidence[0].text, "/dev/\u{fffd}[2Jsda2 partition 1 0 -2");
     }

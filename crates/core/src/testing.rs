@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::Timestamp;
 
-use crate::check::{Check, Outcome, Policy};
+use crate::check::{Check, CheckPolicy, Outcome};
 use crate::fact::listing::{self, Entry};
 use crate::fact::{Capture, Facts, Query, Source, Why, dir_key, file_key};
 use crate::fix::Fix;
@@ -122,12 +122,12 @@ fn entry(mode: &str, name: &str) -> Entry {
 /// fail, or that passes on what it does not know, is no check.
 #[track_caller]
 pub fn table<const N: usize>(check: &Check, rows: [(&str, Facts, Outcome); N]) {
-    table_with(check, &Policy::default(), rows);
+    table_with(check, &CheckPolicy::default(), rows);
 }
 
 /// As [`table`], under a policy.
 #[track_caller]
-pub fn table_with<const N: usize>(check: &Check, policy: &Policy, rows: [(&str, Facts, Outcome); N]) {
+pub fn table_with<const N: usize>(check: &Check, policy: &CheckPolicy, rows: [(&str, Facts, Outcome); N]) {
     let outcomes: BTreeSet<Outcome> = rows.iter().map(|row| row.2).collect();
     assert!(outcomes.contains(&Outcome::Pass), "{}: no row passes", check.id);
     assert!(outcomes.contains(&Outcome::Fail) || outcomes.contains(&Outcome::Warn), "{}: no row fails", check.id);
@@ -139,7 +139,7 @@ pub fn table_with<const N: usize>(check: &Check, policy: &Policy, rows: [(&str, 
 
 /// Judges single rows beside a table: another policy, a special case.
 #[track_caller]
-pub fn judge_row(check: &Check, policy: &Policy, name: &str, facts: &Facts, expected: Outcome) {
+pub fn judge_row(check: &Check, policy: &CheckPolicy, name: &str, facts: &Facts, expected: Outcome) {
     let verdict = check.verdict(facts, policy);
     assert_eq!(verdict.outcome, expected, "{}: {name}: {}", check.id, verdict.says);
     if matches!(expected, Outcome::Fail | Outcome::Warn) {

@@ -1,6 +1,6 @@
 //! Whatever a source holds, every parser answers and every check has a verdict.
 
-use carrick_core::check::{CHECKS, Finding, Outcome, Policy, run};
+use carrick_core::check::{CHECKS, CheckPolicy, Finding, Outcome, run};
 use carrick_core::fact::{Capture, Why, example, sources};
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ proptest! {
     ) {
         let mut facts = example::worker();
         facts.insert(key, Ok(Capture { exit, errors: text.clone(), ..Capture::text(text) }));
-        prop_assert_eq!(run(&facts, &Policy { cni_expected }).len(), CHECKS.len());
+        prop_assert_eq!(run(&facts, &CheckPolicy { cni_expected }).len(), CHECKS.len());
     }
 }
 
@@ -45,7 +45,7 @@ const OF_THE_LAB: [&str; 2] = ["kernel.cgroup-version", "time.synchronised"];
 #[test]
 fn on_the_example_machine_every_check_passes_or_does_not_apply() {
     let wrong = |finding: &&Finding| !matches!(finding.verdict.outcome, Outcome::Pass | Outcome::Skip);
-    let findings = run(&example::worker(), &Policy::default());
+    let findings = run(&example::worker(), &CheckPolicy::default());
     let said: Vec<(&str, &str)> =
         findings.iter().filter(wrong).map(|finding| (finding.check.id, finding.verdict.says.as_str())).collect();
     assert_eq!(said.iter().map(|(id, _)| *id).collect::<Vec<_>>(), OF_THE_LAB, "{said:?}");
@@ -58,12 +58,12 @@ const ANSWERS: [(&str, &str); 2] =
 /// Taking facts away never makes anything better, nor a failure out of nothing: a check stays, or doubts.
 #[test]
 fn a_fact_that_is_lost_is_never_good_news() {
-    let whole = run(&example::worker(), &Policy::default());
+    let whole = run(&example::worker(), &CheckPolicy::default());
     let keys: Vec<String> = example::worker().iter().map(|(key, _)| key.to_owned()).collect();
     for key in keys {
         let mut facts = example::worker();
         facts.insert(key.clone(), Err(Why::TimedOut));
-        for (before, after) in whole.iter().zip(run(&facts, &Policy::default())) {
+        for (before, after) in whole.iter().zip(run(&facts, &CheckPolicy::default())) {
             let (before, check) = (before.verdict.outcome, after.check.id);
             let after = after.verdict.outcome;
             let hangs = ANSWERS.contains(&(check, key.as_str())) && after > Outcome::Unknown;
@@ -84,7 +84,7 @@ fn a_machine_that_does_not_answer_is_unknown() {
     for key in keys {
         facts.insert(key, Err(Why::TimedOut));
     }
-    for finding in run(&facts, &Policy::default()) {
+    for finding in run(&facts, &CheckPolicy::default()) {
         assert_eq!(finding.verdict.outcome, Outcome::Unknown, "{}: {}", finding.check.id, finding.verdict.says);
     }
 }

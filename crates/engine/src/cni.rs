@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carrick_cluster::client::ClusterClient;
 use carrick_cluster::{config_maps, nodes};
-use carrick_core::cni::sync::{self, Refusal, Wanted};
+use carrick_core::cni::sync::{self, SyncRefusal, Wanted};
 use carrick_core::cni::wait::{self, Now, Reason};
 use carrick_core::cni::{Flavour, Key};
 use carrick_core::fact::{Facts, Source, Why, containerd_config};
@@ -50,7 +50,7 @@ impl Patience {
 
 /// How the waiting ended.
 #[derive(Debug)]
-pub enum Ended {
+pub enum CniWaitEnd {
     Works { says: String, after: Duration },
     TimedOut { reason: Reason, after: Duration },
     CannotTell(Reason),
@@ -117,7 +117,7 @@ impl Network<'_> {
         patience: Patience,
         sandbox: Option<&sandbox::How<'_>>,
         tell: &mut (dyn FnMut(Duration, &Reason) + Send),
-    ) -> Ended {
+    ) -> CniWaitEnd {
         until(patience, async || self.now(sandbox).await, tell).await
     }
 
@@ -213,7 +213,7 @@ async fn until(
     patience: Patience,
     mut look: impl AsyncFnMut() -> Now,
     tell: &mut (dyn FnMut(Duration, &Reason) + Send),
-) -> Ended {
+) -> CniWaitEnd {
     let begun = Instant::now();
     let word = patience.every.clamp(PAUSE, WORD);
     let mut last = plain("the machine is being looked at".to_owned());
@@ -231,13 +231,13 @@ async fn until(
             }
         };
         let reason = match now {
-            Now::Works(says) => return Ended::Works { says, after: begun.elapsed() },
-            Now::CannotTell(reason) => return Ended::CannotTell(reason),
+            Now::Works(says) => return CniWaitEnd::Works { says, after: begun.elapsed() },
+            Now::CannotTell(reason) => return CniWaitEnd::CannotTell(reason),
             Now::Waits(reason) => reason,
         };
         let left = patience.whole().saturating_sub(begun.elapsed());
         if left.is_zero() {
-            return Ended::TimedOut { reason, after: begun.elapsed() };
+            return CniWaitEnd::TimedOut { reason, after: begun.elapsed() };
         }
         if reason != last || Instant::now() + PAUSE > due {
             tell(begun.elapsed(), &reason);
@@ -269,7 +269,7 @@ pub enum Unwanted {
     #[error("ConfigMap {name}: {why}")]
     ConfigMap { name: String, why: String },
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] SyncRefusal),
 }
 
 #[cfg(test)]
@@ -277,7 +277,7 @@ mod tests {
     use super::*;
 
     /// The word a look gives at a time, and how long the look takes.
-    async fn waited(patience: Patience, look_takes: u64, says: impl Fn(u64) -> Now) -> (Ended, Vec<u64>) {
+    async fn waited(patience: Patience, look_takes: u64, says: impl Fn(u64) -> Now) -> (CniWaitEnd, Vec<u64>) {
         let begun = Instant::now();
         let mut words = Vec::new();
         let look = async || {
@@ -303,20 +303,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn it_ends_as_soon_as_it_works() {
         let (ended, words) = waited(USUAL, 0, |_| Now::Works("so".to_owned())).await;
-        assert!(matches!(ended, Ended::Works { after, .. } if after.is_zero()) && words.is_empty());
+        assert!(matches!(ended, CniWaitEnd::Works { after, .. } if after.is_zero()) && words.is_empty());
         let (ended, words) =
             waited(USUAL, 0, |at| if at < 14 { waits("a") } else { Now::Works("so".to_owned()) }).await;
-        assert!(matches!(ended, Ended::Works { after, .. } if after == Duration::from_secs(14)), "{ended:?}");
+        assert!(matches!(ended, CniWaitEnd::Works { after, .. } if after == Duration::from_secs(14)), "{ended:?}");
         assert_eq!(words, [0, 10]);
         let (ended, _) = waited(USUAL, 0, |_| Now::CannotTell(plain("denied".to_owned()))).await;
-        assert!(matches!(ended, Ended::CannotTell(_)));
+        assert!(matches!(ended, CniWaitEnd::CannotTell(_)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_longer_than_ten_seconds_without_a_word_nor_longer_than_said() {
         for look_takes in [0, 1, 4, 8, 40] {
             let (ended, words) = waited(USUAL, look_takes, |_| waits("a")).await;
-            let Ended::TimedOut { after, .. } = ended else { panic!("{ended:?}") };
+            let CniWaitEnd::TimedOut { after, .. } = ended else { panic!("{ended:?}") };
             assert!((300..=300 + look_takes).contains(&after.as_secs()), "{look_takes}: {after:?}");
             assert!(longest_silence(&words, after.as_secs()) <= 10, "{look_takes}: {words:?}");
         }
@@ -326,7 +326,7 @@ mod tests {
     async fn a_new_reason_is_told_at_once() {
         let short = Patience { tries: 2, every: Duration::from_secs(5) };
         let (ended, words) = waited(short, 0, |at| waits(if at < 3 { "a" } else { "b" })).await;
-        assert!(matches!(ended, Ended::TimedOut { reason, .. } if reason.says == "b"));
+        assert!(matches!(ended, CniWaitEnd::TimedOut { reason, .. } if reason.says == "b"));
         assert_eq!(words, [0, 3, 8]);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carrick_cluster::client::ClusterClient;
 use carrick_cluster::credentials::ClusterCredentials;
-use carrick_core::aim::Token;
+use carrick_core::discovery::Token;
 use carrick_core::fact::kubeconfig;
 use carrick_host::Host;
 use carrick_host::host::Entry;

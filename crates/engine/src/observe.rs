@@ -4,18 +4,24 @@ use std::time::Duration;
 
 use carrick_cluster::client::ClusterClient;
 use carrick_cluster::{daemon_sets, path};
-use carrick_core::aim::Aim;
-use carrick_core::fact::{Capture, Facts, Source, Why, sources};
+use carrick_core::discovery::Discovery;
+use carrick_core::fact::{Capture, Facts, Source, Why, identity, sources};
 use carrick_core::redact::redact;
 use carrick_host::cri;
 use carrick_host::probe::{Observation, Probe, Progress, Redactions, gather};
 
 use crate::dialer::FromMachine;
 
-/// Reads every fact; `aim` adds the path to that cluster, `admin` what only an admin sees of one.
+/// Whether it is known that somebody else than root acts there.
+pub async fn is_unprivileged(probe: &dyn Probe) -> bool {
+    let seen = probe.observe(&[Source::Query(&identity::USER)], &Progress::default()).await;
+    gather(probe.name(), probe.now(), seen).0.uid().is_ok_and(|uid| uid != 0)
+}
+
+/// Reads every fact; `target` adds the path to that cluster, `admin` what only an admin sees of one.
 pub async fn observe(
     probe: &dyn Probe,
-    aim: Option<&Aim>,
+    target: Option<&Discovery>,
     admin: Option<&ClusterClient>,
     time_box: Duration,
     progress: &Progress,
@@ -31,9 +37,9 @@ pub async fn observe(
     }
     let (dialer, node) = (FromMachine(probe), facts.node_name().ok());
     let path = async {
-        let Some(aim) = aim else { return Vec::new() };
+        let Some(target) = target else { return Vec::new() };
         progress.begin("the path to the API server");
-        let found = path::walk(&dialer, aim, node.as_deref()).await;
+        let found = path::walk(&dialer, target, node.as_deref()).await;
         progress.end("the path to the API server");
         found
     };

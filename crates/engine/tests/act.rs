@@ -3,12 +3,12 @@
 
 use carrick_core::fact::{Source, sources};
 use carrick_core::plan::edit::{Edit, Set};
-use carrick_core::plan::protect::{Protected, Refusal};
-use carrick_core::plan::{Effect, Plan, State, Step};
+use carrick_core::plan::protect::{PlanRefusal, Protected};
+use carrick_core::plan::{Effect, PlaceState, Plan, Step};
 use carrick_core::testing::every_effect;
 use carrick_engine::act::journal::{self, Broken, End};
 use carrick_engine::act::undo::{self, NotUndone};
-use carrick_engine::act::{self, Actor, Grounded, Stopped, Told};
+use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
 use carrick_host::host::{Entry, File, How};
 use carrick_host::probe::{Progress, gather};
 use carrick_host::{Host, Probe};
@@ -215,9 +215,9 @@ async fn on_a_control_plane_no_effect_is_begun() {
     let protected = Protected::on(&facts, Vec::new()).unwrap();
     for effect in every_effect() {
         let step = Step { effect: effect.clone(), why: Vec::new() };
-        let grounded = Grounded { step, was: State::Absent, becomes: State::Moment, old: None, new: None };
+        let grounded = Grounded { step, was: PlaceState::Absent, becomes: PlaceState::Moment, old: None, new: None };
         let refused = act::apply(&machine.shared(), &actor(), &[grounded], &protected, &mut |_| {}).await.unwrap_err();
-        assert!(matches!(refused, Stopped::Refused(Refusal::ControlPlane(_))), "{effect}: {refused}");
+        assert!(matches!(refused, Stopped::Refused(PlanRefusal::ControlPlane(_))), "{effect}: {refused}");
     }
     assert_eq!(machine.changes(), [""; 0]);
 }
@@ -236,8 +236,8 @@ async fn what_had_no_value_stays_and_a_directory_comes_back() {
     assert!(!machine.all_but("/none").files.contains_key("/etc/cni/net.d/stray"));
     let back = undo::plan(&machine, None).await.unwrap();
     let mut passed = Vec::new();
-    let mut tell = |told: Told<'_>| {
-        if let Told::Passed(_, why) = told {
+    let mut tell = |told: StepProgress<'_>| {
+        if let StepProgress::Passed(_, why) = told {
             passed.push(why);
         }
     };

@@ -3,13 +3,13 @@
 
 use std::time::Duration;
 
-use carrick_core::join::input::Request;
-use carrick_core::join::state::{Policy, Stage};
-use carrick_core::join::step::Outcome;
+use carrick_core::join::request::Request;
+use carrick_core::join::state::{JoinPolicy, Stage};
+use carrick_core::join::step::JoinOutcome;
 use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::act::Actor;
-use carrick_engine::join::driver::{Ended, Told, Wish, join};
+use carrick_engine::join::driver::{JoinEnd, JoinOptions, JoinProgress, join};
 use carrick_host::Host as _;
 use carrick_host::host::Entry;
 use carrick_testkit::Machine;
@@ -25,16 +25,16 @@ fn machine() -> Machine {
     ])
 }
 
-fn wish() -> Wish<'static> {
+fn options() -> JoinOptions<'static> {
     let request = Request {
         api: "10.0.0.11:6443".parse().ok(),
         token: "abcdef.0123456789abcdef".parse().ok(),
         pins: format!("sha256:{}", "0".repeat(64)).parse().into_iter().collect(),
         ..Request::default()
     };
-    Wish {
+    JoinOptions {
         request,
-        policy: Policy::default(),
+        policy: JoinPolicy::default(),
         ignore: Ignore::default(),
         admin: None,
         asker: None,
@@ -43,10 +43,10 @@ fn wish() -> Wish<'static> {
     }
 }
 
-async fn joined(machine: &Machine, library: &Library) -> (Ended, Vec<Told>) {
+async fn joined(machine: &Machine, library: &Library) -> (JoinEnd, Vec<JoinProgress>) {
     let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
     let mut told = Vec::new();
-    let ended = join(&machine.shared(), &actor, wish(), library, None, &mut |it| told.push(it)).await;
+    let ended = join(&machine.shared(), &actor, options(), library, None, &mut |it| told.push(it)).await;
     (ended, told)
 }
 
@@ -54,10 +54,12 @@ async fn joined(machine: &Machine, library: &Library) -> (Ended, Vec<Told>) {
 async fn an_api_server_out_of_reach_is_tried_again_and_nothing_is_changed() {
     let (machine, library) = (machine(), Library::built_in().unwrap());
     let (ended, told) = joined(&machine, &library).await;
-    let Outcome::Failed(failure) = &ended.outcome else { panic!("{ended:?}") };
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{ended:?}") };
     assert_eq!((failure.stage, failure.causes[0].id.as_str()), (Stage::Begun, "api.tcp"), "{failure:?}");
-    let again: Vec<u32> =
-        told.iter().filter_map(|it| if let Told::Again { attempt, .. } = it { Some(*attempt) } else { None }).collect();
+    let again: Vec<u32> = told
+        .iter()
+        .filter_map(|it| if let JoinProgress::Again { attempt, .. } = it { Some(*attempt) } else { None })
+        .collect();
     assert_eq!((again, ended.state.attempt), (vec![1, 2], 3));
     assert_eq!(machine.changes(), [""; 0], "it only looked");
     assert_eq!((ended.record, ended.left.unfinished), (None, false));
@@ -68,7 +70,7 @@ async fn what_was_cut_off_is_remembered_until_a_join_can_end_it() {
     let (machine, library) = (machine(), Library::built_in().unwrap());
     // As a join leaves it that is killed while kubeadm runs.
     let (mut before, _) =
-        carrick_core::join::state::State::begin(Policy::default(), "2026-11-16T02:00:00Z".parse().unwrap());
+        carrick_core::join::state::JoinStatus::begin(JoinPolicy::default(), "2026-11-16T02:00:00Z".parse().unwrap());
     before.stage = Stage::Joining;
     let saved =
         serde_json::json!({"schema": "carrick.join/v1", "begun": "2026-11-16T02:00:00Z", "state": before, "runs": []});
@@ -77,7 +79,10 @@ async fn what_was_cut_off_is_remembered_until_a_join_can_end_it() {
     let told_then = "could not end what one before it had begun; this one goes on";
     for (run, expected) in [(1, told_first), (2, told_then)] {
         let (ended, told) = joined(&machine, &library).await;
-        assert!(told.iter().any(|it| matches!(it, Told::Says(says) if says.ends_with(expected))), "{run}: {told:?}");
+        assert!(
+            told.iter().any(|it| matches!(it, JoinProgress::Says(says) if says.ends_with(expected))),
+            "{run}: {told:?}"
+        );
         assert!(ended.left.unfinished, "{run}: {ended:?}");
         let log = machine.look(ended.record.as_deref().unwrap()).await.unwrap();
         let Some(Entry::File(log)) = log else { panic!("{log:?}") };

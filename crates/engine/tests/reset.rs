@@ -6,10 +6,10 @@ use std::time::Duration;
 use carrick_core::fact::{Facts, Source, sources};
 use carrick_core::plan::protect::Protected;
 use carrick_core::plan::{Effect, Plan, Step};
-use carrick_core::reset::{self, Options};
+use carrick_core::reset::{self, ResetOptions};
 use carrick_engine::act::journal::{self, End};
 use carrick_engine::act::undo::{self, NotUndone};
-use carrick_engine::act::{self, Actor, Stopped, Told};
+use carrick_engine::act::{self, Actor, StepProgress, Stopped};
 use carrick_host::Probe;
 use carrick_host::host::Entry;
 use carrick_host::probe::{Progress, gather};
@@ -59,16 +59,16 @@ fn actor() -> Actor {
 /// As the verb does it: look, plan, carry out. What was told, or why it stopped.
 async fn take_out(machine: &Machine) -> Result<Vec<String>, Stopped> {
     let facts = facts(machine).await;
-    let plan = reset::plan(&facts, &Options::default()).unwrap().plan;
+    let plan = reset::plan(&facts, &ResetOptions::default()).unwrap().plan;
     let protected = Protected::on(&facts, Vec::new()).unwrap();
     let steps = act::ground(machine, &plan).await.map_err(Stopped::Before)?;
     if steps.is_empty() {
         return Ok(Vec::new());
     }
     let mut told = Vec::new();
-    let mut tell = |said: Told<'_>| match said {
-        Told::Begins(_, doing) => told.push(doing),
-        Told::Passed(_, why) => told.push(format!("passed: {why}")),
+    let mut tell = |said: StepProgress<'_>| match said {
+        StepProgress::Begins(_, doing) => told.push(doing),
+        StepProgress::Passed(_, why) => told.push(format!("passed: {why}")),
         _ => {}
     };
     act::apply_in(&machine.shared(), None, &actor(), &steps, &protected, &mut tell).await?;
@@ -157,7 +157,7 @@ async fn before_kubeadm_began_it_can_be_taken_back_and_after_that_undo_says_no()
 async fn what_is_mounted_since_the_plan_was_made_stops_it_before_anything_is_deleted() {
     let machine = machine();
     let facts = facts(&machine).await;
-    let plan = reset::plan(&facts, &Options::default()).unwrap().plan;
+    let plan = reset::plan(&facts, &ResetOptions::default()).unwrap().plan;
     let steps = act::ground(&machine, &plan).await.unwrap();
     machine.meddle("/proc/self/mountinfo", &format!("{MOUNTS}9 1 8:9 / /var/lib/kubelet/data rw - ext4 /dev/sdb rw\n"));
     let stopped =
@@ -176,8 +176,8 @@ async fn a_cluster_that_does_not_answer_is_told_and_not_waited_for() {
     let steps = [mark, stop].map(|effect| Step { effect, why: Vec::new() }).to_vec();
     let steps = act::ground(&machine, &Plan { steps }).await.unwrap();
     let mut passed = Vec::new();
-    let mut tell = |told: Told<'_>| {
-        if let Told::Passed(at, why) = told {
+    let mut tell = |told: StepProgress<'_>| {
+        if let StepProgress::Passed(at, why) = told {
             passed.push((at, why));
         }
     };

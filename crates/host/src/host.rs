@@ -42,7 +42,7 @@ pub trait Host: Probe {
     fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>>;
 
     /// Runs a command to its end; what it prints is bounded, and without secrets.
-    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<Ended, Trouble>>;
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>>;
 
     /// Takes the machine's lock, which ends with the guard, or with us. `holder`: a line about who holds it.
     fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> Answer<'a, Result<Lock, Locked>>;
@@ -100,14 +100,14 @@ pub enum How {
 
 /// A command's end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct CommandOutput {
     /// As a shell would give it.
     pub exit: i32,
     pub out: String,
     pub errors: String,
 }
 
-impl Ended {
+impl CommandOutput {
     /// What it printed, where it ended well; otherwise the last thing it said.
     pub fn well(self, argv: &[&str]) -> Result<String, Trouble> {
         if self.exit == 0 {

@@ -50,7 +50,7 @@ const PERSIST: &str = "ControlPersist=60";
 
 /// How to reach a machine.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub struct SshOptions {
     /// Never ask anything: a machine that would need a password is unreachable.
     pub batch: bool,
     /// Look as root, through `sudo -n`. Sockets are still opened as the user who logged in.
@@ -66,9 +66,9 @@ pub struct Options {
     pub runtime: Option<String>,
 }
 
-impl Default for Options {
+impl Default for SshOptions {
     fn default() -> Self {
-        Options {
+        SshOptions {
             batch: true,
             sudo: false,
             time_box: TIME_BOX,
@@ -91,7 +91,7 @@ pub struct Unreachable {
 /// A machine that was reached over SSH.
 pub struct Ssh {
     destination: String,
-    options: Options,
+    options: SshOptions,
     /// Holds the control socket, the client's log and the sockets of forwards; ours alone.
     dir: TempDir,
     forwards: AtomicUsize,
@@ -101,7 +101,7 @@ pub struct Ssh {
 
 impl Ssh {
     /// Logs in. What is given is one a later call can use.
-    pub async fn connect(destination: &str, options: Options) -> Result<Self, Unreachable> {
+    pub async fn connect(destination: &str, options: SshOptions) -> Result<Self, Unreachable> {
         let unreachable = |reason: String| Unreachable { destination: destination.to_owned(), reason };
         check_destination(destination).map_err(unreachable)?;
         let dir = private_dir().map_err(|error| unreachable(format!("no place for the control socket: {error}")))?;

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use carrick_core::fact::keep::{Keep, USUAL};
 use carrick_core::fact::{Source, Why};
 use carrick_host::host::{Entry, File, How, Locked};
-use carrick_host::ssh::Options;
+use carrick_host::ssh::SshOptions;
 use carrick_host::{Host, Local, Observation, Probe, Progress, Ssh, Target};
 use jiff::Timestamp;
 use support::{Sshd, fifo, kill, leak, path, program, query, seen, shell, text};
@@ -305,7 +305,7 @@ async fn sudo_is_used_where_asked_for_and_told_of_where_it_asks_back() {
     let bin = tempfile::tempdir().unwrap();
     let path = format!("SetEnv PATH={}:/usr/bin:/bin", bin.path().display());
     let Some(sshd) = Sshd::start(&path) else { return };
-    let with_sudo = Options { sudo: true, ..sshd.options() };
+    let with_sudo = SshOptions { sudo: true, ..sshd.options() };
     program(&bin.path().join("sudo"), "#!/bin/sh\necho 'sudo: a password is required' >&2\nexit 1\n");
     let error = Ssh::connect("w1", with_sudo.clone()).await.err().map(|error| error.to_string());
     assert_eq!(error.as_deref(), Some("w1: sudo: a password is required"));
@@ -341,7 +341,7 @@ async fn who_cannot_be_reached_is_told_with_the_reason() {
         Ssh::connect("w1", sshd.options()).await.err().map(|error| error.to_string()).unwrap_or_default()
     };
     assert_eq!(
-        Ssh::connect("-oProxyCommand=id", Options::default()).await.err().map(|error| error.reason).as_deref(),
+        Ssh::connect("-oProxyCommand=id", SshOptions::default()).await.err().map(|error| error.reason).as_deref(),
         Some("an ssh destination cannot begin with '-'")
     );
     let unknown = reason("UserKnownHostsFile /dev/null").await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use carrick_core::fact::{Capture, Source, Why, listing};
-use carrick_host::host::{Ended, Entry, File, How, Lock, Locked, Trouble, beside};
+use carrick_host::host::{CommandOutput, Entry, File, How, Lock, Locked, Trouble, beside};
 use carrick_host::probe::{Answer, Observation, Progress, Stream, Target};
 use carrick_host::{Host, Probe};
 use jiff::Timestamp;
@@ -23,7 +23,7 @@ pub struct Machine {
 /// What programs on the machine do, where files and units do not tell it all; see [`crate::Worker`].
 pub trait Script: Send + Sync {
     /// A command's end; `None`: the machine knows what it does.
-    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<Ended>;
+    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<CommandOutput>;
 
     /// The far end of a connection; `None`: nobody is there.
     fn connect(&self, target: &Target) -> Option<Box<dyn Stream>>;
@@ -139,7 +139,7 @@ impl Machine {
         self.inner().delay = delay;
     }
 
-    /// Of a file or a directory.
+    /// The mode of a file or a directory.
     pub fn mode(&self, path: &str) -> Option<u32> {
         match self.inner().files.get(path)? {
             Entry::File(File { mode, .. }) | Entry::Dir { mode, .. } => Some(*mode),
@@ -165,7 +165,7 @@ impl Machine {
     }
 
     /// What a command prints and how it ends: by the script, or by the machine itself.
-    fn command(&self, argv: &[&str]) -> Ended {
+    fn command(&self, argv: &[&str]) -> CommandOutput {
         let scripted = self.script.as_ref().and_then(|script| script.run(self, argv));
         scripted.unwrap_or_else(|| self.inner().command(argv))
     }
@@ -178,7 +178,7 @@ impl Machine {
             return Some(Ok(Capture::text(text)));
         }
         let Source::Query(query) = source else { return self.inner().see(source) };
-        let Ended { exit, out, errors } = self.command(query.argv);
+        let CommandOutput { exit, out, errors } = self.command(query.argv);
         let capture = Capture { exit: Some(exit), errors, ..Capture::text(out) };
         Some(if exit == 127 { Err(Why::NoTool) } else { Ok(capture) })
     }
@@ -202,7 +202,7 @@ impl Machine {
     }
 
     /// What kubeadm does, one change after the other: it may be killed in between.
-    fn kubeadm_reset(&self) -> Result<Ended, Trouble> {
+    fn kubeadm_reset(&self) -> Result<CommandOutput, Trouble> {
         for dir in ["/var/lib/kubelet", "/etc/kubernetes/manifests", "/etc/kubernetes/pki"] {
             self.change("clear", dir, |inner| {
                 inner.clear(dir);
@@ -215,7 +215,7 @@ impl Machine {
                 Ok(())
             })?;
         }
-        Ok(Ended::default())
+        Ok(CommandOutput::default())
     }
 
     async fn delay(&self) {
@@ -226,7 +226,7 @@ impl Machine {
     }
 
     /// What a command does, at once.
-    fn run_now(&self, argv: &[&str]) -> Result<Ended, Trouble> {
+    fn run_now(&self, argv: &[&str]) -> Result<CommandOutput, Trouble> {
         if is_a_look(argv) {
             return Ok(self.command(argv));
         }
@@ -301,8 +301,8 @@ impl Inner {
         if there { Ok(()) } else { Err(Trouble::new(path, "No such file or directory")) }
     }
 
-    fn command(&mut self, argv: &[&str]) -> Ended {
-        let well = |out: &str| Ended { exit: 0, out: out.to_owned(), errors: String::new() };
+    fn command(&mut self, argv: &[&str]) -> CommandOutput {
+        let well = |out: &str| CommandOutput { exit: 0, out: out.to_owned(), errors: String::new() };
         match argv {
             ["systemctl", "daemon-reload"] | ["modprobe", ..] | ["sh", "-c", _] => well(""),
             ["systemctl", "is-enabled", unit] => {
@@ -354,12 +354,12 @@ impl Inner {
                 well(&files.map(|(path, _)| format!("{path}\n")).collect::<String>())
             }
             ["umount", "--", point] => self.unmount(point),
-            [tool, rest @ ..] => self.iptables(tool, rest).unwrap_or_else(|| Ended {
+            [tool, rest @ ..] => self.iptables(tool, rest).unwrap_or_else(|| CommandOutput {
                 exit: 127,
                 out: String::new(),
                 errors: format!("{}: not on this machine", argv.join(" ")),
             }),
-            [] => Ended::default(),
+            [] => CommandOutput::default(),
         }
     }
 
@@ -388,23 +388,23 @@ impl Inner {
         self.files.retain(|path, _| !path.starts_with(&inside));
     }
 
-    fn unmount(&mut self, point: &str) -> Ended {
+    fn unmount(&mut self, point: &str) -> CommandOutput {
         let table = self.text(MOUNTS);
         let lines: Vec<&str> = table.lines().filter(|line| line.split(' ').nth(4) != Some(point)).collect();
         if lines.len() == table.lines().count() {
             let errors = format!("umount: {point}: not mounted.");
-            return Ended { exit: 32, out: String::new(), errors };
+            return CommandOutput { exit: 32, out: String::new(), errors };
         }
         self.put(MOUNTS, File::new(lines.join("\n") + "\n", 0o644));
-        Ended::default()
+        CommandOutput::default()
     }
 
     /// `TOOL-save`, on stdout or with `-f FILE`, and `TOOL-restore … FILE` of `-D`, `-F` and `-X`.
-    fn iptables(&mut self, program: &str, args: &[&str]) -> Option<Ended> {
+    fn iptables(&mut self, program: &str, args: &[&str]) -> Option<CommandOutput> {
         let (tool, verb) = program.rsplit_once('-')?;
         let rules = self.rules.get(tool)?.clone();
         match (verb, args) {
-            ("save", []) => return Some(Ended { exit: 0, out: rules, errors: String::new() }),
+            ("save", []) => return Some(CommandOutput { exit: 0, out: rules, errors: String::new() }),
             ("save", ["-f", file]) => self.put(file, File::new(rules, 0o644)),
             ("restore", ["--noflush", _, file]) => {
                 let Some(Entry::File(script)) = self.files.get(*file) else { return None };
@@ -413,16 +413,16 @@ impl Inner {
             }
             _ => return None,
         }
-        Some(Ended::default())
+        Some(CommandOutput::default())
     }
 
     fn is(&self, what: &str, unit: &str) -> bool {
         self.units.get(&format!("{what} {unit}")).copied().unwrap_or_default()
     }
 
-    fn set(&mut self, what: &str, unit: &str, value: bool) -> Ended {
+    fn set(&mut self, what: &str, unit: &str, value: bool) -> CommandOutput {
         self.units.insert(format!("{what} {unit}"), value);
-        Ended::default()
+        CommandOutput::default()
     }
 }
 
@@ -599,7 +599,7 @@ impl Host for Machine {
         }))
     }
 
-    fn run<'a>(&'a self, argv: &'a [&'a str], _: Duration) -> Answer<'a, Result<Ended, Trouble>> {
+    fn run<'a>(&'a self, argv: &'a [&'a str], _: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
             self.delay().await;
             self.run_now(argv)

@@ -25,6 +25,8 @@ pub(crate) struct Runtime(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     network: bool,
+    /// The pause image is not here, and no registry is in reach.
+    imageless: bool,
     address: String,
     made: u32,
     sandboxes: BTreeMap<String, PodSandbox>,
@@ -35,6 +37,10 @@ impl Runtime {
     pub fn connect_network(&self, address: &str) {
         let mut state = self.state();
         (state.network, state.address) = (true, address.to_owned());
+    }
+
+    pub fn lose_pause_image(&self) {
+        self.state().imageless = true;
     }
 
     pub fn is_networked(&self) -> bool {
@@ -119,9 +125,11 @@ impl State {
             }
             "ListImages" => {
                 let pause = Image { id: "sha256:1".to_owned(), repo_tags: vec![PAUSE.to_owned()], size: 300_000 };
-                ListImagesResponse { images: vec![pause] }.encode_to_vec()
+                let images = if self.imageless { Vec::new() } else { vec![pause] };
+                ListImagesResponse { images }.encode_to_vec()
             }
             "ListContainers" => Vec::new(),
+            "PullImage" => return Err(NOT_FOUND),
             "ListPodSandbox" => {
                 ListPodSandboxResponse { items: self.sandboxes.values().cloned().collect() }.encode_to_vec()
             }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use carrick_host::host::Ended;
+use carrick_host::host::CommandOutput;
 use carrick_host::probe::{Stream, Target};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
@@ -148,8 +148,8 @@ struct State {
     kubelet: Option<(u32, Duration)>,
     kubelets: u32,
     kubeadms: u32,
-    /// Of kubeadm's file and of its directory, when it was started last.
-    modes: Option<(u32, u32)>,
+    /// Who may read what kubeadm was started with, and who the directory it is in.
+    config_modes: Option<(u32, u32)>,
 }
 
 impl Worker {
@@ -183,6 +183,11 @@ impl Worker {
         self.runtime.connect_network(address);
     }
 
+    /// The pause image is not here, and cannot be pulled.
+    pub fn lose_pause_image(&self) {
+        self.runtime.lose_pause_image();
+    }
+
     /// Sandboxes that nobody has taken away.
     pub fn sandboxes(&self) -> usize {
         self.runtime.sandboxes()
@@ -193,9 +198,9 @@ impl Worker {
         self.state().kubeadms
     }
 
-    /// The modes of kubeadm's file and of the directory it is in, when it was started last.
+    /// The modes of kubeadm's file and of its directory when it was last started: the token is in it.
     pub fn config_modes(&self) -> Option<(u32, u32)> {
-        self.state().modes
+        self.state().config_modes
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -235,8 +240,8 @@ const UNIT_FILES: &str = "# /usr/lib/systemd/system/kubelet.service\n[Service]\n
 const KUBELET_PROCESS: &str = "812 /usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n";
 
 impl Script for Worker {
-    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<Ended> {
-        let well = |out: String| Some(Ended { exit: 0, out, errors: String::new() });
+    fn run(&self, machine: &Machine, argv: &[&str]) -> Option<CommandOutput> {
+        let well = |out: String| Some(CommandOutput { exit: 0, out, errors: String::new() });
         match argv {
             ["systemd-run", rest @ ..] => well(self.start_kubeadm(machine, rest)),
             ["systemctl", "show", rest @ ..] => {
@@ -323,13 +328,12 @@ impl Worker {
         let config = words.iter().skip_while(|word| **word != "--config").nth(1);
         let text = config.and_then(|path| machine.text(path)).unwrap_or_default();
         let token = text.lines().find_map(|line| line.trim().strip_prefix("token: ")).unwrap_or_default();
-        let modes = config.and_then(|path| machine.mode(path).zip(machine.mode(path.rsplit_once('/')?.0)));
         let (log, token) = (log.unwrap_or_default().to_owned(), token.trim_matches('"').to_owned());
         let play = {
             let mut state = self.state();
             state.unit = Unit::Running;
+            state.config_modes = config.and_then(|path| machine.mode(path).zip(machine.mode(path.rsplit_once('/')?.0)));
             state.kubeadms += 1;
-            state.modes = modes;
             state.plays.pop_front().unwrap_or(Kubeadm::Joins)
         };
         if let Some((machine, worker)) = self.both() {

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Duration;
 
-use carrick_core::aim::Aim;
+use carrick_core::discovery::Discovery;
 use carrick_core::fact::{Capture, Facts, Why};
 use carrick_engine::observe::observe;
 use carrick_host::probe::Redactions;
@@ -38,17 +38,17 @@ pub fn of(scene: &Scene, clean: impl Fn(&str) -> String) -> Result<Vec<u8>> {
 fn look(scene: &Scene) -> Result<(Facts, Redactions)> {
     let config = scene.lab.disk().join(format!("{}.ssh", scene.node_name()));
     fs::write(&config, scene.machine.ssh_config()).at("write", &config)?;
-    let aim = aim(scene)?;
+    let target = target(scene)?;
     // On this thread: it is in the lab's network, as is all it starts.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.during(|| "no runtime".to_owned())?.block_on(async {
-        let options = ssh::Options { config: Some(config), time_box: TIME_BOX, ..ssh::Options::default() };
+        let options = ssh::SshOptions { config: Some(config), time_box: TIME_BOX, ..ssh::SshOptions::default() };
         let probe = Ssh::connect(scene.node_name(), options).await;
         let probe = probe.map_err(|unreachable| Error::Said(unreachable.to_string()))?;
         let mut looks = LOOKS;
         loop {
             stop::check()?;
-            let seen = observe(&probe, Some(&aim), None, TIME_BOX, &Progress::default()).await;
+            let seen = observe(&probe, Some(&target), None, TIME_BOX, &Progress::default()).await;
             looks -= 1;
             if looks == 0 || is_settled(&seen.0) {
                 return Ok(seen);
@@ -66,11 +66,11 @@ fn is_settled(facts: &Facts) -> bool {
 }
 
 /// What the operator has in hand: the words of the join command.
-fn aim(scene: &Scene) -> Result<Aim> {
+fn target(scene: &Scene) -> Result<Discovery> {
     let unfit = |what: &str, error: &dyn std::fmt::Display| Error::Said(format!("the join's {what}: {error}"));
     let endpoint = format!("{}:6443", scene.lab.site().control());
     let endpoint = endpoint.parse().map_err(|error| unfit("endpoint", &error))?;
     let token = scene.plan.token.parse().map_err(|error| unfit("token", &error))?;
     let pin = scene.plan.ca_hash.parse().map_err(|error| unfit("CA hash", &error))?;
-    Ok(Aim { endpoint, token: Some(token), pins: vec![pin] })
+    Ok(Discovery { endpoint, token: Some(token), pins: vec![pin] })
 }

@@ -38,7 +38,7 @@ const PLACES: [&str; 6] = ["/etc", "/run", "/var/lib/carrick", "/var/lib/kubelet
 /// Stands wherever a secret is looked for: a look that does not find this has not looked.
 const CONTROL: &str = "looked-for-and-there";
 const PLANT: &str = r##"echo "# $1" >> /etc/hosts; control=$1; shift
-for place in "$@"; do echo "$control" > "$place/control"; done
+for place in "$@"; do mkdir -p "$place"; echo "$control" > "$place/control"; done
 echo "$control" | systemd-cat; journalctl --sync
 systemd-run --quiet --unit=control --description="$control" sleep 600"##;
 
@@ -185,8 +185,8 @@ fn collect(cluster: &Cluster, worker: &Machine, admin: &str) -> Result<()> {
     let after = |flag: &str| cluster.join.iter().skip_while(|word| *word != flag).nth(1).cloned().unwrap_or_default();
     worker.write("/root/token", &after("--token"))?;
     let (api, pin) = (after("join"), after("--discovery-token-ca-cert-hash"));
-    let aim = ["--api", &api, "--token-file", "/root/token", "--ca-hash", &pin, "--kubeconfig", admin];
-    worker.ok([PROGRAM, "collect", "--out", BUNDLE].iter().chain(&aim)).map(drop)
+    let target = ["--api", &api, "--token-file", "/root/token", "--ca-hash", &pin, "--kubeconfig", admin];
+    worker.ok([PROGRAM, "collect", "--out", BUNDLE].iter().chain(&target)).map(drop)
 }
 
 /// No file has one, no unit, no line of the journal, no bundle; each look finds what was planted.

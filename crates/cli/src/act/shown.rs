@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use carrick_core::plan::protect::{Protected, Refusal};
+use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Items, Plan};
 use carrick_engine::act::{Grounded, shown_change};
 use serde_json::json;
@@ -31,8 +31,8 @@ impl Refused {
         let plan = Plan { steps: steps.iter().map(|grounded| grounded.step.clone()).collect() };
         let why = protected.refusal(&plan).map(|refusal| format!("refused, nothing was changed: {refusal}"));
         let refused = |(at, grounded): (usize, &Grounded)| match protected.refuse(&grounded.step.effect)? {
-            Refusal::Path { path, why, .. } => Some((at, format!("{path} is protected ({why})"))),
-            whole @ Refusal::ControlPlane(_) => Some((at, whole.to_string())),
+            PlanRefusal::Path { path, why, .. } => Some((at, format!("{path} is protected ({why})"))),
+            whole @ PlanRefusal::ControlPlane(_) => Some((at, whole.to_string())),
         };
         Refused { why, steps: steps.iter().enumerate().filter_map(refused).collect() }
     }
@@ -151,7 +151,7 @@ fn step_as_json(grounded: &Grounded, refused: Option<&String>) -> Result<serde_j
 
 #[cfg(test)]
 mod tests {
-    use carrick_core::plan::{Effect, Running, State, Step};
+    use carrick_core::plan::{Effect, PlaceState, Running, Step};
     use carrick_host::host::File;
 
     use super::*;
@@ -159,7 +159,7 @@ mod tests {
     fn plan() -> Vec<Grounded> {
         let step = |effect: Effect, why: &str| {
             let step = Step { effect, why: vec![why.to_owned()] };
-            Grounded { step, was: State::Absent, becomes: State::Moment, old: None, new: None }
+            Grounded { step, was: PlaceState::Absent, becomes: PlaceState::Moment, old: None, new: None }
         };
         let path = "/etc/systemd/system/kubelet.service.d/05-carrick.conf".to_owned();
         let text = "Environment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"\n";

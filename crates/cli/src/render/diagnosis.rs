@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use anstyle::Style;
 use carrick_core::check::Evidence;
-use carrick_core::report::{Cause, Confidence, Event, Health, Noted, Overall, Reading, Report};
+use carrick_core::report::{Cause, Confidence, Health, Noted, Overall, Reading, Report, TimelineEvent};
 use carrick_core::signature::{Phase, Severity};
 
 use super::Look;
@@ -200,7 +200,7 @@ fn elsewhere(reading: &Reading, look: &Look) -> String {
     out
 }
 
-fn timeline(events: &[Event], look: &Look) -> String {
+fn timeline(events: &[TimelineEvent], look: &Look) -> String {
     if events.is_empty() {
         return String::new();
     }

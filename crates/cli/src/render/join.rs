@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use carrick_core::join::ending::{self, Remains};
 use carrick_core::join::state::Stage;
-use carrick_core::join::step::Outcome;
+use carrick_core::join::step::JoinOutcome;
 use carrick_core::report::Report;
-use carrick_engine::join::driver::{Ended, Told};
+use carrick_engine::join::driver::{JoinEnd, JoinProgress};
 use serde_json::json;
 
 use super::wrap::{hang, wrap};
@@ -29,7 +29,7 @@ impl Show {
         Show { line: LiveLine::new(), last_word: Instant::now(), events: events.then(Events::default) }
     }
 
-    pub fn tell(&mut self, told: &Told) {
+    pub fn tell(&mut self, told: &JoinProgress) {
         if let Some(events) = &mut self.events {
             if let Some(event) = events.of(told) {
                 // A reader that has gone away is not told any more.
@@ -38,10 +38,10 @@ impl Show {
             return;
         }
         match told {
-            Told::Reached { stage, says, after, .. } => {
+            JoinProgress::Reached { stage, says, after, .. } => {
                 self.say(&format!("  {}  {}", styled(OK, "ok"), row(*stage, says, &seconds(*after))));
             }
-            Told::Waits { stage, elapsed, limit, says, .. } => {
+            JoinProgress::Waits { stage, elapsed, limit, says, .. } => {
                 // What comes after the end has no limit of its own.
                 let limit = if limit.is_zero() { String::new() } else { format!("/{} s", limit.as_secs()) };
                 let times = format!("{} s{limit}", elapsed.as_secs());
@@ -52,10 +52,10 @@ impl Show {
                     self.say(&text);
                 }
             }
-            Told::Says(says) => {
+            JoinProgress::Says(says) => {
                 self.say(&format!("      {}", hang(says, 6, terminal::width())));
             }
-            Told::Again { says, after, attempt } => {
+            JoinProgress::Again { says, after, attempt } => {
                 let text = format!("attempt {attempt}: {says}; again in {} s", after.as_secs());
                 self.say(&format!("  {}  {text}", styled(WARN, "!!")));
             }
@@ -72,7 +72,7 @@ impl Show {
     pub fn end(
         mut self,
         host: &str,
-        ended: &Ended,
+        ended: &JoinEnd,
         took: Duration,
         as_json: bool,
     ) -> Result<String, serde_json::Error> {
@@ -83,24 +83,24 @@ impl Show {
             return Ok(serde_json::to_string(&report)? + "\n");
         }
         Ok(match &ended.outcome {
-            Outcome::Joined { already: true, .. } => {
+            JoinOutcome::Joined { already: true, .. } => {
                 format!("{} had joined already, and it holds. Nothing was changed.\n", styled(BOLD, host))
             }
-            Outcome::Joined { until, .. } => {
+            JoinOutcome::Joined { until, .. } => {
                 let how_far = until.name();
                 let joined = styled(BOLD, &format!("{host} joined:"));
                 let log = ended.record.as_ref().map(|path| format!("      log    {path}\n")).unwrap_or_default();
                 format!("{log}{joined} {how_far} after {}.\n", seconds(took))
             }
-            Outcome::Failed(_) => failed(&report, ended),
+            JoinOutcome::Failed(_) => failed(&report, ended),
         })
     }
 }
 
-fn failed(report: &Report, ended: &Ended) -> String {
+fn failed(report: &Report, ended: &JoinEnd) -> String {
     let width = terminal::width();
     let mut out = String::new();
-    let Outcome::Failed(failure) = &ended.outcome else { return out };
+    let JoinOutcome::Failed(failure) = &ended.outcome else { return out };
     let says = hang(&failure.says, 20, width);
     let _ = writeln!(out, "  {}  {:<13} {says}", styled(FAIL, "!!"), label(failure.stage));
     for cause in &report.causes {
@@ -168,13 +168,13 @@ struct Events {
 
 impl Events {
     /// `None` for a wait of which was told within this second.
-    fn of(&mut self, told: &Told) -> Option<serde_json::Value> {
+    fn of(&mut self, told: &JoinProgress) -> Option<serde_json::Value> {
         let (event, says) = match told {
-            Told::Reached { stage, says, after, limit, attempt } => {
+            JoinProgress::Reached { stage, says, after, limit, attempt } => {
                 self.at(*stage, *after, *limit, *attempt);
                 ("reached", says)
             }
-            Told::Waits { stage, elapsed, limit, says, attempt } => {
+            JoinProgress::Waits { stage, elapsed, limit, says, attempt } => {
                 self.at(*stage, *elapsed, *limit, *attempt);
                 let this = Some((*stage, *attempt, elapsed.as_secs()));
                 if std::mem::replace(&mut self.waited, this) == this {
@@ -182,8 +182,8 @@ impl Events {
                 }
                 ("waits", says)
             }
-            Told::Says(says) => ("says", says),
-            Told::Again { says, after, attempt } => {
+            JoinProgress::Says(says) => ("says", says),
+            JoinProgress::Again { says, after, attempt } => {
                 self.at(Stage::Waiting, Duration::ZERO, *after, *attempt);
                 ("again", says)
             }
@@ -198,7 +198,7 @@ impl Events {
             "evidence": says,
             "attempt": self.attempt.max(1),
         });
-        if let Told::Reached { .. } = told {
+        if let JoinProgress::Reached { .. } = told {
             // It said how long the state before took; this one has only begun.
             self.elapsed = Duration::ZERO;
         }
@@ -252,14 +252,14 @@ mod tests {
     #[test]
     fn every_event_is_of_one_shape() {
         let (second, minute) = (Duration::from_secs, Duration::from_mins(1));
-        let waits = |millis| Told::Waits {
+        let waits = |millis| JoinProgress::Waits {
             stage: Stage::Joining,
             elapsed: Duration::from_millis(millis),
             limit: minute,
             says: "kubeadm to end".into(),
             attempt: 1,
         };
-        let reached = Told::Reached {
+        let reached = JoinProgress::Reached {
             stage: Stage::Joining,
             says: "at work".into(),
             after: second(2),
@@ -269,13 +269,13 @@ mod tests {
         let mut events = Events::default();
         let mut rows = Vec::new();
         for told in [
-            Told::Says("a word before the first".into()),
+            JoinProgress::Says("a word before the first".into()),
             reached,
-            Told::Says("a word".into()),
+            JoinProgress::Says("a word".into()),
             waits(400),
             waits(800),
             waits(1200),
-            Told::Again { says: "refused".into(), after: second(7), attempt: 1 },
+            JoinProgress::Again { says: "refused".into(), after: second(7), attempt: 1 },
         ] {
             let Some(event) = events.of(&told) else { continue };
             let keys: Vec<&str> = event.as_object().unwrap().keys().map(String::as_str).collect();

@@ -59,7 +59,7 @@ pub fn render(report: &Report, format: Format, look: &Look) -> Result<String, se
 
 #[cfg(test)]
 mod tests {
-    use carrick_core::check::Policy;
+    use carrick_core::check::CheckPolicy;
     use carrick_core::fact::example;
     use carrick_core::report::{self, Ignore};
 
@@ -67,7 +67,7 @@ mod tests {
 
     fn report() -> Report {
         let ignore = Ignore::of(["time.synchronised"]).unwrap();
-        report::check(&example::troubled_worker(), &Policy::default(), &ignore)
+        report::check(&example::troubled_worker(), &CheckPolicy::default(), &ignore)
     }
 
     fn rendered(format: Format, verbose: bool) -> String {
@@ -90,28 +90,40 @@ mod tests {
     #[test]
     fn a_join_that_was_proven_or_not() {
         use carrick_core::fact::Why;
-        use carrick_core::join::verify::{self, Seen, Until, testing};
+        use carrick_core::join::verify::{self, NodeEvidence, Until, testing};
         let joined = testing::joined;
-        let runtime = verify::Runtime { ready: true, network_ready: false, says: "no network config".into() };
-        let never = Seen { kubelet: Ok(verify::Kubelet::default()), certificate: Err(Why::Absent), ..Seen::default() };
-        let never = Seen { runtime: Ok(runtime.clone()), ..never };
+        let runtime = verify::RuntimeConditions { ready: true, network_ready: false, says: "no network config".into() };
+        let never = NodeEvidence {
+            kubelet: Ok(verify::Kubelet::default()),
+            certificate: Err(Why::Absent),
+            ..NodeEvidence::default()
+        };
+        let never = NodeEvidence { runtime: Ok(runtime.clone()), ..never };
         let rows = [
             ("joined", joined(), Until::Verified),
-            ("as far as asked", Seen { runtime: Err(Why::TimedOut), ..joined() }, Until::Registered),
+            ("as far as asked", NodeEvidence { runtime: Err(Why::TimedOut), ..joined() }, Until::Registered),
             ("never joined", never, Until::Verified),
             (
                 "Ready, and no pod can start",
-                Seen {
+                NodeEvidence {
                     sandbox: Err(Why::Broken("failed to find plugin \"flannel\" in path [/opt/cni/bin]".into())),
                     ..joined()
                 },
                 Until::Verified,
             ),
-            ("Node deleted", Seen { node: Err(Why::Absent), lease: Err(Why::Absent), ..joined() }, Until::Verified),
-            ("no network", Seen { runtime: Ok(runtime), sandbox: Err(Why::NotCollected), ..joined() }, Until::Network),
+            (
+                "Node deleted",
+                NodeEvidence { node: Err(Why::Absent), lease: Err(Why::Absent), ..joined() },
+                Until::Verified,
+            ),
+            (
+                "no network",
+                NodeEvidence { runtime: Ok(runtime), sandbox: Err(Why::NotCollected), ..joined() },
+                Until::Network,
+            ),
             (
                 "no API server",
-                Seen { node: Err(Why::TimedOut), lease: Err(Why::TimedOut), ..joined() },
+                NodeEvidence { node: Err(Why::TimedOut), lease: Err(Why::TimedOut), ..joined() },
                 Until::Verified,
             ),
         ];

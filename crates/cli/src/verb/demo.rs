@@ -1,6 +1,6 @@
 //! `carrick demo`: the real judge on an example machine. Nothing is looked at, nothing has to be installed.
 
-use carrick_core::check::Policy;
+use carrick_core::check::CheckPolicy;
 use carrick_core::fact::example;
 use carrick_core::report::{self, Ignore};
 
@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let report = report::check(&example::troubled_worker(), &Policy::default(), &Ignore::default());
+    let report = report::check(&example::troubled_worker(), &CheckPolicy::default(), &Ignore::default());
     let look = Look { width: terminal::width(), verbose: args.verbose, took: None };
     let text = render(&report, args.output, &look).map_err(|error| Failure::internal(error.to_string()))?;
     let intro = "This is an example: a recorded machine with some faults put in. Nothing here was looked at.\n\

@@ -11,15 +11,16 @@ use std::time::{Duration, Instant};
 use carrick_cluster::credentials::ClusterCredentials;
 use carrick_core::check;
 use carrick_core::fact::pki;
-use carrick_core::join::input::{BadInput, Environment, Flags, Request};
-use carrick_core::join::state::Policy;
-use carrick_core::join::step::Outcome;
+use carrick_core::join::request::{BadInput, Environment, Flags, Request};
+use carrick_core::join::request::{file, line};
+use carrick_core::join::state::JoinPolicy;
+use carrick_core::join::step::JoinOutcome;
 use carrick_core::join::verify::Until;
-use carrick_core::join::{document, line};
 use carrick_core::report::Ignore;
 use carrick_core::signature::Library;
-use carrick_engine::join::driver::{self, Ended, Told, Wish};
+use carrick_engine::join::driver::{self, JoinEnd, JoinOptions, JoinProgress};
 use carrick_engine::join::{begin, discovery};
+use carrick_engine::observe::is_unprivileged;
 use carrick_host::Host;
 
 use crate::act::{self, Consent};
@@ -109,7 +110,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         trust(admin, &mut request);
     }
     let ignore = ignore(&args.ignore, &mut request)?;
-    let policy = Policy {
+    let policy = JoinPolicy {
         until: args.until,
         replace_node: args.replace_node,
         fix: args.fix,
@@ -119,7 +120,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let host = args.place.host_with(request.cri_socket.as_ref()).await?;
     let admin = admin.map(|admin| machine::client(&host, &admin));
     let asker = discovery::read(&host, &mut request).await.map_err(bad)?;
-    let wish = Wish {
+    let options = JoinOptions {
         request,
         policy,
         ignore,
@@ -129,9 +130,9 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         time_box: args.place.time_box(),
     };
     if args.consent.plan {
-        return Box::pin(plan(&args, &host, wish)).await;
+        return Box::pin(plan(&args, &host, options)).await;
     }
-    Box::pin(carry_out(&args, &host, wish)).await
+    Box::pin(carry_out(&args, &host, options)).await
 }
 
 /// What shall not count, for the checks and for kubeadm's own.
@@ -144,21 +145,23 @@ fn ignore(typed: &[String], request: &mut Request) -> Result<Ignore, Failure> {
     Ok(ignore)
 }
 
-async fn carry_out(args: &Args, host: &Arc<dyn Host>, wish: Wish<'_>) -> Result<Exit, Failure> {
+async fn carry_out(args: &Args, host: &Arc<dyn Host>, options: JoinOptions<'_>) -> Result<Exit, Failure> {
     let (actor, library) = (act::actor("join"), library()?);
-    let _lock = act::lock(host.as_ref(), &actor).await?;
-    if let Some(note) = wish.policy.note() {
+    // Who is not root gets no lock, and needs none: the driver's first look ends the join, and says so as every cause is said.
+    let unlocked = is_unprivileged(host.as_ref()).await;
+    let _lock = if unlocked { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
+    if let Some(note) = options.policy.note() {
         terminal::say(&note);
     }
-    let marks = Marks::of(&wish.request);
+    let marks = Marks::of(&options.request);
     let mut show = screen::Show::new(args.events);
     let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent };
     let mender: Option<&mut dyn driver::Mender> = if args.fix { Some(&mut mender) } else { None };
     let begun = Instant::now();
-    let mut tell = |told: Told| show.tell(&told);
-    let ended = Box::pin(driver::join(host, &actor, wish, &library, mender, &mut tell)).await;
+    let mut tell = |told: JoinProgress| show.tell(&told);
+    let ended = Box::pin(driver::join(host, &actor, options, &library, mender, &mut tell)).await;
     let exit = finish(args, host.name(), &ended, begun.elapsed(), show)?;
-    if let (Outcome::Joined { already: true, .. }, Ok(node)) = (&ended.outcome, &ended.state.seen.node)
+    if let (JoinOutcome::Joined { already: true, .. }, Ok(node)) = (&ended.outcome, &ended.state.seen.node)
         && let Some(says) = marks.come_too_late(&node.name)
     {
         terminal::say(&says);
@@ -192,7 +195,7 @@ impl Marks {
     }
 }
 
-fn finish(args: &Args, host: &str, ended: &Ended, took: Duration, show: screen::Show) -> Result<Exit, Failure> {
+fn finish(args: &Args, host: &str, ended: &JoinEnd, took: Duration, show: screen::Show) -> Result<Exit, Failure> {
     let text = show.end(host, ended, took, args.events).map_err(|error| Failure::internal(error.to_string()))?;
     if let Some(declined) = declined(ended).filter(|_| !args.events) {
         return Err(declined);
@@ -201,19 +204,19 @@ fn finish(args: &Args, host: &str, ended: &Ended, took: Duration, show: screen::
     Ok(exit_of(ended))
 }
 
-fn exit_of(ended: &Ended) -> Exit {
+fn exit_of(ended: &JoinEnd) -> Exit {
     match &ended.outcome {
-        Outcome::Joined { .. } => Exit::Ok,
-        Outcome::Failed(_) if ended.declined => Exit::Consent,
-        Outcome::Failed(failure) if failure.overdue => Exit::TimedOut,
-        Outcome::Failed(_) => Exit::Failed,
+        JoinOutcome::Joined { .. } => Exit::Ok,
+        JoinOutcome::Failed(_) if ended.declined => Exit::Consent,
+        JoinOutcome::Failed(failure) if failure.overdue => Exit::TimedOut,
+        JoinOutcome::Failed(_) => Exit::Failed,
     }
 }
 
 /// Nobody said yes, and nothing was done: as `check --fix` ends then. No cause is to be told.
-fn declined(ended: &Ended) -> Option<Failure> {
+fn declined(ended: &JoinEnd) -> Option<Failure> {
     match &ended.outcome {
-        Outcome::Failed(failure) if ended.declined && !ended.state.changed => {
+        JoinOutcome::Failed(failure) if ended.declined && !ended.state.changed => {
             Some(Failure::consent(format!("not joined: {}", failure.says)))
         }
         _ => None,
@@ -221,8 +224,8 @@ fn declined(ended: &Ended) -> Option<Failure> {
 }
 
 /// What would be done, as far as it can be known before kubeadm has run.
-async fn plan(args: &Args, host: &Arc<dyn Host>, wish: Wish<'_>) -> Result<Exit, Failure> {
-    let planned = Box::pin(begin::plan(host, &act::actor("join"), wish, &library()?)).await;
+async fn plan(args: &Args, host: &Arc<dyn Host>, options: JoinOptions<'_>) -> Result<Exit, Failure> {
+    let planned = Box::pin(begin::plan(host, &act::actor("join"), options, &library()?)).await;
     let planned = planned.map_err(|trouble| Failure::failed(trouble.to_string()))?;
     if let Some(cause) = planned.refused {
         return Err(Failure::failed(format!("it would not be joined: {}  {}", cause.id, cause.says)));
@@ -258,7 +261,7 @@ fn request(args: &Args) -> Result<Request, Failure> {
     if let Some(path) = &args.config {
         let text = machine::read_short(path)
             .map_err(|error| Failure::usage(format!("--config {}: {error}", path.display())))?;
-        return document::from_text(&text).map_err(bad);
+        return file::from_text(&text).map_err(bad);
     }
     let unsaid = args.says_nothing();
     let text = match (args.line_fd, args.text.as_deref()) {
@@ -372,7 +375,7 @@ mod tests {
     use carrick_core::catalogue::Class;
     use carrick_core::join::ending::Left;
     use carrick_core::join::failure;
-    use carrick_core::join::state::{Stage, State};
+    use carrick_core::join::state::{JoinStatus, Stage};
     use jiff::Timestamp;
 
     use super::*;
@@ -405,9 +408,9 @@ mod tests {
     fn ends_as_it_went() {
         let failed = |overdue| {
             let (stage, class, says) = (Stage::Unjoined, Class::Configuration, "nothing was changed".to_owned());
-            Outcome::Failed(failure::Failure { stage, class, says, causes: Vec::new(), overdue })
+            JoinOutcome::Failed(failure::JoinFailure { stage, class, says, causes: Vec::new(), overdue })
         };
-        let joined = Outcome::Joined { until: Until::Verified, already: false };
+        let joined = JoinOutcome::Joined { until: Until::Verified, already: false };
         for (outcome, nobody_agreed, changed, expected, only_this) in [
             (joined, false, true, Exit::Ok, None),
             (failed(false), false, false, Exit::Failed, None),
@@ -416,11 +419,11 @@ mod tests {
             // An earlier attempt had mended something: that is told, too.
             (failed(false), true, true, Exit::Consent, None),
         ] {
-            let (mut state, _) = State::begin(Policy::default(), Timestamp::UNIX_EPOCH);
+            let (mut state, _) = JoinStatus::begin(JoinPolicy::default(), Timestamp::UNIX_EPOCH);
             state.changed = changed;
             let (left, last_words) = (Left::default(), Vec::new());
             let (diagnosis, log, record) = (None, None, None);
-            let ended = Ended { outcome, state, diagnosis, log, record, last_words, left, declined: nobody_agreed };
+            let ended = JoinEnd { outcome, state, diagnosis, log, record, last_words, left, declined: nobody_agreed };
             assert_eq!(exit_of(&ended), expected, "{ended:?}");
             assert_eq!(declined(&ended).map(|failure| failure.to_string()).as_deref(), only_this, "{ended:?}");
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use carrick_cluster::client::ClusterClient;
 use carrick_cluster::pods;
 use carrick_core::fact::{Facts, Why};
-use carrick_core::reset::{self, Options, Refusal, Reset};
+use carrick_core::reset::{self, Reset, ResetOptions, ResetRefusal};
 use carrick_engine::act::Grounded;
 use carrick_engine::reset as engine;
 use carrick_host::Host;
@@ -104,8 +104,8 @@ async fn look_once(args: &Args, host: &dyn Host) -> Result<Facts, Failure> {
 }
 
 fn was_too_busy(facts: &Facts) -> bool {
-    let options = Options { stop_pods: true, ..Options::default() };
-    matches!(reset::plan(facts, &options), Err(Refusal::Unknown(missing)) if missing.why == Why::TimedOut)
+    let options = ResetOptions { stop_pods: true, ..ResetOptions::default() };
+    matches!(reset::plan(facts, &options), Err(ResetRefusal::Unknown(missing)) if missing.why == Why::TimedOut)
 }
 
 async fn plan(args: &Args, admin: Option<&ClusterClient>, facts: &Facts) -> Result<Reset, Failure> {
@@ -119,7 +119,7 @@ async fn plan(args: &Args, admin: Option<&ClusterClient>, facts: &Facts) -> Resu
             })?)
         }
     };
-    let options = Options { stop_pods: args.stop_pods, pods, drain_seconds: args.drain_timeout };
+    let options = ResetOptions { stop_pods: args.stop_pods, pods, drain_seconds: args.drain_timeout };
     reset::plan(facts, &options).map_err(|refusal| refused(&refusal.to_string()))
 }
 
@@ -141,7 +141,7 @@ fn cordoned(steps: &[Grounded], passed: usize) -> String {
 /// Looks again: what is still there was not removed, whatever the tools said.
 async fn clean(args: &Args, host: &dyn Host) -> Result<(), Failure> {
     let left = |what: String| Failure::failed(format!("not all is gone: {what}; try again: carrick reset"));
-    let options = Options { stop_pods: true, ..Options::default() };
+    let options = ResetOptions { stop_pods: true, ..ResetOptions::default() };
     let again = reset::plan(&look(args, host).await?, &options).map_err(|refusal| left(refusal.to_string()))?;
     let steps = act::ground(host, &again.plan).await?;
     match steps.first() {

@@ -4,12 +4,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use carrick_core::fact::api_path::State;
+use carrick_core::fact::api_path::StepOutcome;
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::{Facts, Why};
-use carrick_core::join::verify::{self, Seen, Until};
+use carrick_core::join::verify::{self, NodeEvidence, Until};
 use carrick_core::report::{self, Report};
-use carrick_engine::join::look::Eyes;
+use carrick_engine::join::observer::NodeObserver;
 use carrick_engine::join::verify::look;
 use clap::ValueEnum;
 
@@ -81,11 +81,11 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     let admin = admin.map(|admin| client(&host, &admin));
     let (facts, _) = args.place.observe_on(host.as_ref(), None, args.cluster.clone()).await?;
     needs_root(&facts)?;
-    let mut eyes = Eyes::new(&host, node_name(&facts)?, identity(&facts), admin.as_ref());
-    eyes.by_admin = true;
+    let mut observer = NodeObserver::new(&host, node_name(&facts)?, identity(&facts), admin.as_ref());
+    observer.by_admin = true;
     let asked = args.cluster.is_named().then(|| asked_for(&facts));
-    eyes.asked.ca = facts.cluster_ca().ok();
-    let mut seen = watched(&mut eyes, &args).await;
+    observer.asked.ca = facts.cluster_ca().ok();
+    let mut seen = watched(&mut observer, &args).await;
     if let Some(Err(why)) = asked {
         seen.cluster = Err(why);
     }
@@ -120,19 +120,19 @@ fn asked_for(facts: &Facts) -> Result<(), Why> {
     let Err(missing) = facts.cluster_ca() else { return Ok(()) };
     let path = facts.api_path().ok();
     let failed = path.as_ref().and_then(|path| match &path.failed()?.state {
-        State::Failed(detail) => Some(detail.clone()),
-        State::Ok(_) | State::NotNeeded(_) => None,
+        StepOutcome::Failed(detail) => Some(detail.clone()),
+        StepOutcome::Ok(_) | StepOutcome::NotNeeded(_) => None,
     });
     Err(Why::Broken(failed.unwrap_or_else(|| missing.to_string())))
 }
 
 /// Looks, and says meanwhile what it waits for.
-async fn watched(eyes: &mut Eyes<'_>, args: &Args) -> Seen {
-    let name = eyes.node.clone();
+async fn watched(observer: &mut NodeObserver<'_>, args: &Args) -> NodeEvidence {
+    let name = observer.node.clone();
     let waits_for = Arc::new(Mutex::new("the machine is looked at".to_owned()));
     let told = Arc::clone(&waits_for);
     let mut tell = move |text: &str| text.clone_into(&mut told.lock().unwrap_or_else(PoisonError::into_inner));
-    let looking = look(eyes, args.until, args.soak, &mut tell);
+    let looking = look(observer, args.until, args.soak, &mut tell);
     tokio::pin!(looking);
     let mut waiting = Waiting::begin();
     loop {

@@ -28,12 +28,12 @@ pub struct Check {
     /// Facts that are missing for the very reason it fails: whoever needs them is skipped, and it is told once, here.
     pub accounts_for: fn(&Missing) -> bool,
     /// A fact that is missing ends it: `?`.
-    pub judge: fn(&Facts, &Policy) -> Known<Verdict>,
+    pub judge: fn(&Facts, &CheckPolicy) -> Known<Verdict>,
 }
 
 impl Check {
     /// What it finds; where a fact it needs is missing, that.
-    pub fn verdict(&self, facts: &Facts, policy: &Policy) -> Verdict {
+    pub fn verdict(&self, facts: &Facts, policy: &CheckPolicy) -> Verdict {
         Verdict::of((self.judge)(facts, policy))
     }
 
@@ -157,7 +157,7 @@ impl Subsystem {
 
 /// What the operator said about this judging.
 #[derive(Clone, Debug, Default)]
-pub struct Policy {
+pub struct CheckPolicy {
     /// The pod network must already be configured (an image that brings it, a node that is joined).
     pub cni_expected: bool,
 }
@@ -324,13 +324,13 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub fn of(check: &'static Check, facts: &Facts, policy: &Policy) -> Self {
+    pub fn of(check: &'static Check, facts: &Facts, policy: &CheckPolicy) -> Self {
         Finding { check, verdict: check.verdict(facts, policy) }
     }
 }
 
 /// Runs every check. What is unknown for the very reason another check fails is skipped: it is told once, there.
-pub fn run(facts: &Facts, policy: &Policy) -> Vec<Finding> {
+pub fn run(facts: &Facts, policy: &CheckPolicy) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         CHECKS.iter().map(|registered| Finding::of(registered.check, facts, policy)).collect();
     let is_failure = |finding: &&Finding| finding.verdict.outcome == Outcome::Fail;
@@ -444,7 +444,7 @@ mod tests {
                 "kubeadm.skew",
             ),
         ] {
-            let findings = run(&facts, &Policy::default());
+            let findings = run(&facts, &CheckPolicy::default());
             let of = |id: &str| &findings.iter().find(|finding| finding.check.id == id).unwrap().verdict;
             assert_eq!(of(fails).outcome, Outcome::Fail, "{fails}: {}", of(fails).says);
             assert_eq!(of(skipped).outcome, Outcome::Skip, "{skipped}: {}", of(skipped).says);
@@ -455,7 +455,7 @@ mod tests {
     #[test]
     fn what_no_check_fails_for_stays_unknown() {
         let facts = facts().without(Source::Query(&version::KUBELET), Why::TimedOut);
-        let findings = run(&facts, &Policy::default());
+        let findings = run(&facts, &CheckPolicy::default());
         let skew = findings.iter().find(|finding| finding.check.id == "kubeadm.same-minor").unwrap();
         assert_eq!(skew.verdict.outcome, Outcome::Unknown);
     }
@@ -463,7 +463,7 @@ mod tests {
     #[test]
     fn without_any_fact_nothing_passes() {
         let facts = facts();
-        for finding in run(&facts, &Policy::default()) {
+        for finding in run(&facts, &CheckPolicy::default()) {
             assert!(
                 matches!(finding.verdict.outcome, Outcome::Unknown | Outcome::Skip),
                 "{} says {:?} of a machine nothing is known about: {}",

@@ -3,25 +3,25 @@
 //! Shared: the checks of the family `api`.
 
 use super::{Evidence, Verdict, fail, pass, skip};
-use crate::fact::api_path::{Reason, State, Step};
+use crate::fact::api_path::{PathReason, PathStep, StepOutcome};
 use crate::fact::{Facts, Known, Missing, Why};
 use crate::id;
 
 /// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
-pub(super) fn judge(facts: &Facts, step: Step, mend: &[&str], explains: &[&'static str]) -> Known<Verdict> {
+pub(super) fn judge(facts: &Facts, step: PathStep, mend: &[&str], explains: &[&'static str]) -> Known<Verdict> {
     let path = facts.api_path()?;
     Ok(match (path.at(step), path.failed()) {
-        (Some(State::Ok(detail)), _) => pass(detail),
-        (Some(State::NotNeeded(detail)), _) => skip(detail),
-        (Some(State::Failed(detail)), _) => {
+        (Some(StepOutcome::Ok(detail)), _) => pass(detail),
+        (Some(StepOutcome::NotNeeded(detail)), _) => skip(detail),
+        (Some(StepOutcome::Failed(detail)), _) => {
             let seen = Evidence::of(format!("path to {}", path.endpoint), detail);
             let verdict = fail(detail).seen(seen);
             let verdict = match path.failed().and_then(|walked| walked.reason) {
                 None => verdict,
-                Some(Reason::NotYetValid) => verdict.means(id!("time.skew")),
+                Some(PathReason::NotYetValid) => verdict.means(id!("time.skew")),
                 // Who takes the connection and then says nothing is slow, whatever layer it is on.
-                Some(Reason::NoAnswer) if step > Step::Tcp => verdict.may_pass(true).means(id!("api.slow")),
-                Some(Reason::NoAnswer) => verdict.may_pass(true),
+                Some(PathReason::NoAnswer) if step > PathStep::Tcp => verdict.may_pass(true).means(id!("api.slow")),
+                Some(PathReason::NoAnswer) => verdict.may_pass(true),
             };
             let host = path.endpoint.rsplit_once(':').map_or(path.endpoint.as_str(), |(host, _)| host);
             let command = |command: &&str| command.replace("ENDPOINT", &path.endpoint).replace("HOST", host);
@@ -39,59 +39,59 @@ pub(super) fn is_behind(missing: &Missing) -> bool {
 
 #[cfg(test)]
 pub(super) mod testing {
-    use crate::check::{Check, Outcome, Policy};
-    use crate::fact::api_path::{ApiPath, Reason, State, Step, Walked};
+    use crate::check::{Check, CheckPolicy, Outcome};
+    use crate::fact::api_path::{ApiPath, PathReason, PathStep, StepOutcome, Walked};
     use crate::fact::{Facts, Source, Why};
     use crate::id;
     use crate::testing::{facts, judge_row, table};
 
     /// Facts of a path that ended as given; the steps before it went well.
-    pub fn path(step: Step, state: State) -> Facts {
+    pub fn path(step: PathStep, state: StepOutcome) -> Facts {
         let before = [
-            Step::Dns,
-            Step::Tcp,
-            Step::Tls,
-            Step::Http,
-            Step::ClusterInfo,
-            Step::Token,
-            Step::CaPin,
-            Step::Certificate,
+            PathStep::Dns,
+            PathStep::Tcp,
+            PathStep::Tls,
+            PathStep::Http,
+            PathStep::ClusterInfo,
+            PathStep::Token,
+            PathStep::CaPin,
+            PathStep::Certificate,
         ]
         .into_iter()
         .filter(|earlier| *earlier < step)
-        .map(|step| Walked::new(step, State::Ok("it went well".into())));
+        .map(|step| Walked::new(step, StepOutcome::Ok("it went well".into())));
         let steps = before.chain([Walked::new(step, state)]).collect();
         let path = ApiPath { endpoint: "10.0.0.11:6443".into(), steps, clocks: None, ca_pins: Vec::new() };
         facts().with_api("path", &serde_json::to_string(&path).unwrap())
     }
 
     /// What every check of this family has to do.
-    pub fn judges_step(check: &Check, step: Step) {
+    pub fn judges_step(check: &Check, step: PathStep) {
         assert_eq!(step.check(), check.id);
         table(
             check,
             [
-                ("it went well", path(step, State::Ok("fine".into())), Outcome::Pass),
-                ("it failed", path(step, State::Failed("it broke".into())), Outcome::Fail),
-                ("nothing to do", path(step, State::NotNeeded("not given".into())), Outcome::Skip),
+                ("it went well", path(step, StepOutcome::Ok("fine".into())), Outcome::Pass),
+                ("it failed", path(step, StepOutcome::Failed("it broke".into())), Outcome::Fail),
+                ("nothing to do", path(step, StepOutcome::NotNeeded("not given".into())), Outcome::Skip),
                 ("the walk ended before", facts().with_api("path", r#"{"endpoint":"e","steps":[]}"#), Outcome::Unknown),
                 ("the record is torn", facts().with_api("path", "{"), Outcome::Unknown),
                 ("the walk hung", facts().without(Source::Api("path"), Why::TimedOut), Outcome::Unknown),
                 ("nobody asked", facts(), Outcome::Skip),
             ],
         );
-        let verdict = check.verdict(&path(step, State::Failed("it broke".into())), &Policy::default());
+        let verdict = check.verdict(&path(step, StepOutcome::Failed("it broke".into())), &CheckPolicy::default());
         assert_eq!(verdict.says, "it broke");
         assert_eq!(verdict.evidence[0].to_string(), "path to 10.0.0.11:6443: it broke");
-        if let (Ok(mut slow), true) = (path(step, State::Failed("…".into())).api_path(), step > Step::Tcp) {
-            slow.steps.iter_mut().for_each(|walked| walked.reason = Some(Reason::NoAnswer));
+        if let (Ok(mut slow), true) = (path(step, StepOutcome::Failed("…".into())).api_path(), step > PathStep::Tcp) {
+            slow.steps.iter_mut().for_each(|walked| walked.reason = Some(PathReason::NoAnswer));
             let slow = facts().with_api("path", &serde_json::to_string(&slow).unwrap());
-            let verdict = check.verdict(&slow, &Policy::default());
+            let verdict = check.verdict(&slow, &CheckPolicy::default());
             assert_eq!((verdict.may_pass, verdict.means), (true, Some(id!("api.slow"))));
         }
-        if step > Step::Dns {
-            let earlier = path(Step::Dns, State::Failed("no such name".into()));
-            judge_row(check, &Policy::default(), "an earlier step failed", &earlier, Outcome::Skip);
+        if step > PathStep::Dns {
+            let earlier = path(PathStep::Dns, StepOutcome::Failed("no such name".into()));
+            judge_row(check, &CheckPolicy::default(), "an earlier step failed", &earlier, Outcome::Skip);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! Shared: `carrick cni lint`, for every flavour.
 
 use crate::check::cni::{config, directory, first_file_wins, ipam, plugins, version};
-use crate::check::{Check, Finding, Outcome, Policy, Verdict};
+use crate::check::{Check, CheckPolicy, Finding, Outcome, Verdict};
 use crate::fact::cni::{Candidate, is_conf_name};
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known, Missing, Why};
@@ -49,7 +49,7 @@ pub fn machine(facts: &Facts) -> Report {
         Err(Missing { why: Why::NoTool, .. }) => Ok(None),
         containerd => containerd.map(Some),
     };
-    let policy = Policy { cni_expected: facts.has_kubelet_conf().unwrap_or_default() };
+    let policy = CheckPolicy { cni_expected: facts.has_kubelet_conf().unwrap_or_default() };
     let by_check = |check: &'static Check| Finding::of(check, facts, &policy);
     let mut findings = vec![by_check(&directory::CHECK)];
     match facts.cni_candidates() {

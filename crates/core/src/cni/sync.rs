@@ -17,7 +17,7 @@ const DIR_MODE: u32 = 0o755;
 
 /// Why there is nothing to bring back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum SyncRefusal {
     #[error(
         "{name}'s install container fills in its template (ConfigMap {namespace}/{config_map}) with what only it knows; \
          let it write the file: {restart}"
@@ -61,14 +61,14 @@ pub fn networks(facts: &Facts) -> Vec<&'static Flavour> {
 }
 
 /// Which ConfigMap says what the file must say.
-pub fn key(flavour: &'static Flavour, node: &str) -> Result<&'static Key, Refusal> {
+pub fn key(flavour: &'static Flavour, node: &str) -> Result<&'static Key, SyncRefusal> {
     match &flavour.origin {
         Origin::ConfigMap(key) => Ok(key),
         Origin::Template(Key { namespace, name: config_map, .. }) => {
-            Err(Refusal::Template { name: flavour.name, namespace, config_map, restart: flavour.restarts(node) })
+            Err(SyncRefusal::Template { name: flavour.name, namespace, config_map, restart: flavour.restarts(node) })
         }
-        Origin::Daemon => Err(Refusal::Daemon { name: flavour.name, restart: flavour.restarts(node) }),
-        Origin::Unknown => Err(Refusal::Unknown),
+        Origin::Daemon => Err(SyncRefusal::Daemon { name: flavour.name, restart: flavour.restarts(node) }),
+        Origin::Unknown => Err(SyncRefusal::Unknown),
     }
 }
 
@@ -84,11 +84,11 @@ pub struct Wanted {
 
 impl Wanted {
     /// `data`: the key's text, `None` where the ConfigMap has no such key.
-    pub fn of(facts: &Facts, flavour: &'static Flavour, key: &Key, data: Option<String>) -> Result<Self, Refusal> {
+    pub fn of(facts: &Facts, flavour: &'static Flavour, key: &Key, data: Option<String>) -> Result<Self, SyncRefusal> {
         let Key { namespace, name: config_map, key } = *key;
-        let text = data.ok_or(Refusal::NoKey { namespace, config_map, key })?;
+        let text = data.ok_or(SyncRefusal::NoKey { namespace, config_map, key })?;
         let name = file_name(facts, flavour);
-        let conf = parse_conf(&name, &text).map_err(|why| Refusal::Broken {
+        let conf = parse_conf(&name, &text).map_err(|why| SyncRefusal::Broken {
             namespace,
             config_map,
             key,

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 
 use super::generic;
 use crate::check::cni::{network_ready, subnet_env};
-use crate::check::{CHECKS, Evidence, Outcome, Policy, Subsystem, Verdict};
+use crate::check::{CHECKS, CheckPolicy, Evidence, Outcome, Subsystem, Verdict};
 use crate::diagnose::scan::Scan;
 use crate::fact::{Facts, Missing, Source, Why, cni, identity, kubeconfig, net, pki, version};
 use crate::id;
@@ -48,7 +48,7 @@ pub struct Reason {
 }
 
 pub fn now(facts: &Facts) -> Now {
-    let policy = Policy { cni_expected: true };
+    let policy = CheckPolicy { cni_expected: true };
     let judged = CHECKS.iter().filter(|registered| registered.check.subsystem == Subsystem::Cni);
     let judged = judged.map(|registered| (registered.check.id, registered.check.verdict(facts, &policy)));
     let wrong: Vec<(&'static str, Verdict)> = judged.filter(|(id, verdict)| blocks(id, verdict)).collect();

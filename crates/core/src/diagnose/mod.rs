@@ -14,7 +14,7 @@
 use jiff::Timestamp;
 
 use crate::catalogue;
-use crate::check::{Evidence, Needed, Outcome, Policy, Subsystem};
+use crate::check::{CheckPolicy, Evidence, Needed, Outcome, Subsystem};
 use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
 use crate::report::{
@@ -33,13 +33,13 @@ pub mod suspect;
 pub mod timeline;
 
 use progress::Progress;
-use scan::{Scan, Seen, Sighting};
+use scan::{Scan, ScanResult, Sighting};
 
 /// What is to be diagnosed: the facts of a machine, and what its texts hold.
 pub struct Case<'l> {
     library: &'l Library,
     facts: Facts,
-    seen: Seen,
+    seen: ScanResult,
     /// The node that is asked about, else the one most lines speak of, where any do.
     node: Option<String>,
 }
@@ -69,7 +69,7 @@ impl<'l> Case<'l> {
     }
 
     /// What was read out of texts: the facts are those that could be cut out of them.
-    pub fn of_text(library: &'l Library, mut seen: Seen, now: Timestamp, node: Option<String>) -> Self {
+    pub fn of_text(library: &'l Library, mut seen: ScanResult, now: Timestamp, node: Option<String>) -> Self {
         let node = node.or_else(|| most_spoken_of(&seen));
         let mut facts = Facts::new(node.clone().unwrap_or_default(), now);
         seen.segments.retain(|(_, segment)| is_about(node.as_deref(), segment.host.as_deref()));
@@ -144,7 +144,7 @@ impl<'l> Case<'l> {
     /// What the checks find on a machine that has come so far.
     fn checked(&self, phase: Phase, ignore: &Ignore) -> Report {
         let joined = phase == Phase::Joined;
-        let mut checked = report::judge(&self.facts, &Policy { cni_expected: joined }, ignore);
+        let mut checked = report::judge(&self.facts, &CheckPolicy { cni_expected: joined }, ignore);
         for finding in &mut checked.findings {
             if joined {
                 finding.verdict = once_joined(finding);
@@ -232,7 +232,7 @@ fn phase(facts: &Facts) -> Phase {
     }
 }
 
-fn most_spoken_of(seen: &Seen) -> Option<String> {
+fn most_spoken_of(seen: &ScanResult) -> Option<String> {
     let writes_most = seen.hosts.iter().max_by_key(|(_, count)| **count).map(|(host, _)| host.clone());
     writes_most.or_else(|| seen.sightings.iter().find_map(|sighting| sighting.node.clone()))
 }

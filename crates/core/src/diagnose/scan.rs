@@ -64,7 +64,7 @@ pub struct Sighting {
 
 /// What a text holds.
 #[derive(Debug, Default)]
-pub struct Seen {
+pub struct ScanResult {
     pub sightings: Vec<Sighting>,
     /// How many of the lines that were looked at each machine wrote.
     pub hosts: BTreeMap<String, u64>,
@@ -83,7 +83,7 @@ pub struct Scan<'l> {
     /// In this source, before what is being read.
     line: u64,
     offset: u64,
-    seen: Seen,
+    seen: ScanResult,
     tracked: Vec<Tracked>,
     places: BTreeMap<(usize, Option<String>), usize>,
     /// What the machines' clocks on the wall are ahead of UTC.
@@ -101,7 +101,7 @@ impl<'l> Scan<'l> {
             segmenter: None,
             line: 1,
             offset: 0,
-            seen: Seen::default(),
+            seen: ScanResult::default(),
             tracked: Vec::new(),
             places: BTreeMap::new(),
             clock: Clock::default(),
@@ -158,10 +158,10 @@ impl<'l> Scan<'l> {
         }
     }
 
-    pub fn finish(mut self) -> Seen {
+    pub fn finish(mut self) -> ScanResult {
         self.end();
         let sightings = self.tracked.into_iter().map(|tracked| tracked.finish(self.library)).collect();
-        Seen { sightings, ..self.seen }
+        ScanResult { sightings, ..self.seen }
     }
 
     /// A piece of text that ends at a line's end, or within a line that is too long.
@@ -294,7 +294,7 @@ impl Note {
     }
 }
 
-impl Seen {
+impl ScanResult {
     fn count_host(&mut self, host: Option<Cow<str>>) {
         let Some(host) = host else { return };
         if let Some(count) = self.hosts.get_mut(host.as_ref()) {

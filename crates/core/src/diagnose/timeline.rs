@@ -4,14 +4,14 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::scan::Sighting;
 use super::suspect::evidence;
-use crate::report::Event;
+use crate::report::TimelineEvent;
 use crate::signature::{Library, Severity};
 
 /// A kubelet on a healthy node is heard from every ten seconds; half a minute without a word is worth a mark.
 const SILENCE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The events whose time is known.
-pub fn timeline(library: &Library, sightings: &[&Sighting]) -> Vec<Event> {
+pub fn timeline(library: &Library, sightings: &[&Sighting]) -> Vec<TimelineEvent> {
     let mut timed: Vec<(Timestamp, &Sighting)> = sightings
         .iter()
         .filter(|sighting| library.get(sighting.signature).severity != Severity::Benign)
@@ -28,10 +28,15 @@ pub fn timeline(library: &Library, sightings: &[&Sighting]) -> Vec<Event> {
     events
 }
 
-fn event(library: &Library, sighting: &Sighting, at: Timestamp, silence: Option<SignedDuration>) -> Option<Event> {
+fn event(
+    library: &Library,
+    sighting: &Sighting,
+    at: Timestamp,
+    silence: Option<SignedDuration>,
+) -> Option<TimelineEvent> {
     let signature = library.get(sighting.signature);
     let first = sighting.hits.first()?;
-    Some(Event {
+    Some(TimelineEvent {
         at: at.to_string(),
         program: first.program.clone().unwrap_or_else(|| signature.subsystem.name().to_owned()),
         id: signature.id.clone(),

@@ -13,7 +13,7 @@ use super::{Facts, Known, Missing};
 /// A step on the way to the cluster, in the order they are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub enum PathStep {
     Dns,
     Tcp,
     Tls,
@@ -30,26 +30,26 @@ pub enum Step {
     Auth,
 }
 
-impl Step {
+impl PathStep {
     /// The check that judges it.
     pub fn check(self) -> &'static str {
         match self {
-            Step::Dns => "api.dns",
-            Step::Tcp => "api.tcp",
-            Step::Tls => "api.tls",
-            Step::Http => "api.http",
-            Step::ClusterInfo => "api.cluster-info",
-            Step::Token => "api.token",
-            Step::CaPin => "api.ca-pin",
-            Step::Certificate => "api.certificate",
-            Step::Auth => "api.auth",
+            PathStep::Dns => "api.dns",
+            PathStep::Tcp => "api.tcp",
+            PathStep::Tls => "api.tls",
+            PathStep::Http => "api.http",
+            PathStep::ClusterInfo => "api.cluster-info",
+            PathStep::Token => "api.token",
+            PathStep::CaPin => "api.ca-pin",
+            PathStep::Certificate => "api.certificate",
+            PathStep::Auth => "api.auth",
         }
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", content = "detail", rename_all = "kebab-case")]
-pub enum State {
+pub enum StepOutcome {
     Ok(String),
     /// What went wrong, in one sentence.
     Failed(String),
@@ -59,18 +59,18 @@ pub enum State {
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Walked {
-    pub step: Step,
+    pub step: PathStep,
     #[serde(flatten)]
-    pub state: State,
+    pub state: StepOutcome,
     /// Of a step that failed, where something follows from why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<Reason>,
+    pub reason: Option<PathReason>,
 }
 
 /// Why a step failed, as far as a decision hangs on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Reason {
+pub enum PathReason {
     /// Nothing came within the walk's time.
     NoAnswer,
     /// To this machine's clock the server's certificate is of the future.
@@ -78,7 +78,7 @@ pub enum Reason {
 }
 
 impl Walked {
-    pub fn new(step: Step, state: State) -> Self {
+    pub fn new(step: PathStep, state: StepOutcome) -> Self {
         Walked { step, state, reason: None }
     }
 }
@@ -102,13 +102,13 @@ pub struct ApiPath {
 }
 
 impl ApiPath {
-    pub fn at(&self, step: Step) -> Option<&State> {
+    pub fn at(&self, step: PathStep) -> Option<&StepOutcome> {
         self.steps.iter().find(|walked| walked.step == step).map(|walked| &walked.state)
     }
 
     /// The step that failed: nothing behind it was reached.
     pub fn failed(&self) -> Option<&Walked> {
-        self.steps.iter().find(|walked| matches!(walked.state, State::Failed(_)))
+        self.steps.iter().find(|walked| matches!(walked.state, StepOutcome::Failed(_)))
     }
 }
 

@@ -48,11 +48,11 @@ fn put(facts: &mut Facts, query: &Query, text: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{Outcome, Policy, run};
+    use crate::check::{CheckPolicy, Outcome, run};
 
     #[test]
     fn the_troubled_worker_fails_for_what_was_put_in_and_nothing_else() {
-        let findings = run(&troubled_worker(), &Policy::default());
+        let findings = run(&troubled_worker(), &CheckPolicy::default());
         let ids = |outcome: Outcome| -> Vec<&str> {
             findings
                 .iter()

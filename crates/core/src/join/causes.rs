@@ -1,7 +1,7 @@
 //! The causes that a join names of what it meets on its way: a look that failed, a line that somebody printed, a call that
 //! was refused. What the checks find is [`super::looked`]'s, what the evidence shows [`mod@super::step`]'s.
 
-use super::failure::Cause;
+use super::failure::JoinCause;
 use crate::catalogue::About;
 use crate::check::Evidence;
 use crate::fact::{Missing, Why};
@@ -15,12 +15,12 @@ pub fn recognised(
     line: &str,
     seen: &Evidence,
     counts: impl Fn(&Signature) -> bool,
-) -> Vec<(Severity, Cause)> {
+) -> Vec<(Severity, JoinCause)> {
     let mut causes = Vec::new();
     for at in library.recognise(line) {
         let signature = library.get(at);
         if let Some(about) = signature.about().filter(|_| counts(signature)) {
-            let cause = Cause::of(about, redact(&library.cause(at, line))).seen(seen.clone());
+            let cause = JoinCause::of(about, redact(&library.cause(at, line))).seen(seen.clone());
             causes.push((signature.severity, cause));
         }
     }
@@ -28,26 +28,26 @@ pub fn recognised(
 }
 
 /// What another program's sentence is known to mean, whatever the stage.
-pub fn of_sentence(library: &Library, says: &str, who: &str) -> Vec<Cause> {
+pub fn of_sentence(library: &Library, says: &str, who: &str) -> Vec<JoinCause> {
     let seen = Evidence::of(who, redact(says));
     recognised(library, says, &seen, |_| true).into_iter().map(|(_, cause)| cause).collect()
 }
 
 /// What the kubelet complains of while it waits for its certificate, where it will not pass by itself.
-pub fn of_kubelet(library: &Library, journal: &str) -> Vec<Cause> {
+pub fn of_kubelet(library: &Library, journal: &str) -> Vec<JoinCause> {
     let counts = |it: &Signature| it.severity == Severity::Fatal && it.phase <= Phase::Joining && it.lasts.is_none();
     let of_line = |line: &str| recognised(library, line, &Evidence::of("journalctl -u kubelet", redact(line)), counts);
     journal.lines().flat_map(of_line).map(|(_, cause)| cause).collect()
 }
 
 /// What could not be done, under what it is known for: a full disk, a file system that cannot be written.
-pub fn of_undone(library: &Library, says: &str, otherwise: About<'_>) -> Cause {
+pub fn of_undone(library: &Library, says: &str, otherwise: About<'_>) -> JoinCause {
     let known = library.recognise(says).into_iter().find_map(|at| library.get(at).about());
-    Cause::of(known.unwrap_or(otherwise), says)
+    JoinCause::of(known.unwrap_or(otherwise), says)
 }
 
 /// What is here could not be told. Only who is refused lacks a right.
-pub fn of_missing(missing: &Missing) -> Cause {
+pub fn of_missing(missing: &Missing) -> JoinCause {
     let about = match &missing.why {
         Why::Denied => id!("machine.privileges"),
         Why::NoShell(_) => id!("ssh.unreachable"),
@@ -60,32 +60,32 @@ pub fn of_missing(missing: &Missing) -> Cause {
         | Why::NoSystemd
         | Why::Broken(_) => id!("machine.systemd"),
     };
-    let cause = Cause::of(about, format!("cannot tell what is here: {missing}"));
+    let cause = JoinCause::of(about, format!("cannot tell what is here: {missing}"));
     cause.may_pass(missing.why == Why::TimedOut)
 }
 
 /// The image that every pod begins with cannot be pulled: the node would join, and never be ready.
-pub fn of_unpulled(library: &Library, image: &str, why: &Why) -> Cause {
+pub fn of_unpulled(library: &Library, image: &str, why: &Why) -> JoinCause {
     let says_why = why.to_string();
     let says = format!("the runtime has no pause image {image}, and cannot pull it: no pod could start here");
     // A registry that is out of reach may be back for the next attempt; one that has no such image, or refuses it, stays so.
     let unreachable = id!("runtime.registry-unreachable").id;
     let passes = library.recognise(&says_why).into_iter().any(|at| library.get(at).id == unreachable);
     let seen = Evidence::of("PullImage", redact(&says_why));
-    Cause::of(id!("runtime.sandbox-image"), says).seen(seen).may_pass(passes || *why == Why::TimedOut)
+    JoinCause::of(id!("runtime.sandbox-image"), says).seen(seen).may_pass(passes || *why == Why::TimedOut)
 }
 
 /// The machine is not reached any more, while kubeadm works on it.
-pub fn of_lost_link(why: &Why) -> Cause {
+pub fn of_lost_link(why: &Why) -> JoinCause {
     let says = format!("the machine is not reached any more ({why}); what was begun goes on there");
-    Cause::of(id!("ssh.unreachable"), says)
+    JoinCause::of(id!("ssh.unreachable"), says)
 }
 
 /// The API server, asked for the kubelet's request, says nothing. `None`: it answered, whatever it said.
-pub fn of_silent_api(why: &Why) -> Option<Cause> {
+pub fn of_silent_api(why: &Why) -> Option<JoinCause> {
     match why {
         Why::TimedOut | Why::Broken(_) => {
-            Some(Cause::of(id!("api.tcp"), format!("the API server does not answer any more: {why}")))
+            Some(JoinCause::of(id!("api.tcp"), format!("the API server does not answer any more: {why}")))
         }
         _ => None,
     }

@@ -2,26 +2,26 @@
 
 use std::collections::BTreeSet;
 
-use super::failure::{self, Failure};
-use super::state::{Stage, State};
-use super::step::Outcome;
+use super::failure::{self, JoinFailure};
+use super::state::{JoinStatus, Stage};
+use super::step::JoinOutcome;
 use super::verify::judge;
 use crate::catalogue::{self, Role};
 use crate::check::Needed;
 use crate::report::{self, Cause, Confidence, Overall, Report};
 
 /// What is known at the end, in the shape of every report. `diagnosed`: what live diagnosis found.
-pub fn report(host: &str, state: &State, outcome: &Outcome, diagnosed: &[Cause]) -> Report {
+pub fn report(host: &str, state: &JoinStatus, outcome: &JoinOutcome, diagnosed: &[Cause]) -> Report {
     let mut report = report::of("join", host, judge(&state.seen, state.policy.until));
     (report.verdict, report.causes) = match outcome {
-        Outcome::Joined { .. } => (Overall::Pass, Vec::new()),
-        Outcome::Failed(failure) => (Overall::Fail, causes(failure, diagnosed)),
+        JoinOutcome::Joined { .. } => (Overall::Pass, Vec::new()),
+        JoinOutcome::Failed(failure) => (Overall::Fail, causes(failure, diagnosed)),
     };
     report
 }
 
 /// What the join itself saw, then what live diagnosis adds; what only follows from another comes last.
-fn causes(failure: &Failure, diagnosed: &[Cause]) -> Vec<Cause> {
+fn causes(failure: &JoinFailure, diagnosed: &[Cause]) -> Vec<Cause> {
     let own: Vec<Cause> = failure.causes.iter().map(|cause| with_remedy(cause, diagnosed)).collect();
     // What kubeadm has just written looks like what an earlier one left.
     let is_leftover = |id: &str| catalogue::about(id).is_some_and(|about| about.needed == Needed::Leftover);
@@ -38,7 +38,7 @@ fn causes(failure: &Failure, diagnosed: &[Cause]) -> Vec<Cause> {
     causes
 }
 
-fn with_remedy(cause: &failure::Cause, diagnosed: &[Cause]) -> Cause {
+fn with_remedy(cause: &failure::JoinCause, diagnosed: &[Cause]) -> Cause {
     let more = diagnosed.iter().find(|other| other.id == cause.id);
     Cause {
         id: cause.id.clone(),
@@ -83,7 +83,7 @@ pub enum Remains {
 }
 
 impl Remains {
-    pub fn after(failure: &Failure, changed: bool, left: &Left) -> Self {
+    pub fn after(failure: &JoinFailure, changed: bool, left: &Left) -> Self {
         let in_cluster = (Stage::CertificateIssued..Stage::Waiting).contains(&failure.stage);
         match (left, changed) {
             (_, true) if in_cluster => Remains::Join,
@@ -102,8 +102,8 @@ mod tests {
     use crate::catalogue::Class;
     use crate::id;
 
-    fn failed(stage: Stage, causes: Vec<failure::Cause>) -> Failure {
-        Failure { stage, class: Class::Configuration, says: "x".into(), causes, overdue: false }
+    fn failed(stage: Stage, causes: Vec<failure::JoinCause>) -> JoinFailure {
+        JoinFailure { stage, class: Class::Configuration, says: "x".into(), causes, overdue: false }
     }
 
     fn diagnosed(id: &str, explains: &[&str]) -> Cause {
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn the_root_comes_first_and_is_told_with_its_remedy() {
-        let timeout = failure::Cause::of(id!("kubeadm.tls-timeout"), "no certificate");
-        let alone = failure::Cause::of(id!("kubelet.standalone"), "no --kubeconfig");
+        let timeout = failure::JoinCause::of(id!("kubeadm.tls-timeout"), "no certificate");
+        let alone = failure::JoinCause::of(id!("kubelet.standalone"), "no --kubeconfig");
         let space = || diagnosed("filesystem.space", &["kubeadm.tls-timeout"]);
         for (name, stage, own, known, expected) in [
             (
@@ -164,7 +164,7 @@ mod tests {
             let causes = causes(&failed(stage, own), &known);
             assert_eq!(causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), expected, "{name}");
         }
-        let swap = failure::Cause::of(id!("machine.swap"), "on");
+        let swap = failure::JoinCause::of(id!("machine.swap"), "on");
         let told = causes(&failed(Stage::Unjoined, vec![swap]), &[diagnosed("machine.swap", &[])]);
         assert_eq!((told.len(), told[0].remedy.as_slice()), (1, &["fix machine.swap".to_owned()][..]));
     }

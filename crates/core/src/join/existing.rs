@@ -5,11 +5,11 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::failure::Cause;
+use super::failure::JoinCause;
 use super::verify::Node;
-use crate::aim::Pin;
 use crate::catalogue::Class;
 use crate::check::Evidence;
+use crate::discovery::Pin;
 use crate::fact::join_state::JoinState;
 use crate::fact::kubeconfig::Kubeconfig;
 use crate::fact::{Facts, Known, OrAbsent, Why, pki};
@@ -22,7 +22,7 @@ const LEASE_LASTS: SignedDuration = SignedDuration::from_secs(40);
 
 /// The join on this machine, as its own files and units tell it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Local {
+pub enum LocalJoin {
     /// None.
     Nothing,
     /// Files with which no kubelet can be in the cluster, and why.
@@ -61,25 +61,25 @@ impl Asked {
     }
 }
 
-impl Local {
+impl LocalJoin {
     pub fn of(facts: &Facts, asked: &Asked) -> Known<Self> {
         let state = facts.join_state()?;
         if bootstraps(facts, asked)? && matches!(state, JoinState::Left { .. } | JoinState::Unjoined) {
-            return Ok(Local::Bootstrapping);
+            return Ok(LocalJoin::Bootstrapping);
         }
         let (server, is_live, why) = match state {
-            JoinState::Unjoined => return Ok(Local::Nothing),
+            JoinState::Unjoined => return Ok(LocalJoin::Nothing),
             JoinState::Joined { server } => (server, true, None),
             JoinState::Stopped { server, .. } => (server, false, None),
             JoinState::Left { server, why, .. } => (server, runs_on_its_own(facts)?, Some(why)),
         };
         let of_another = facts.kubelet_kubeconfig().is_ok_and(|conf| asked.is_in(&conf) == Some(false));
         Ok(match why {
-            _ if of_another && is_live => Local::Elsewhere { server },
-            _ if of_another => Local::Leftovers { why: "it trusts another cluster's CA".to_owned() },
-            Some(why) => Local::Leftovers { why },
-            None if is_live => Local::Joined,
-            None => Local::Stopped,
+            _ if of_another && is_live => LocalJoin::Elsewhere { server },
+            _ if of_another => LocalJoin::Leftovers { why: "it trusts another cluster's CA".to_owned() },
+            Some(why) => LocalJoin::Leftovers { why },
+            None if is_live => LocalJoin::Joined,
+            None => LocalJoin::Stopped,
         })
     }
 }
@@ -109,8 +109,8 @@ pub fn is_proven(facts: &Facts, asked: &Asked) -> bool {
 
 /// What the look before a join found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    pub local: Local,
+pub struct ExistingJoin {
+    pub local: LocalJoin,
     /// Our own kubeadm unit runs, since when.
     pub kubeadm: Option<Timestamp>,
     /// `Err(Why::Absent)`: there is no Node of this name.
@@ -120,7 +120,7 @@ pub struct Found {
     /// There is an admin's kubeconfig: a Node can be deleted.
     pub admin: bool,
     /// The step on the way to the API server that failed: why nothing could be asked.
-    pub path: Option<Cause>,
+    pub path: Option<JoinCause>,
     /// The kubelet here is of the cluster that was asked for.
     pub proven: bool,
     /// It has joined under this name, and another was asked for.
@@ -146,36 +146,36 @@ pub enum Decision {
     /// its labels, its taints and its range of pod addresses, to which the pod network here still holds.
     Unready { node: String, says: String },
     /// Not to be joined.
-    Refuse { class: Class, cause: Cause },
+    Refuse { class: Class, cause: JoinCause },
 }
 
 /// The decision table. `replace` is `--replace-node`: the person says that the other machine is gone for good. `anew`: the
 /// kubelet here was watched before, and got no certificate.
-pub fn decide(found: &Found, replace: bool, anew: bool) -> Decision {
-    if let Local::Elsewhere { server } = &found.local {
+pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
+    if let LocalJoin::Elsewhere { server } = &found.local {
         let says =
             format!("this machine is a live node of another cluster ({server}); take it out first: carrick reset");
         // Two clusters, or one and a wrong pin: who asked has to say which was meant.
         let pin = found.path.clone().filter(|broken| broken.id == id!("api.ca-pin").id);
-        let cause = pin.unwrap_or_else(|| Cause::of(id!("stale.kubelet-conf"), says));
+        let cause = pin.unwrap_or_else(|| JoinCause::of(id!("stale.kubelet-conf"), says));
         return Decision::Refuse { class: Class::Fatal, cause };
     }
     if let Some(since) = found.kubeadm {
         return Decision::Attach { since, says: "kubeadm is still at work here: following it".into() };
     }
     match &found.local {
-        Local::Joined | Local::Stopped | Local::Bootstrapping if !found.proven => unproven(found),
-        Local::Joined | Local::Stopped if found.named.is_some() => named(found),
-        Local::Joined | Local::Stopped if found.node == Err(Why::Absent) => deleted(),
-        Local::Joined | Local::Stopped if found.node.is_err() => by_node(found, replace),
-        Local::Joined => {
+        LocalJoin::Joined | LocalJoin::Stopped | LocalJoin::Bootstrapping if !found.proven => unproven(found),
+        LocalJoin::Joined | LocalJoin::Stopped if found.named.is_some() => named(found),
+        LocalJoin::Joined | LocalJoin::Stopped if found.node == Err(Why::Absent) => deleted(),
+        LocalJoin::Joined | LocalJoin::Stopped if found.node.is_err() => by_node(found, replace),
+        LocalJoin::Joined => {
             Decision::Watch { bootstrapping: false, says: "this machine has joined already: verifying it".into() }
         }
-        Local::Stopped if found.node.as_ref().is_ok_and(|node| node.identity != Some(true)) => copied(),
-        Local::Stopped => {
+        LocalJoin::Stopped if found.node.as_ref().is_ok_and(|node| node.identity != Some(true)) => copied(),
+        LocalJoin::Stopped => {
             Decision::Wake { says: "this machine has joined already, and its kubelet does not run: starting it".into() }
         }
-        Local::Bootstrapping if !anew => Decision::Watch {
+        LocalJoin::Bootstrapping if !anew => Decision::Watch {
             bootstrapping: true,
             says: "the kubelet is about to get its certificate: watching it".into(),
         },
@@ -183,17 +183,17 @@ pub fn decide(found: &Found, replace: bool, anew: bool) -> Decision {
     }
 }
 
-fn named(found: &Found) -> Decision {
+fn named(found: &ExistingJoin) -> Decision {
     let name = found.named.as_deref().unwrap_or("another");
     let says = format!("this machine has joined as {name}; for another name take it out first: carrick reset");
-    Decision::Refuse { class: Class::Configuration, cause: Cause::of(id!("api.node-name"), says) }
+    Decision::Refuse { class: Class::Configuration, cause: JoinCause::of(id!("api.node-name"), says) }
 }
 
 /// The files of a join are here, and the Node they are for is another machine's: a disk that was copied.
 fn copied() -> Decision {
     let says = "the files of a join are here, and its Node is another machine's: this one was copied from it; take them away \
                 first: carrick reset";
-    Decision::Refuse { class: Class::Configuration, cause: Cause::of(id!("api.node-name"), says) }
+    Decision::Refuse { class: Class::Configuration, cause: JoinCause::of(id!("api.node-name"), says) }
 }
 
 /// A kubelet that is started anew would register again, and be Ready; a pod network that goes by the Node's range (flannel)
@@ -201,20 +201,20 @@ fn copied() -> Decision {
 fn deleted() -> Decision {
     let says = "this machine has joined, and its Node was deleted since; to have it back as a new one: carrick reset, then \
                 carrick join";
-    Decision::Refuse { class: Class::Configuration, cause: Cause::of(id!("node.deleted"), says) }
+    Decision::Refuse { class: Class::Configuration, cause: JoinCause::of(id!("node.deleted"), says) }
 }
 
 /// A kubelet lives here, and whether in the cluster that was asked for nobody can tell: that is no success.
-fn unproven(found: &Found) -> Decision {
+fn unproven(found: &ExistingJoin) -> Decision {
     let cause = found.path.clone().unwrap_or_else(|| {
         let says = "whether this machine has joined the cluster that was asked for cannot be told: it shows no CA";
-        Cause::of(id!("api.http"), says)
+        JoinCause::of(id!("api.http"), says)
     });
     Decision::Refuse { class: cause.class(), cause }
 }
 
 /// Nothing lives here, or it could not be asked: the Node of this name decides.
-fn by_node(found: &Found, replace: bool) -> Decision {
+fn by_node(found: &ExistingJoin, replace: bool) -> Decision {
     let node = match &found.node {
         Ok(node) => node,
         Err(Why::Absent) => return Decision::Join { says: "no Node of this name is in the cluster".into() },
@@ -223,7 +223,7 @@ fn by_node(found: &Found, replace: bool) -> Decision {
                 return Decision::Refuse { class: cause.class(), cause: cause.clone() };
             }
             let says = format!("whether a Node of this name exists could not be asked: {why}");
-            return Decision::Refuse { class: Class::Transient, cause: Cause::of(id!("api.auth"), says) };
+            return Decision::Refuse { class: Class::Transient, cause: JoinCause::of(id!("api.auth"), says) };
         }
     };
     match node.identity {
@@ -234,7 +234,7 @@ fn by_node(found: &Found, replace: bool) -> Decision {
 }
 
 /// The Node of this very machine, of a join that is over: kubeadm refuses while it is Ready.
-fn ours(found: &Found, node: &Node) -> Decision {
+fn ours(found: &ExistingJoin, node: &Node) -> Decision {
     let name = &node.name;
     if !node.ready {
         return Decision::Join {
@@ -254,13 +254,13 @@ fn ours(found: &Found, node: &Node) -> Decision {
 }
 
 /// A Node that is, or may be, another machine's.
-fn theirs(found: &Found, node: &Node, replace: bool, whose: &str) -> Decision {
+fn theirs(found: &ExistingJoin, node: &Node, replace: bool, whose: &str) -> Decision {
     let name = &node.name;
     let age = found.lease_age.map_or_else(String::new, |age| format!(", its lease renewed {} s ago", age.as_secs()));
     let alive = found.lease_age.map_or(node.ready, |age| age < LEASE_LASTS);
     let refuse = |says: String| {
         let seen = Evidence::of(format!("Node {name}"), format!("{}{age}", node.whose));
-        Decision::Refuse { class: Class::Configuration, cause: Cause::of(id!("api.node-name"), says).seen(seen) }
+        Decision::Refuse { class: Class::Configuration, cause: JoinCause::of(id!("api.node-name"), says).seen(seen) }
     };
     if alive {
         return refuse(format!(
@@ -291,7 +291,7 @@ fn theirs(found: &Found, node: &Node, replace: bool, whose: &str) -> Decision {
 pub mod sample {
     use proptest::prelude::*;
 
-    use super::{Found, Local, Node, SignedDuration, Why};
+    use super::{ExistingJoin, LocalJoin, Node, SignedDuration, Why};
     use crate::join::verify::testing::node;
     use crate::testing::NOW;
 
@@ -300,14 +300,14 @@ pub mod sample {
         Node { identity, ready, ..node() }
     }
 
-    pub fn any_found() -> impl Strategy<Value = Found> {
+    pub fn any_found() -> impl Strategy<Value = ExistingJoin> {
         let local = prop_oneof![
-            Just(Local::Nothing),
-            Just(Local::Leftovers { why: "x".into() }),
-            Just(Local::Bootstrapping),
-            Just(Local::Joined),
-            Just(Local::Stopped),
-            Just(Local::Elsewhere { server: "s".into() }),
+            Just(LocalJoin::Nothing),
+            Just(LocalJoin::Leftovers { why: "x".into() }),
+            Just(LocalJoin::Bootstrapping),
+            Just(LocalJoin::Joined),
+            Just(LocalJoin::Stopped),
+            Just(LocalJoin::Elsewhere { server: "s".into() }),
         ];
         let seen = prop_oneof![
             Just(Err(Why::Absent)),
@@ -315,7 +315,7 @@ pub mod sample {
             (any::<Option<bool>>(), any::<bool>()).prop_map(|(identity, ready)| Ok(the(identity, ready))),
         ];
         let age = proptest::option::of(0i64..200);
-        (local, any::<bool>(), seen, age, any::<bool>()).prop_map(|(local, kubeadm, node, age, admin)| Found {
+        (local, any::<bool>(), seen, age, any::<bool>()).prop_map(|(local, kubeadm, node, age, admin)| ExistingJoin {
             local,
             kubeadm: kubeadm.then_some(NOW),
             node,
@@ -340,8 +340,17 @@ mod tests {
 
     const T: Timestamp = crate::testing::NOW;
 
-    fn found(local: Local, node: Result<Node, Why>) -> Found {
-        Found { local, kubeadm: None, node, lease_age: None, admin: false, path: None, proven: true, named: None }
+    fn found(local: LocalJoin, node: Result<Node, Why>) -> ExistingJoin {
+        ExistingJoin {
+            local,
+            kubeadm: None,
+            node,
+            lease_age: None,
+            admin: false,
+            path: None,
+            proven: true,
+            named: None,
+        }
     }
 
     fn kind(decision: &Decision) -> &'static str {
@@ -361,43 +370,61 @@ mod tests {
     #[test]
     fn decides() {
         let (ours, theirs, nobodys) = (Some(true), Some(false), None);
-        let nothing = || Local::Nothing;
-        let left = || Local::Leftovers { why: "x".into() };
-        let aged =
-            |seconds, of: Found| Found { lease_age: Some(SignedDuration::from_secs(seconds)), admin: true, ..of };
+        let nothing = || LocalJoin::Nothing;
+        let left = || LocalJoin::Leftovers { why: "x".into() };
+        let aged = |seconds, of: ExistingJoin| ExistingJoin {
+            lease_age: Some(SignedDuration::from_secs(seconds)),
+            admin: true,
+            ..of
+        };
         for (name, found, replace, expected) in [
             ("a fresh machine", found(nothing(), Err(Why::Absent)), false, "join"),
             ("leftovers, no Node", found(left(), Err(Why::Absent)), false, "join"),
             ("the API server does not answer", found(nothing(), Err(Why::TimedOut)), false, "retry"),
-            ("in another cluster", found(Local::Elsewhere { server: "s".into() }, Err(Why::Absent)), true, "refuse"),
+            (
+                "in another cluster",
+                found(LocalJoin::Elsewhere { server: "s".into() }, Err(Why::Absent)),
+                true,
+                "refuse",
+            ),
             (
                 "in another cluster than the one pinned",
-                Found {
-                    path: Some(Cause::of(id!("api.ca-pin"), "x")),
-                    ..found(Local::Elsewhere { server: "s".into() }, Err(Why::Absent))
+                ExistingJoin {
+                    path: Some(JoinCause::of(id!("api.ca-pin"), "x")),
+                    ..found(LocalJoin::Elsewhere { server: "s".into() }, Err(Why::Absent))
                 },
                 true,
                 "refuse",
             ),
-            ("kubeadm at work", Found { kubeadm: Some(T), ..found(left(), Ok(the(ours, true))) }, false, "attach"),
-            ("joined", found(Local::Joined, Ok(the(ours, true))), false, "watch"),
-            ("joined, and nobody to ask", found(Local::Joined, Err(Why::TimedOut)), false, "retry"),
-            ("rebooted in mid-join", found(Local::Bootstrapping, Err(Why::Absent)), false, "watch"),
-            ("joined, and its Node deleted", found(Local::Joined, Err(Why::Absent)), false, "refuse"),
-            ("a copy of another machine that is down", found(Local::Stopped, Ok(the(theirs, false))), true, "refuse"),
-            ("kubelet stopped, its Node down", found(Local::Stopped, Ok(the(ours, false))), false, "wake"),
-            ("kubelet stopped, its Node deleted", found(Local::Stopped, Err(Why::Absent)), false, "refuse"),
-            ("kubelet stopped, and nobody to ask", found(Local::Stopped, Err(Why::TimedOut)), false, "retry"),
-            ("a copy of another machine", found(Local::Stopped, Ok(the(theirs, true))), false, "refuse"),
+            (
+                "kubeadm at work",
+                ExistingJoin { kubeadm: Some(T), ..found(left(), Ok(the(ours, true))) },
+                false,
+                "attach",
+            ),
+            ("joined", found(LocalJoin::Joined, Ok(the(ours, true))), false, "watch"),
+            ("joined, and nobody to ask", found(LocalJoin::Joined, Err(Why::TimedOut)), false, "retry"),
+            ("rebooted in mid-join", found(LocalJoin::Bootstrapping, Err(Why::Absent)), false, "watch"),
+            ("joined, and its Node deleted", found(LocalJoin::Joined, Err(Why::Absent)), false, "refuse"),
+            (
+                "a copy of another machine that is down",
+                found(LocalJoin::Stopped, Ok(the(theirs, false))),
+                true,
+                "refuse",
+            ),
+            ("kubelet stopped, its Node down", found(LocalJoin::Stopped, Ok(the(ours, false))), false, "wake"),
+            ("kubelet stopped, its Node deleted", found(LocalJoin::Stopped, Err(Why::Absent)), false, "refuse"),
+            ("kubelet stopped, and nobody to ask", found(LocalJoin::Stopped, Err(Why::TimedOut)), false, "retry"),
+            ("a copy of another machine", found(LocalJoin::Stopped, Ok(the(theirs, true))), false, "refuse"),
             (
                 "joined, to nobody knows what",
-                Found { proven: false, ..found(Local::Joined, Err(Why::TimedOut)) },
+                ExistingJoin { proven: false, ..found(LocalJoin::Joined, Err(Why::TimedOut)) },
                 false,
                 "retry",
             ),
             (
                 "joined under another name",
-                Found { named: Some("w9".into()), ..found(Local::Joined, Err(Why::Absent)) },
+                ExistingJoin { named: Some("w9".into()), ..found(LocalJoin::Joined, Err(Why::Absent)) },
                 false,
                 "refuse",
             ),
@@ -407,7 +434,7 @@ mod tests {
             ("reset, Ready, admin, lease young", aged(5, found(nothing(), Ok(the(ours, true)))), false, "wait"),
             (
                 "reset, Ready, admin, lease unread",
-                Found { admin: true, ..found(nothing(), Ok(the(ours, true))) },
+                ExistingJoin { admin: true, ..found(nothing(), Ok(the(ours, true))) },
                 false,
                 "wait",
             ),
@@ -422,7 +449,7 @@ mod tests {
             ("another's, dead lease, still Ready", aged(45, found(nothing(), Ok(the(theirs, true)))), true, "remove"),
             (
                 "another's, dead lease, still Ready, no admin",
-                Found { admin: false, ..aged(45, found(nothing(), Ok(the(theirs, true)))) },
+                ExistingJoin { admin: false, ..aged(45, found(nothing(), Ok(the(theirs, true)))) },
                 true,
                 "wait",
             ),
@@ -438,7 +465,7 @@ mod tests {
     #[test]
     fn who_got_no_certificate_is_joined_anew_as_anybody_is() {
         for (node, expected) in [(Err(Why::Absent), "join"), (Ok(the(Some(false), false)), "refuse")] {
-            let found = found(Local::Bootstrapping, node);
+            let found = found(LocalJoin::Bootstrapping, node);
             assert_eq!(kind(&decide(&found, false, false)), "watch");
             assert_eq!(kind(&decide(&found, false, true)), expected);
         }
@@ -446,7 +473,8 @@ mod tests {
 
     #[test]
     fn a_refusal_says_which_machine() {
-        let Decision::Refuse { cause, .. } = decide(&found(Local::Nothing, Ok(the(Some(false), true))), false, false)
+        let Decision::Refuse { cause, .. } =
+            decide(&found(LocalJoin::Nothing, Ok(the(Some(false), true))), false, false)
         else {
             panic!()
         };
@@ -473,57 +501,57 @@ mod tests {
             Asked { ca: None, pins: vec![ca.pin.parse().unwrap()] }
         };
         for (name, facts, asked, expected) in [
-            ("joined, by the pin alone", joined(), pinned(&ca), Local::Joined),
+            ("joined, by the pin alone", joined(), pinned(&ca), LocalJoin::Joined),
             (
                 "of another cluster, by the pin alone",
                 joined(),
                 pinned(&other),
-                Local::Elsewhere { server: machine::SERVER.into() },
+                LocalJoin::Elsewhere { server: machine::SERVER.into() },
             ),
             (
                 "of another cluster by the pin alone, stopped",
                 joined().with_query(&unit::SHOW, &stopped),
                 pinned(&other),
-                Local::Leftovers { why: "it trusts another cluster's CA".into() },
+                LocalJoin::Leftovers { why: "it trusts another cluster's CA".into() },
             ),
-            ("in mid-join to another cluster", boots(), pinned(&other), Local::Nothing),
-            ("in mid-join, by the pin alone", boots(), pinned(&ca), Local::Bootstrapping),
+            ("in mid-join to another cluster", boots(), pinned(&other), LocalJoin::Nothing),
+            ("in mid-join, by the pin alone", boots(), pinned(&ca), LocalJoin::Bootstrapping),
         ] {
-            assert_eq!(Local::of(&facts, &asked), Ok(expected), "{name}");
+            assert_eq!(LocalJoin::of(&facts, &asked), Ok(expected), "{name}");
             assert_eq!(is_proven(&facts, &asked), asked.pins == pinned(&ca).pins, "{name}");
             assert!(!is_proven(&facts, &Asked::default()), "{name}");
         }
         for (name, facts, expected) in [
-            ("clean", machine::clean(), Local::Nothing),
-            ("joined", joined(), Local::Joined),
-            ("stopped", joined().with_query(&unit::SHOW, &stopped), Local::Stopped),
-            ("in mid-join", boots(), Local::Bootstrapping),
+            ("clean", machine::clean(), LocalJoin::Nothing),
+            ("joined", joined(), LocalJoin::Joined),
+            ("stopped", joined().with_query(&unit::SHOW, &stopped), LocalJoin::Stopped),
+            ("in mid-join", boots(), LocalJoin::Bootstrapping),
             (
                 "in mid-join, kubelet.conf written early",
                 boots().with_file(kubeconfig::KUBELET, &kubeconfig::sample::kubelet(machine::SERVER, &ca.pem)),
-                Local::Bootstrapping,
+                LocalJoin::Bootstrapping,
             ),
-            ("token left, no kubelet", boots().with_query(&unit::SHOW, &stopped), Local::Nothing),
+            ("token left, no kubelet", boots().with_query(&unit::SHOW, &stopped), LocalJoin::Nothing),
             (
                 "no certificate",
                 joined().without_file(pki::CLIENT),
-                Local::Leftovers { why: "the kubelet has no certificate".into() },
+                LocalJoin::Leftovers { why: "the kubelet has no certificate".into() },
             ),
             (
                 "of another cluster",
                 joined().with_api("cluster-ca", &other.pem),
-                Local::Elsewhere { server: machine::SERVER.into() },
+                LocalJoin::Elsewhere { server: machine::SERVER.into() },
             ),
             (
                 "of another cluster, stopped",
                 joined().with_api("cluster-ca", &other.pem).with_query(&unit::SHOW, &stopped),
-                Local::Leftovers { why: "it trusts another cluster's CA".into() },
+                LocalJoin::Leftovers { why: "it trusts another cluster's CA".into() },
             ),
         ] {
             let asked = Asked { ca: facts.cluster_ca().ok(), pins: Vec::new() };
-            assert_eq!(Local::of(&facts, &asked), Ok(expected), "{name}");
+            assert_eq!(LocalJoin::of(&facts, &asked), Ok(expected), "{name}");
         }
-        assert!(Local::of(&crate::testing::facts(), &Asked::default()).is_err());
+        assert!(LocalJoin::of(&crate::testing::facts(), &Asked::default()).is_err());
     }
 
     proptest! {

@@ -11,7 +11,7 @@ use crate::report::Judged;
 /// One reason, under the id of a check or a signature: `carrick explain` knows it, and its file says its class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Saved")]
-pub struct Cause {
+pub struct JoinCause {
     pub id: String,
     class: Class,
     pub role: Role,
@@ -22,16 +22,16 @@ pub struct Cause {
     pub may_pass: bool,
 }
 
-impl Cause {
+impl JoinCause {
     pub fn of(about: About<'_>, says: impl Into<String>) -> Self {
         let About { id, class, role, subsystem, needed: _ } = about;
-        Cause { id: id.to_owned(), class, role, subsystem, says: says.into(), seen: Vec::new(), may_pass: false }
+        JoinCause { id: id.to_owned(), class, role, subsystem, says: says.into(), seen: Vec::new(), may_pass: false }
     }
 
     /// What a check found, as the cause of a failed attempt.
     pub fn of_finding(finding: &Judged) -> Option<Self> {
         let about = finding.means.or_else(|| catalogue::about(finding.id))?;
-        let cause = Cause::of(about, finding.title.clone());
+        let cause = JoinCause::of(about, finding.title.clone());
         Some(cause.seen(finding.evidence.clone()).may_pass(finding.may_pass))
     }
 
@@ -41,7 +41,7 @@ impl Cause {
     }
 
     pub fn may_pass(self, may_pass: bool) -> Self {
-        Cause { may_pass, ..self }
+        JoinCause { may_pass, ..self }
     }
 
     pub fn class(&self) -> Class {
@@ -62,7 +62,7 @@ struct Saved {
     may_pass: bool,
 }
 
-impl From<Saved> for Cause {
+impl From<Saved> for JoinCause {
     fn from(saved: Saved) -> Self {
         let Saved { id, class, role, subsystem, says, seen, may_pass } = saved;
         // What an earlier run failed for decides nothing any more; an id that has gone since keeps no record from being read.
@@ -70,20 +70,20 @@ impl From<Saved> for Cause {
         let known = catalogue::about(&id).unwrap_or(gone);
         let (class, role) = (class.unwrap_or(known.class), role.unwrap_or(known.role));
         let subsystem = subsystem.unwrap_or(known.subsystem);
-        Cause { id, class, role, subsystem, says, seen, may_pass }
+        JoinCause { id, class, role, subsystem, says, seen, may_pass }
     }
 }
 
 /// An attempt that ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct JoinFailure {
     /// How far it had come.
     pub stage: Stage,
     pub class: Class,
     /// In one sentence.
     pub says: String,
     /// As far as they are known so far; live diagnosis knows more.
-    pub causes: Vec<Cause>,
+    pub causes: Vec<JoinCause>,
     /// It took too long: exit status 6, not 3.
     pub overdue: bool,
 }
@@ -95,11 +95,11 @@ mod tests {
     #[test]
     fn what_an_older_run_wrote_down_is_still_read() {
         let older = r#"{"id":"api.tcp","says":"refused","seen":[],"may_pass":true}"#;
-        let cause = Cause::of(id!("api.tcp"), "refused").may_pass(true);
-        assert_eq!(serde_json::from_str::<Cause>(older).unwrap(), cause);
+        let cause = JoinCause::of(id!("api.tcp"), "refused").may_pass(true);
+        assert_eq!(serde_json::from_str::<JoinCause>(older).unwrap(), cause);
         let now = serde_json::to_string(&cause).unwrap();
-        assert_eq!(serde_json::from_str::<Cause>(&now).unwrap(), cause);
-        let gone = serde_json::from_str::<Cause>(&older.replace("api.tcp", "api.gone")).unwrap();
+        assert_eq!(serde_json::from_str::<JoinCause>(&now).unwrap(), cause);
+        let gone = serde_json::from_str::<JoinCause>(&older.replace("api.tcp", "api.gone")).unwrap();
         assert_eq!((gone.id.as_str(), gone.class), ("api.gone", Class::Configuration));
     }
 }

@@ -1,11 +1,11 @@
 //! One look at a machine before kubeadm runs: its facts, and what the checks find in them, judged once; and what of that a
 //! join goes by.
 
-use super::failure::Cause;
+use super::failure::JoinCause;
 use super::prepare;
 use crate::catalogue;
-use crate::check::{self, InJoin, Outcome};
-use crate::fact::{Facts, Known, Missing, Why};
+use crate::check::{self, Evidence, InJoin, Outcome};
+use crate::fact::{Facts, Known, Missing, Why, identity};
 use crate::id;
 use crate::plan::protect::Protected;
 use crate::plan::{Conflict, Plan};
@@ -19,23 +19,33 @@ pub struct Looked {
 
 impl Looked {
     pub fn at(facts: Facts, ignore: &Ignore) -> Self {
-        let checked = report::check(&facts, &check::Policy::default(), ignore);
+        let checked = report::check(&facts, &check::CheckPolicy::default(), ignore);
         Looked { facts, checked }
     }
 
+    /// Only root joins a machine: for anybody else nothing is begun.
+    pub fn unprivileged(&self) -> Option<JoinCause> {
+        let uid = self.facts.uid().ok().filter(|uid| *uid != 0)?;
+        let seen = Evidence::of(identity::USER.name, uid.to_string());
+        Some(
+            JoinCause::of(id!("machine.privileges"), format!("only root may join a machine; this is user {uid}"))
+                .seen(seen),
+        )
+    }
+
     /// The step on the way to the API server that failed.
-    pub fn broken_path(&self) -> Option<Cause> {
+    pub fn broken_path(&self) -> Option<JoinCause> {
         let step = self.facts.api_path().ok()?.failed()?.step;
-        self.checked.findings.iter().find(|finding| finding.id == step.check()).and_then(Cause::of_finding)
+        self.checked.findings.iter().find(|finding| finding.id == step.check()).and_then(JoinCause::of_finding)
     }
 
     /// What forbids a join: not what preparation sets right, nor what the decision about the Node has settled.
-    pub fn blockers(&self) -> Vec<Cause> {
+    pub fn blockers(&self) -> Vec<JoinCause> {
         let blocks = |finding: &&Judged| {
             let in_join = check::find(finding.id).next().map(|registered| registered.check.in_join);
             finding.verdict == Outcome::Fail && !finding.ignored && in_join == Some(InJoin::Blocks)
         };
-        self.checked.findings.iter().filter(blocks).filter_map(Cause::of_finding).collect()
+        self.checked.findings.iter().filter(blocks).filter_map(JoinCause::of_finding).collect()
     }
 
     /// What does not forbid it, and may break it later.
@@ -44,11 +54,11 @@ impl Looked {
     }
 
     /// The worst of what `--fix` was to set right, where it did not; for a reason of its own where the checks find nothing.
-    pub fn unfixed(&self, says: String) -> Cause {
+    pub fn unfixed(&self, says: String) -> JoinCause {
         let counting = self.checked.findings.iter().filter(|finding| !finding.ignored);
         // The first of the worst, in the order of the checks.
         let worst = counting.rev().max_by_key(|finding| finding.verdict).and_then(|it| catalogue::about(it.id));
-        Cause::of(worst.unwrap_or(id!("machine.privileges")), says)
+        JoinCause::of(worst.unwrap_or(id!("machine.privileges")), says)
     }
 
     /// What is changed before kubeadm runs.
@@ -86,19 +96,19 @@ pub enum Unprepared {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fact::api_path::{ApiPath, Reason, State, Step, Walked};
+    use crate::fact::api_path::{ApiPath, PathReason, PathStep, StepOutcome, Walked};
     use crate::testing::facts;
 
     fn looked(facts: Facts, ignored: &[&str]) -> Looked {
         Looked::at(facts, &Ignore::of(ignored.iter().copied()).unwrap())
     }
 
-    fn ids(causes: &[Cause]) -> Vec<&str> {
+    fn ids(causes: &[JoinCause]) -> Vec<&str> {
         causes.iter().map(|cause| cause.id.as_str()).collect()
     }
 
-    fn broken_at(step: Step, reason: Option<Reason>) -> Facts {
-        let walked = Walked { reason, ..Walked::new(step, State::Failed("it broke".into())) };
+    fn broken_at(step: PathStep, reason: Option<PathReason>) -> Facts {
+        let walked = Walked { reason, ..Walked::new(step, StepOutcome::Failed("it broke".into())) };
         let path = ApiPath { endpoint: "cp:6443".into(), steps: vec![walked], clocks: None, ca_pins: Vec::new() };
         facts().with_api("path", &serde_json::to_string(&path).unwrap())
     }
@@ -106,18 +116,25 @@ mod tests {
     #[test]
     fn the_broken_step_is_named_by_what_it_means() {
         for (step, reason, id, may_pass) in [
-            (Step::Tcp, None, "api.tcp", true),
-            (Step::Tls, None, "api.tls", true),
-            (Step::Tls, Some(Reason::NoAnswer), "api.slow", true),
-            (Step::Auth, None, "api.auth", false),
-            (Step::Auth, Some(Reason::NoAnswer), "api.slow", true),
-            (Step::Certificate, None, "api.certificate", false),
-            (Step::Certificate, Some(Reason::NotYetValid), "time.skew", false),
+            (PathStep::Tcp, None, "api.tcp", true),
+            (PathStep::Tls, None, "api.tls", true),
+            (PathStep::Tls, Some(PathReason::NoAnswer), "api.slow", true),
+            (PathStep::Auth, None, "api.auth", false),
+            (PathStep::Auth, Some(PathReason::NoAnswer), "api.slow", true),
+            (PathStep::Certificate, None, "api.certificate", false),
+            (PathStep::Certificate, Some(PathReason::NotYetValid), "time.skew", false),
         ] {
             let cause = looked(broken_at(step, reason), &[]).broken_path().unwrap();
             assert_eq!((cause.id.as_str(), cause.class().may_pass()), (id, may_pass), "{step:?}, {reason:?}");
         }
         assert_eq!(looked(facts(), &[]).broken_path(), None);
+    }
+
+    #[test]
+    fn only_root_joins() {
+        let of = |uid: &str| looked(facts().with_query(&identity::USER, uid), &[]).unprivileged();
+        assert_eq!(of("1000\n").map(|cause| cause.id), Some("machine.privileges".to_owned()));
+        assert_eq!((of("0\n"), looked(facts(), &[]).unprivileged()), (None, None));
     }
 
     #[test]

@@ -1,13 +1,12 @@
 //! A join as data: what was asked for, how far it is, what is to be done next, and whether it holds. Pure: the driver in
 //! carrick-engine looks, acts and keeps the time; everything is decided here.
 //!
-//! * [`input`], [`line`], [`document`]: what a person hands over, or one line that says why it cannot be used
-//! * [`config`]: the JoinConfiguration kubeadm gets
+//! * [`request`]: what a person hands over (flags, join line, file), and the JoinConfiguration that kubeadm gets
 //! * [`output`]: what kubeadm prints, as milestones and causes
 //! * [`existing`]: a join or a Node of this name that is already there
 //! * [`looked`]: one look at the machine, judged once, and what of it a join goes by
 //! * [`prepare`]: what is changed before kubeadm runs, and what a failed attempt leaves
-//! * [`sight`]: evidence out of facts and of the API server's answers
+//! * [`observed`]: evidence out of facts and of the API server's answers
 //! * [`verify`]: whether a machine has really joined, from what was seen of it
 //! * [`state`], [`mod@step`]: where a join is, and the only place where that changes
 //! * [`failure`], [`causes`]: what can go wrong, whether trying again helps, and what names it
@@ -27,19 +26,15 @@
 //! ```
 
 pub mod causes;
-pub mod config;
-pub mod document;
 pub mod ending;
 pub mod existing;
 pub mod failure;
-pub mod input;
-pub mod line;
 pub mod looked;
+pub mod observed;
 pub mod output;
 pub mod page;
 pub mod prepare;
-pub mod sight;
+pub mod request;
 pub mod state;
 pub mod step;
 pub mod verify;
-mod yaml;

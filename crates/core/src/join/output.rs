@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::causes::recognised;
-use super::failure::Cause;
+use super::failure::JoinCause;
 use crate::catalogue::Role;
 use crate::check::Evidence;
 use crate::redact::redact;
@@ -100,8 +100,8 @@ fn without_header(line: &str) -> &str {
 
 /// What kubeadm failed for, as far as its output tells, the most telling first. The whole output is looked at: a preflight
 /// check's line says more than the error at the end.
-pub fn causes(output: &str, library: &Library) -> Vec<Cause> {
-    let mut found: Vec<(Severity, Cause)> = Vec::new();
+pub fn causes(output: &str, library: &Library) -> Vec<JoinCause> {
+    let mut found: Vec<(Severity, JoinCause)> = Vec::new();
     for (number, line) in (1u32..).zip(output.lines()) {
         let failed = matches!(
             milestone(line),
@@ -118,7 +118,7 @@ pub fn causes(output: &str, library: &Library) -> Vec<Cause> {
         }
     }
     // What only says that kubeadm stopped is explained by what else it said.
-    let is_root = |(_, cause): &(Severity, Cause)| cause.role == Role::Root;
+    let is_root = |(_, cause): &(Severity, JoinCause)| cause.role == Role::Root;
     if found.iter().any(is_root) {
         found.retain(is_root);
     }

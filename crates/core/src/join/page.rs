@@ -7,13 +7,14 @@ use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::existing::{Found, Local};
-use super::failure::Cause;
+use super::existing::{ExistingJoin, LocalJoin};
+use super::failure::JoinCause;
 use super::output::Milestone;
-use super::state::{Policy, Stage, State, later};
-use super::step::{Effect, Event, step};
+use super::state::{JoinPolicy, JoinStatus, Stage, later};
+use super::step::{JoinEffect, JoinEvent, step};
 use super::verify::{
-    Certificate, CertificateRequest, Kubelet, Node, PROOFS, Renewal, Runtime, Sandbox, Signing, Until,
+    CertificateRequest, ClientCertificate, Kubelet, LeaseRenewal, Node, PROOFS, RuntimeConditions, Sandbox, Signing,
+    Until,
 };
 use crate::fact::Why;
 use crate::id;
@@ -32,10 +33,10 @@ pub struct Way {
 }
 
 /// One of each kind of event, with its name on the drawing.
-fn events() -> Vec<(&'static str, Event)> {
+fn events() -> Vec<(&'static str, JoinEvent)> {
     let started = Some(BEGIN);
     let found = |local, node, admin, age: Option<i64>| {
-        Event::Found(Found {
+        JoinEvent::Found(ExistingJoin {
             local,
             kubeadm: None,
             node,
@@ -57,9 +58,9 @@ fn events() -> Vec<(&'static str, Event)> {
         seen_at: None,
     };
     let kubelet = |standalone| Kubelet { active: true, standalone, restarts: 0, exit: None, started_at: started };
-    let request = |state| Event::Request(Ok(CertificateRequest { name: "csr".into(), state }));
-    let attached = Found {
-        local: Local::Nothing,
+    let request = |state| JoinEvent::Request(Ok(CertificateRequest { name: "csr".into(), state }));
+    let attached = ExistingJoin {
+        local: LocalJoin::Nothing,
         kubeadm: started,
         node: Err(Why::Absent),
         lease_age: None,
@@ -69,67 +70,79 @@ fn events() -> Vec<(&'static str, Event)> {
         named: None,
     };
     vec![
-        ("nothing here, name free", found(Local::Nothing, Err(Why::Absent), false, None)),
-        ("kubeadm still at work", Event::Found(attached)),
-        ("kubelet bootstrapping", found(Local::Bootstrapping, Err(Why::Absent), false, None)),
-        ("a live join here", found(Local::Joined, Ok(node(true, true)), false, None)),
-        ("a join here, its kubelet stopped", found(Local::Stopped, Ok(node(true, false)), false, None)),
-        ("kubelet started", Event::Woken),
-        ("own old Node still Ready", found(Local::Nothing, Ok(node(true, true)), false, None)),
-        ("own old Node still Ready and an admin at hand", found(Local::Nothing, Ok(node(true, true)), true, Some(60))),
-        ("another machine's Node", found(Local::Nothing, Ok(node(false, true)), false, None)),
-        ("the cluster cannot be asked", found(Local::Nothing, Err(Why::TimedOut), false, None)),
-        ("Node cleared", Event::NodeCleared),
-        ("checks pass", Event::Checked { blockers: Vec::new(), fixed: false }),
-        ("checks pass after --fix", Event::Checked { blockers: Vec::new(), fixed: true }),
-        ("a check fails", Event::Checked { blockers: vec![Cause::of(id!("machine.swap"), "")], fixed: false }),
-        ("prepared", Event::Prepared),
-        ("kubeadm started", Event::Started),
-        ("kubeadm starts the kubelet", Event::Kubeadm(Milestone::KubeletStarted)),
-        ("kubeadm fails, may pass", Event::KubeadmEnded { status: Some(1), causes: Vec::new() }),
+        ("nothing here, name free", found(LocalJoin::Nothing, Err(Why::Absent), false, None)),
+        ("kubeadm still at work", JoinEvent::Found(attached)),
+        ("kubelet bootstrapping", found(LocalJoin::Bootstrapping, Err(Why::Absent), false, None)),
+        ("a live join here", found(LocalJoin::Joined, Ok(node(true, true)), false, None)),
+        ("a join here, its kubelet stopped", found(LocalJoin::Stopped, Ok(node(true, false)), false, None)),
+        ("kubelet started", JoinEvent::Woken),
+        ("own old Node still Ready", found(LocalJoin::Nothing, Ok(node(true, true)), false, None)),
+        (
+            "own old Node still Ready and an admin at hand",
+            found(LocalJoin::Nothing, Ok(node(true, true)), true, Some(60)),
+        ),
+        ("another machine's Node", found(LocalJoin::Nothing, Ok(node(false, true)), false, None)),
+        ("the cluster cannot be asked", found(LocalJoin::Nothing, Err(Why::TimedOut), false, None)),
+        ("Node cleared", JoinEvent::NodeCleared),
+        ("checks pass", JoinEvent::Checked { blockers: Vec::new(), fixed: false }),
+        ("checks pass after --fix", JoinEvent::Checked { blockers: Vec::new(), fixed: true }),
+        ("a check fails", JoinEvent::Checked { blockers: vec![JoinCause::of(id!("machine.swap"), "")], fixed: false }),
+        ("prepared", JoinEvent::Prepared),
+        ("kubeadm started", JoinEvent::Started),
+        ("kubeadm starts the kubelet", JoinEvent::Kubeadm(Milestone::KubeletStarted)),
+        ("kubeadm fails, may pass", JoinEvent::KubeadmEnded { status: Some(1), causes: Vec::new() }),
         (
             "kubeadm fails, must be mended",
-            Event::KubeadmEnded { status: Some(1), causes: vec![Cause::of(id!("kubeadm.token-not-signed"), "")] },
+            JoinEvent::KubeadmEnded {
+                status: Some(1),
+                causes: vec![JoinCause::of(id!("kubeadm.token-not-signed"), "")],
+            },
         ),
-        ("kubelet runs", Event::Kubelet(Ok(kubelet(false)))),
-        ("kubelet runs alone", Event::Kubelet(Ok(kubelet(true)))),
+        ("kubelet runs", JoinEvent::Kubelet(Ok(kubelet(false)))),
+        ("kubelet runs alone", JoinEvent::Kubelet(Ok(kubelet(true)))),
         ("certificate requested", request(Signing::Pending)),
         ("request denied", request(Signing::Denied { why: String::new() })),
-        ("certificate issued", Event::Certificate(Ok(Certificate::Trusted))),
-        ("certificate stale", Event::Certificate(Ok(Certificate::Stale { why: String::new() }))),
-        ("Node is this machine", Event::Node(Ok(node(true, true)))),
-        ("lease renewed", Event::Lease(Ok(Renewal { version: "1".into(), renewed_at: started, ..Renewal::default() }))),
+        ("certificate issued", JoinEvent::Certificate(Ok(ClientCertificate::Trusted))),
+        ("certificate stale", JoinEvent::Certificate(Ok(ClientCertificate::Stale { why: String::new() }))),
+        ("Node is this machine", JoinEvent::Node(Ok(node(true, true)))),
+        (
+            "lease renewed",
+            JoinEvent::Lease(Ok(LeaseRenewal { version: "1".into(), renewed_at: started, ..LeaseRenewal::default() })),
+        ),
         (
             "runtime's network ready",
-            Event::Runtime(Ok(Runtime { ready: true, network_ready: true, says: String::new() })),
+            JoinEvent::Runtime(Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() })),
         ),
-        ("sandbox got an address", Event::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
-        ("sandbox got none", Event::Sandbox(Err(Why::Broken(String::new())))),
-        ("a cause that must be mended", Event::Trouble(Cause::of(id!("filesystem.space"), ""))),
-        ("what was to be done failed", Event::Failed(Cause::of(id!("kubeadm.installed"), ""))),
-        ("what was to be done failed, may pass", Event::Failed(Cause::of(id!("api.node-name"), "").may_pass(true))),
-        ("tidied up", Event::Finished { changed: false }),
-        ("deadline", Event::Tick),
+        ("sandbox got an address", JoinEvent::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
+        ("sandbox got none", JoinEvent::Sandbox(Err(Why::Broken(String::new())))),
+        ("a cause that must be mended", JoinEvent::Trouble(JoinCause::of(id!("filesystem.space"), ""))),
+        ("what was to be done failed", JoinEvent::Failed(JoinCause::of(id!("kubeadm.installed"), ""))),
+        (
+            "what was to be done failed, may pass",
+            JoinEvent::Failed(JoinCause::of(id!("api.node-name"), "").may_pass(true)),
+        ),
+        ("tidied up", JoinEvent::Finished { changed: false }),
+        ("deadline", JoinEvent::Tick),
     ]
 }
 
-fn name_of(effect: &Effect) -> Option<&'static str> {
+fn name_of(effect: &JoinEffect) -> Option<&'static str> {
     Some(match effect {
-        Effect::Observe => "observe",
-        Effect::RemoveNode { .. } => "remove Node",
-        Effect::MarkNotReady { .. } => "mark Node not ready",
-        Effect::WakeKubelet => "start the kubelet",
-        Effect::Check => "check",
-        Effect::Prepare => "prepare",
-        Effect::StartKubeadm => "start kubeadm",
-        Effect::Attach => "attach",
-        Effect::Sandbox { .. } => "run sandbox",
-        Effect::Finish => "tidy up",
-        Effect::Leave => "leave it joined",
-        Effect::CleanUp => "clean up",
-        Effect::Diagnose => "diagnose",
-        Effect::Report(_) => "report",
-        Effect::Tell(_) => return None,
+        JoinEffect::Observe => "observe",
+        JoinEffect::RemoveNode { .. } => "remove Node",
+        JoinEffect::MarkNotReady { .. } => "mark Node not ready",
+        JoinEffect::WakeKubelet => "start the kubelet",
+        JoinEffect::Check => "check",
+        JoinEffect::Prepare => "prepare",
+        JoinEffect::StartKubeadm => "start kubeadm",
+        JoinEffect::Attach => "attach",
+        JoinEffect::Sandbox { .. } => "run sandbox",
+        JoinEffect::Finish => "tidy up",
+        JoinEffect::Leave => "leave it joined",
+        JoinEffect::CleanUp => "clean up",
+        JoinEffect::Diagnose => "diagnose",
+        JoinEffect::Report(_) => "report",
+        JoinEffect::Tell(_) => return None,
     })
 }
 
@@ -137,8 +150,8 @@ fn name_of(effect: &Effect) -> Option<&'static str> {
 pub fn ways() -> BTreeSet<Way> {
     let mut ways = BTreeSet::new();
     for until in [Until::Registered, Until::Verified] {
-        let policy = Policy { until, attempts: 2, ..Policy::default() };
-        let mut open = vec![State::begin(policy, BEGIN).0];
+        let policy = JoinPolicy { until, attempts: 2, ..JoinPolicy::default() };
+        let mut open = vec![JoinStatus::begin(policy, BEGIN).0];
         let mut walked = BTreeSet::new();
         while let Some(state) = open.pop() {
             // What a state is, apart from its times.
@@ -148,7 +161,7 @@ pub fn ways() -> BTreeSet<Way> {
                 continue;
             }
             for (when, event) in events() {
-                let now = if event == Event::Tick { state.deadline } else { later(state.since, SECOND) };
+                let now = if event == JoinEvent::Tick { state.deadline } else { later(state.since, SECOND) };
                 let (next, effects) = step(&state, &event, now);
                 if is_one_step(state.stage, next.stage) {
                     let done = effects.iter().filter_map(name_of).collect();
@@ -175,7 +188,7 @@ pub fn page() -> String {
     let mut page = "# A join, stage by stage\n\nWhat `carrick join` waits for, for how long, and what follows. This page is drawn \
                     from the code: `cargo xtask docs`.\n\n"
         .to_owned();
-    let policy = Policy::default();
+    let policy = JoinPolicy::default();
     page.push_str("| stage | waits for | at most |\n|---|---|---|\n");
     for stage in Stage::ALL {
         let most = match stage {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::failure::{Cause, Failure};
-use super::verify::{Seen, Until};
+use super::failure::{JoinCause, JoinFailure};
+use super::verify::{NodeEvidence, Until};
 use crate::catalogue;
 use crate::id;
 
@@ -115,7 +115,7 @@ struct About {
 
 /// What the person said about this join.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Policy {
+pub struct JoinPolicy {
     pub until: Until,
     /// How often to try, the first time included.
     pub attempts: u32,
@@ -129,9 +129,9 @@ pub struct Policy {
     pub jitter: u8,
 }
 
-impl Default for Policy {
+impl Default for JoinPolicy {
     fn default() -> Self {
-        Policy {
+        JoinPolicy {
             until: Until::Verified,
             attempts: 3,
             join_timeout: USUAL_TIMEOUT,
@@ -152,7 +152,7 @@ const LONGEST_PAUSE: i64 = 60;
 /// For a person to read a plan and say yes, in seconds.
 const CONSENT: i64 = 600;
 
-impl Policy {
+impl JoinPolicy {
     /// How long the kubelet has from its start to its certificate: nine tenths of what was asked for, never more than 4:30.
     pub fn bootstrap(&self) -> SignedDuration {
         SignedDuration::from_secs((i64::from(self.join_timeout) * 9 / 10).clamp(1, LATEST_DECISION))
@@ -197,26 +197,26 @@ impl Policy {
 
 /// Where a join is, and what was seen on the way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct State {
+pub struct JoinStatus {
     pub stage: Stage,
     pub since: Timestamp,
     /// The stage ends by then, one way or the other.
     pub deadline: Timestamp,
     /// From 1.
     pub attempt: u32,
-    pub policy: Policy,
+    pub policy: JoinPolicy,
     /// Of this attempt.
-    pub seen: Seen,
+    pub seen: NodeEvidence,
     /// Why the attempts before ended; of one that failed for good, too.
-    pub failures: Vec<Failure>,
+    pub failures: Vec<JoinFailure>,
     /// What was noticed and may pass, latest last.
-    pub troubles: Vec<Cause>,
+    pub troubles: Vec<JoinCause>,
     /// Something was changed on the machine: not only looked at.
     pub changed: bool,
     pub(super) memory: Memory,
 }
 
-impl State {
+impl JoinStatus {
     /// How long its stage may take in all.
     pub fn limit(&self) -> Duration {
         Duration::try_from(self.deadline.duration_since(self.since)).unwrap_or_default()
@@ -263,23 +263,25 @@ mod tests {
     #[test]
     fn the_bootstrap_is_decided_at_nine_tenths_and_never_after_four_and_a_half_minutes() {
         for (asked, seconds) in [(300, 270), (100, 90), (600, 270), (86_400, 270), (1, 1)] {
-            let policy = Policy { join_timeout: asked, ..Policy::default() };
+            let policy = JoinPolicy { join_timeout: asked, ..JoinPolicy::default() };
             assert_eq!(policy.bootstrap().as_secs(), seconds, "{asked}");
             assert_eq!(policy.note().is_some(), asked > 300);
         }
-        let longer = Policy { join_timeout: 600, ..Policy::default() };
+        let longer = JoinPolicy { join_timeout: 600, ..JoinPolicy::default() };
         assert_eq!((longer.wait(Stage::Registered).as_secs(), longer.wait(Stage::KubeletUp).as_secs()), (600, 270));
-        let shorter = Policy { join_timeout: 60, ..Policy::default() };
+        let shorter = JoinPolicy { join_timeout: 60, ..JoinPolicy::default() };
         assert_eq!(shorter.wait(Stage::Registered).as_secs(), 300, "less time is for the certificate alone");
     }
 
     #[test]
     fn the_pauses_grow_and_differ() {
         let seconds = |jitter: u8| {
-            (1..=6).map(|attempt| Policy { jitter, ..Policy::default() }.pause(attempt).as_secs()).collect::<Vec<_>>()
+            (1..=6)
+                .map(|attempt| JoinPolicy { jitter, ..JoinPolicy::default() }.pause(attempt).as_secs())
+                .collect::<Vec<_>>()
         };
         assert_eq!(seconds(0), [5, 10, 20, 40, 60, 60]);
         assert_eq!(seconds(100), [7, 15, 30, 60, 90, 90]);
-        assert_eq!(Policy::default().pause(u32::MAX).as_secs(), 60);
+        assert_eq!(JoinPolicy::default().pause(u32::MAX).as_secs(), 60);
     }
 }

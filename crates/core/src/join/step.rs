@@ -7,13 +7,13 @@ use std::cmp::Reverse;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::existing::{Decision, Found, decide};
-use super::failure::{Cause, Failure};
+use super::existing::{Decision, ExistingJoin, decide};
+use super::failure::{JoinCause, JoinFailure};
 use super::output::Milestone;
-use super::state::{Memory, Policy, Stage, State, later};
+use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
-    Certificate, CertificateRequest, Cluster, Kubelet, Lease, Node, Renewal, Runtime, Sandbox, Seen, Signing, Until,
-    holds,
+    CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
+    RuntimeConditions, Sandbox, Signing, Until, holds,
 };
 use crate::catalogue::Class;
 use crate::check::Subsystem;
@@ -43,43 +43,43 @@ const MOST_TROUBLES: usize = 8;
 
 /// What the driver saw. A look that failed says why, and counts as nothing seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// After [`Effect::Observe`].
-    Found(Found),
-    /// After [`Effect::RemoveNode`] or [`Effect::MarkNotReady`].
+pub enum JoinEvent {
+    /// After [`JoinEffect::Observe`].
+    Found(ExistingJoin),
+    /// After [`JoinEffect::RemoveNode`] or [`JoinEffect::MarkNotReady`].
     NodeCleared,
-    /// After [`Effect::WakeKubelet`].
+    /// After [`JoinEffect::WakeKubelet`].
     Woken,
-    /// After [`Effect::Check`]: what forbids a join, and whether `--fix` changed something.
+    /// After [`JoinEffect::Check`]: what forbids a join, and whether `--fix` changed something.
     Checked {
-        blockers: Vec<Cause>,
+        blockers: Vec<JoinCause>,
         fixed: bool,
     },
-    /// After [`Effect::Prepare`].
+    /// After [`JoinEffect::Prepare`].
     Prepared,
-    /// After [`Effect::StartKubeadm`].
+    /// After [`JoinEffect::StartKubeadm`].
     Started,
     /// kubeadm printed something of note.
     Kubeadm(Milestone),
     /// kubeadm's unit ended: with a status, or killed or lost without one; what [`super::output::causes`] found in its output.
     KubeadmEnded {
         status: Option<i32>,
-        causes: Vec<Cause>,
+        causes: Vec<JoinCause>,
     },
     Kubelet(Result<Kubelet, Why>),
     Request(Result<CertificateRequest, Why>),
-    Certificate(Result<Certificate, Why>),
-    Cluster(Result<Cluster, Why>),
+    Certificate(Result<ClientCertificate, Why>),
+    Cluster(Result<ClusterPins, Why>),
     Node(Result<Node, Why>),
-    Lease(Result<Renewal, Why>),
-    Runtime(Result<Runtime, Why>),
-    /// After [`Effect::Sandbox`]; `Why::Broken` is what the runtime said.
+    Lease(Result<LeaseRenewal, Why>),
+    Runtime(Result<RuntimeConditions, Why>),
+    /// After [`JoinEffect::Sandbox`]; `Why::Broken` is what the runtime said.
     Sandbox(Result<Sandbox, Why>),
     /// Live diagnosis knows a cause: a full disk, a line of the kubelet's journal, what kubeadm retries for.
-    Trouble(Cause),
+    Trouble(JoinCause),
     /// What was to be done before kubeadm runs could not be: nothing else will come of this attempt.
-    Failed(Cause),
-    /// After [`Effect::Finish`]; whether that changed something besides taking away what is ours.
+    Failed(JoinCause),
+    /// After [`JoinEffect::Finish`]; whether that changed something besides taking away what is ours.
     Finished {
         changed: bool,
     },
@@ -89,16 +89,16 @@ pub enum Event {
 
 /// What the driver is to do. Each is done in order, before the next event is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Look at the machine ([`super::existing::Local::of`]), at our kubeadm unit, at the Node of this name and its lease.
+pub enum JoinEffect {
+    /// Look at the machine ([`super::existing::LocalJoin::of`]), at our kubeadm unit, at the Node of this name and its lease.
     Observe,
-    /// Delete this Node, with the admin's rights, and record it. Where that fails: [`Event::Failed`].
+    /// Delete this Node, with the admin's rights, and record it. Where that fails: [`JoinEvent::Failed`].
     RemoveNode {
         name: String,
         says: String,
     },
     /// Say of this Node, this machine's own, that it is not ready, with the admin's rights. Where that fails:
-    /// [`Event::Failed`].
+    /// [`JoinEvent::Failed`].
     MarkNotReady {
         name: String,
         says: String,
@@ -107,7 +107,7 @@ pub enum Effect {
     WakeKubelet,
     /// Run the checks; with `--fix`: plan, consent, apply, check again.
     Check,
-    /// Carry out the plan of preparation. What of it fails is [`Event::Failed`].
+    /// Carry out the plan of preparation. What of it fails is [`JoinEvent::Failed`].
     Prepare,
     /// Write the JoinConfiguration, 0600, and start kubeadm's unit.
     StartKubeadm,
@@ -129,30 +129,30 @@ pub enum Effect {
     CleanUp,
     /// Find the cause while everything still stands as it failed.
     Diagnose,
-    Report(Outcome),
+    Report(JoinOutcome),
 }
 
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum JoinOutcome {
     Joined {
         until: Until,
         /// It had been before: nothing was changed.
         already: bool,
     },
-    Failed(Failure),
+    Failed(JoinFailure),
 }
 
-impl State {
+impl JoinStatus {
     /// A new join.
-    pub fn begin(policy: Policy, now: Timestamp) -> (State, Vec<Effect>) {
-        let mut state = State {
+    pub fn begin(policy: JoinPolicy, now: Timestamp) -> (JoinStatus, Vec<JoinEffect>) {
+        let mut state = JoinStatus {
             stage: Stage::Begun,
             since: now,
             deadline: now,
             attempt: 1,
             policy,
-            seen: Seen::default(),
+            seen: NodeEvidence::default(),
             failures: Vec::new(),
             troubles: Vec::new(),
             changed: false,
@@ -164,12 +164,12 @@ impl State {
 }
 
 /// A runtime that was restarted under kubeadm's checks fails them; whether it is really gone, the checks of the next attempt say.
-fn class_for_kubeadm(cause: &Cause) -> Class {
+fn class_for_kubeadm(cause: &JoinCause) -> Class {
     if cause.subsystem == Subsystem::Runtime { Class::Transient } else { cause.class() }
 }
 
 /// What follows from an event.
-pub fn step(state: &State, event: &Event, now: Timestamp) -> (State, Vec<Effect>) {
+pub fn step(state: &JoinStatus, event: &JoinEvent, now: Timestamp) -> (JoinStatus, Vec<JoinEffect>) {
     let mut next = state.clone();
     if state.stage.is_over() {
         return (next, Vec::new());
@@ -182,49 +182,49 @@ pub fn step(state: &State, event: &Event, now: Timestamp) -> (State, Vec<Effect>
     (next, effects)
 }
 
-impl State {
+impl JoinStatus {
     /// The table: stage and event.
-    fn take(&mut self, event: &Event, now: Timestamp) -> Vec<Effect> {
+    fn take(&mut self, event: &JoinEvent, now: Timestamp) -> Vec<JoinEffect> {
         match (self.stage, event) {
-            (Stage::Verified, Event::Finished { changed }) => {
+            (Stage::Verified, JoinEvent::Finished { changed }) => {
                 self.changed |= changed;
                 self.joined(now)
             }
             (Stage::Waiting | Stage::Verified, _) => Vec::new(),
-            (Stage::Begun | Stage::Blocked, Event::Found(found)) => {
+            (Stage::Begun | Stage::Blocked, JoinEvent::Found(found)) => {
                 self.decided(decide(found, self.policy.replace_node, self.has_waited_for_a_certificate()), now)
             }
-            (Stage::Blocked, Event::NodeCleared) => {
+            (Stage::Blocked, JoinEvent::NodeCleared) => {
                 self.memory.node_cleared = true;
                 self.enter(Stage::Begun, now);
-                vec![Effect::Observe]
+                vec![JoinEffect::Observe]
             }
-            (Stage::Blocked, Event::Tick) => self.look_again(now),
-            (Stage::Begun | Stage::Blocked, Event::Woken) => {
+            (Stage::Blocked, JoinEvent::Tick) => self.look_again(now),
+            (Stage::Begun | Stage::Blocked, JoinEvent::Woken) => {
                 self.changed = true;
                 self.memory.bootstrap_since = Some(now);
                 self.enter(Stage::CertificateIssued, now);
                 Vec::new()
             }
-            (Stage::Unjoined, Event::Checked { blockers, fixed }) => self.checked(blockers, *fixed, now),
-            (Stage::Probed, Event::Prepared) => {
+            (Stage::Unjoined, JoinEvent::Checked { blockers, fixed }) => self.checked(blockers, *fixed, now),
+            (Stage::Probed, JoinEvent::Prepared) => {
                 self.enter(Stage::Prepared, now);
-                vec![Effect::StartKubeadm]
+                vec![JoinEffect::StartKubeadm]
             }
-            (Stage::Prepared, Event::Started) => {
+            (Stage::Prepared, JoinEvent::Started) => {
                 self.enter(Stage::Joining, now);
                 Vec::new()
             }
             // Whatever it was about: nobody said yes to `--fix`, or it was stopped. It is not asked again.
-            (Stage::Unjoined, Event::Failed(cause)) if !cause.may_pass => {
+            (Stage::Unjoined, JoinEvent::Failed(cause)) if !cause.may_pass => {
                 self.fail(Class::Configuration, cause.says.clone(), vec![cause.clone()], now)
             }
-            (stage, Event::Failed(cause)) if stage < Stage::Joining => {
+            (stage, JoinEvent::Failed(cause)) if stage < Stage::Joining => {
                 self.fail(cause.class(), cause.says.clone(), vec![cause.clone()], now)
             }
-            (_, Event::Trouble(cause)) => self.trouble(cause, now),
-            (stage, Event::Kubeadm(milestone)) if stage >= Stage::Joining => self.noted(milestone, now),
-            (stage, Event::KubeadmEnded { status, causes }) if stage >= Stage::Joining => {
+            (_, JoinEvent::Trouble(cause)) => self.trouble(cause, now),
+            (stage, JoinEvent::Kubeadm(milestone)) if stage >= Stage::Joining => self.noted(milestone, now),
+            (stage, JoinEvent::KubeadmEnded { status, causes }) if stage >= Stage::Joining => {
                 self.kubeadm_ended(*status, causes, now)
             }
             (stage, event) if stage >= Stage::Joining => self.observed(event, now),
@@ -244,57 +244,57 @@ impl State {
     }
 
     /// The beginning of an attempt: nothing of what was known counts.
-    fn look(&mut self, now: Timestamp) -> Vec<Effect> {
-        self.seen = Seen::default();
+    fn look(&mut self, now: Timestamp) -> Vec<JoinEffect> {
+        self.seen = NodeEvidence::default();
         self.troubles.clear();
         self.memory = Memory::default();
         self.enter(Stage::Begun, now);
-        vec![Effect::Observe]
+        vec![JoinEffect::Observe]
     }
 
-    fn decided(&mut self, decision: Decision, now: Timestamp) -> Vec<Effect> {
+    fn decided(&mut self, decision: Decision, now: Timestamp) -> Vec<JoinEffect> {
         match decision {
             Decision::Join { says } => {
                 self.enter(Stage::Unjoined, now);
-                vec![Effect::Tell(says), Effect::Check]
+                vec![JoinEffect::Tell(says), JoinEffect::Check]
             }
             Decision::Attach { since, says } => {
                 self.changed = true;
                 self.memory.attached_since = Some(since);
                 self.enter(Stage::Joining, now);
-                vec![Effect::Tell(says), Effect::Attach]
+                vec![JoinEffect::Tell(says), JoinEffect::Attach]
             }
             Decision::Watch { bootstrapping: true, says } => {
                 // A join that was begun before ends now.
                 self.changed = true;
                 self.memory.bootstrap_since = Some(now);
                 self.enter(Stage::KubeletUp, now);
-                vec![Effect::Tell(says)]
+                vec![JoinEffect::Tell(says)]
             }
             Decision::Watch { bootstrapping: false, says } => {
                 self.memory.bootstrap_since = Some(now);
                 self.enter(Stage::CertificateIssued, now);
-                vec![Effect::Tell(says)]
+                vec![JoinEffect::Tell(says)]
             }
-            Decision::Wake { says } => vec![Effect::Tell(says), Effect::WakeKubelet],
+            Decision::Wake { says } => vec![JoinEffect::Tell(says), JoinEffect::WakeKubelet],
             Decision::Wait { says } => {
                 self.memory.look_again = Some(later(now, LOOK_AGAIN));
-                self.block(now).then_some(Effect::Tell(says)).into_iter().collect()
+                self.block(now).then_some(JoinEffect::Tell(says)).into_iter().collect()
             }
             Decision::Remove { node, .. } | Decision::Unready { node, .. } if self.memory.node_cleared => {
                 let says = format!("the Node {node} came back: another machine keeps it alive");
-                let cause = Cause::of(id!("api.node-name"), says);
+                let cause = JoinCause::of(id!("api.node-name"), says);
                 self.fail(Class::Configuration, cause.says.clone(), vec![cause], now)
             }
             Decision::Remove { node, says } => {
                 self.changed = true;
                 self.block(now);
-                vec![Effect::RemoveNode { name: node, says }]
+                vec![JoinEffect::RemoveNode { name: node, says }]
             }
             Decision::Unready { node, says } => {
                 self.changed = true;
                 self.block(now);
-                vec![Effect::MarkNotReady { name: node, says }]
+                vec![JoinEffect::MarkNotReady { name: node, says }]
             }
             Decision::Refuse { class, cause } => self.fail(class, cause.says.clone(), vec![cause], now),
         }
@@ -302,7 +302,7 @@ impl State {
 
     /// An attempt before this one ended with a kubelet that asked, and got nothing.
     fn has_waited_for_a_certificate(&self) -> bool {
-        let waited = |failure: &Failure| {
+        let waited = |failure: &JoinFailure| {
             matches!(failure.stage, Stage::KubeletUp | Stage::CertificateRequested) && failure.overdue
         };
         self.failures.iter().any(waited)
@@ -317,17 +317,17 @@ impl State {
         newly
     }
 
-    fn look_again(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn look_again(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         if self.memory.look_again.is_none_or(|at| now < at) {
             return Vec::new();
         }
         self.memory.look_again = Some(later(now, LOOK_AGAIN));
-        vec![Effect::Observe]
+        vec![JoinEffect::Observe]
     }
 
-    fn checked(&mut self, blockers: &[Cause], fixed: bool, now: Timestamp) -> Vec<Effect> {
+    fn checked(&mut self, blockers: &[JoinCause], fixed: bool, now: Timestamp) -> Vec<JoinEffect> {
         self.changed |= fixed;
-        if let Some(worst) = blockers.iter().map(Cause::class).max() {
+        if let Some(worst) = blockers.iter().map(JoinCause::class).max() {
             // Most of what a check finds stays, and is told before the way to the API server, which may come back.
             let mut blockers = blockers.to_vec();
             blockers.sort_by_key(|blocker| Reverse(blocker.class()));
@@ -337,14 +337,14 @@ impl State {
             // What was mended may have been a join: look once more.
             self.memory.fixed = true;
             self.enter(Stage::Begun, now);
-            return vec![Effect::Observe];
+            return vec![JoinEffect::Observe];
         }
         self.changed = true;
         self.enter(Stage::Probed, now);
-        vec![Effect::Prepare]
+        vec![JoinEffect::Prepare]
     }
 
-    fn noted(&mut self, milestone: &Milestone, now: Timestamp) -> Vec<Effect> {
+    fn noted(&mut self, milestone: &Milestone, now: Timestamp) -> Vec<JoinEffect> {
         if *milestone != Milestone::KubeletStarted || self.memory.bootstrap_since.is_some() {
             return Vec::new();
         }
@@ -354,12 +354,12 @@ impl State {
         self.memory.restarts_before = Some(0);
         self.deadline = later(began, self.policy.bootstrap());
         // What was seen of a kubelet before this one proves nothing, and accuses nobody.
-        self.seen = Seen { runtime: self.seen.runtime.clone(), ..Seen::default() };
+        self.seen = NodeEvidence { runtime: self.seen.runtime.clone(), ..NodeEvidence::default() };
         Vec::new()
     }
 
     /// kubeadm's failure is one; its success is only a word.
-    fn kubeadm_ended(&mut self, status: Option<i32>, causes: &[Cause], now: Timestamp) -> Vec<Effect> {
+    fn kubeadm_ended(&mut self, status: Option<i32>, causes: &[JoinCause], now: Timestamp) -> Vec<JoinEffect> {
         // A kubelet whose kubeadm was killed has its token still, and goes on alone.
         let goes_on = status == Some(0)
             || self.stage >= Stage::CertificateIssued
@@ -370,7 +370,7 @@ impl State {
         match status {
             Some(status) if NOT_FOUND.contains(&status) => {
                 let cause =
-                    Cause::of(id!("kubeadm.installed"), format!("kubeadm could not be executed (status {status})"));
+                    JoinCause::of(id!("kubeadm.installed"), format!("kubeadm could not be executed (status {status})"));
                 self.fail(Class::Configuration, cause.says.clone(), vec![cause], now)
             }
             _ => {
@@ -385,7 +385,7 @@ impl State {
     }
 
     /// What may pass is told and remembered; for what will not, there is no waiting.
-    fn trouble(&mut self, cause: &Cause, now: Timestamp) -> Vec<Effect> {
+    fn trouble(&mut self, cause: &JoinCause, now: Timestamp) -> Vec<JoinEffect> {
         if !cause.class().may_pass() {
             return self.fail(cause.class(), cause.says.clone(), vec![cause.clone()], now);
         }
@@ -398,33 +398,33 @@ impl State {
         self.troubles.push(cause.clone());
         // A sandbox or two are refused in every join; that is seen in the line that lives, and is over when it ends.
         let worth_a_line = is_new && self.stage < Stage::NetworkReady;
-        worth_a_line.then(|| Effect::Tell(cause.says.clone())).into_iter().collect()
+        worth_a_line.then(|| JoinEffect::Tell(cause.says.clone())).into_iter().collect()
     }
 
     /// Evidence: kept, looked at for what ends the join early, and for what it proves.
-    fn observed(&mut self, event: &Event, now: Timestamp) -> Vec<Effect> {
+    fn observed(&mut self, event: &JoinEvent, now: Timestamp) -> Vec<JoinEffect> {
         let seen = &mut self.seen;
         match event {
-            Event::Kubelet(kubelet) => {
+            JoinEvent::Kubelet(kubelet) => {
                 seen.kubelet.clone_from(kubelet);
                 // The machine is reached again.
                 self.troubles.retain(|trouble| trouble.id != id!("ssh.unreachable").id);
             }
-            Event::Request(request) => seen.request.clone_from(request),
-            Event::Certificate(certificate) => seen.certificate.clone_from(certificate),
-            Event::Cluster(cluster) => seen.cluster.clone_from(cluster),
-            Event::Node(node) => seen.node.clone_from(node),
-            Event::Runtime(runtime) => seen.runtime.clone_from(runtime),
-            Event::Sandbox(sandbox) => seen.sandbox.clone_from(sandbox),
-            Event::Lease(Err(why)) => seen.lease = Err(why.clone()),
-            Event::Lease(Ok(last)) => {
+            JoinEvent::Request(request) => seen.request.clone_from(request),
+            JoinEvent::Certificate(certificate) => seen.certificate.clone_from(certificate),
+            JoinEvent::Cluster(cluster) => seen.cluster.clone_from(cluster),
+            JoinEvent::Node(node) => seen.node.clone_from(node),
+            JoinEvent::Runtime(runtime) => seen.runtime.clone_from(runtime),
+            JoinEvent::Sandbox(sandbox) => seen.sandbox.clone_from(sandbox),
+            JoinEvent::Lease(Err(why)) => seen.lease = Err(why.clone()),
+            JoinEvent::Lease(Ok(last)) => {
                 let first = seen.lease.as_ref().map_or_else(|_| last.clone(), |lease| lease.first.clone());
-                seen.lease = Ok(Lease { first, last: last.clone() });
+                seen.lease = Ok(NodeLease { first, last: last.clone() });
             }
             _ => {}
         }
         self.mind_runtime(now);
-        if let Event::Kubelet(Ok(kubelet)) = event {
+        if let JoinEvent::Kubelet(Ok(kubelet)) = event {
             self.memory.restarts_before.get_or_insert(kubelet.restarts);
         }
         if let Some(cause) = self.hopeless(now) {
@@ -436,16 +436,16 @@ impl State {
         }
         let mut effects = self.mind_request(now);
         let is_again = |answer: &Result<Sandbox, Why>| !answer.as_ref().is_ok_and(|it| it.is_in_range() != Some(false));
-        if self.stage == Stage::NetworkReady && matches!(event, Event::Sandbox(answer) if is_again(answer)) {
-            effects.push(Effect::Sandbox { not_before: later(now, SANDBOX_AGAIN) });
+        if self.stage == Stage::NetworkReady && matches!(event, JoinEvent::Sandbox(answer) if is_again(answer)) {
+            effects.push(JoinEffect::Sandbox { not_before: later(now, SANDBOX_AGAIN) });
         }
         effects.extend(self.advance(now));
         effects
     }
 
     /// A runtime that refuses sandbox after sandbox: for what it says, as far as that is known.
-    fn mind_sandbox(&mut self, event: &Event, now: Timestamp) -> Option<Vec<Effect>> {
-        let Event::Sandbox(answer) = event else { return None };
+    fn mind_sandbox(&mut self, event: &JoinEvent, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        let JoinEvent::Sandbox(answer) = event else { return None };
         let why = match answer {
             Err(Why::Broken(why)) => format!("no pod can start here: {why}"),
             // A network agent has yet to learn of the range that its node has now, or never will.
@@ -465,7 +465,7 @@ impl State {
         }
         let mut causes = std::mem::take(&mut self.troubles);
         causes.reverse();
-        causes.push(Cause::of(id!("node.not-ready"), why.clone()));
+        causes.push(JoinCause::of(id!("node.not-ready"), why.clone()));
         Some(self.fail(Class::Configuration, why, causes, now))
     }
 
@@ -481,7 +481,7 @@ impl State {
     }
 
     /// What no waiting mends, as soon as it shows.
-    fn hopeless(&self, now: Timestamp) -> Option<Cause> {
+    fn hopeless(&self, now: Timestamp) -> Option<JoinCause> {
         let seen = &self.seen;
         if let Some((since, silent)) = self.memory.runtime_down
             && now >= later(since, if silent { RUNTIME_SILENT } else { RUNTIME_DOWN })
@@ -490,7 +490,7 @@ impl State {
                 Ok(runtime) => runtime.says.clone(),
                 Err(why) => why.to_string(),
             };
-            let cause = Cause::of(id!("runtime.socket"), format!("the container runtime does not answer: {why}"));
+            let cause = JoinCause::of(id!("runtime.socket"), format!("the container runtime does not answer: {why}"));
             return Some(cause.may_pass(silent));
         }
         // Before kubeadm starts the kubelet, what is seen is of a join that is over.
@@ -502,58 +502,59 @@ impl State {
             let name = &request.name;
             match &request.state {
                 Signing::Denied { why } => {
-                    return Some(Cause::of(id!("csr.denied"), format!("the request {name} was denied: {why}")));
+                    return Some(JoinCause::of(id!("csr.denied"), format!("the request {name} was denied: {why}")));
                 }
                 Signing::Failed { why } => {
-                    return Some(Cause::of(id!("csr.failed"), format!("the request {name} failed: {why}")));
+                    return Some(JoinCause::of(id!("csr.failed"), format!("the request {name} failed: {why}")));
                 }
                 Signing::Pending | Signing::Approved => {}
             }
         }
         match &seen.certificate {
-            Ok(Certificate::Stale { why }) => {
-                Some(Cause::of(id!("stale.client-certificate"), format!("the kubelet's certificate is stale: {why}")))
-            }
+            Ok(ClientCertificate::Stale { why }) => Some(JoinCause::of(
+                id!("stale.client-certificate"),
+                format!("the kubelet's certificate is stale: {why}"),
+            )),
             _ => None,
         }
     }
 
     /// Why a kubelet will not come into the cluster.
-    fn lost(&self, kubelet: &Kubelet) -> Option<Cause> {
+    fn lost(&self, kubelet: &Kubelet) -> Option<JoinCause> {
         let crashes = kubelet.restarts.saturating_sub(self.memory.restarts_before.unwrap_or(0));
         if kubelet.standalone {
-            return Some(Cause::of(
+            return Some(JoinCause::of(
                 id!("kubelet.standalone"),
                 "the kubelet runs without --kubeconfig: alone, in no cluster",
             ));
         }
         if !kubelet.active && kubelet.exit.is_some_and(|exit| NOT_FOUND.contains(&exit)) {
-            return Some(Cause::of(id!("kubelet.cannot-execute"), "systemd cannot execute the kubelet"));
+            return Some(JoinCause::of(id!("kubelet.cannot-execute"), "systemd cannot execute the kubelet"));
         }
         (crashes >= CRASH_LOOP)
-            .then(|| Cause::of(id!("kubelet.restart-loop"), format!("the kubelet ended {crashes} times")))
+            .then(|| JoinCause::of(id!("kubelet.restart-loop"), format!("the kubelet ended {crashes} times")))
     }
 
-    fn mind_request(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn mind_request(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         let Ok(CertificateRequest { name, state: Signing::Pending }) = &self.seen.request else { return Vec::new() };
         if self.memory.told_unsigned || self.stage != Stage::CertificateRequested || now < later(self.since, UNSIGNED) {
             return Vec::new();
         }
         self.memory.told_unsigned = true;
-        vec![Effect::Tell(format!(
+        vec![JoinEffect::Tell(format!(
             "nobody has signed the certificate request {name} for {} s; on the control plane: kubectl certificate approve {name}",
             UNSIGNED.as_secs()
         ))]
     }
 
     /// Goes on as far as the evidence leads.
-    fn advance(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn advance(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         let mut effects = Vec::new();
         while let Some(next) = self.proven() {
             self.enter(next, now);
             match next {
-                Stage::NetworkReady => effects.push(Effect::Sandbox { not_before: now }),
-                Stage::Verified => effects.push(Effect::Finish),
+                Stage::NetworkReady => effects.push(JoinEffect::Sandbox { not_before: now }),
+                Stage::Verified => effects.push(JoinEffect::Finish),
                 _ => {}
             }
         }
@@ -563,7 +564,7 @@ impl State {
     /// The next stage, where the evidence for it is there.
     fn proven(&self) -> Option<Stage> {
         let (seen, until) = (&self.seen, self.policy.until);
-        let issued = seen.certificate == Ok(Certificate::Trusted);
+        let issued = seen.certificate == Ok(ClientCertificate::Trusted);
         let (holds, next) = match self.stage {
             Stage::Joining => {
                 let runs = seen.kubelet.as_ref().is_ok_and(|kubelet| kubelet.active && !kubelet.standalone);
@@ -580,12 +581,12 @@ impl State {
         holds.then_some(next)
     }
 
-    fn joined(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn joined(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         self.enter(Stage::Joined, now);
-        vec![Effect::Report(Outcome::Joined { until: self.policy.until, already: !self.changed })]
+        vec![JoinEffect::Report(JoinOutcome::Joined { until: self.policy.until, already: !self.changed })]
     }
 
-    fn end_of_time(&mut self, now: Timestamp) -> Vec<Effect> {
+    fn end_of_time(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         match self.stage {
             Stage::Waiting => {
                 self.attempt += 1;
@@ -597,24 +598,27 @@ impl State {
                 let (symptom, says) = stage.overdue();
                 let mut causes = std::mem::take(&mut self.troubles);
                 causes.reverse();
-                causes.extend(symptom.map(|about| Cause::of(about, says)));
+                causes.extend(symptom.map(|about| JoinCause::of(about, says)));
                 // What does not come of itself in time will not come of kubeadm either, once the certificate is there.
                 let passes = stage < Stage::CertificateIssued && stage != Stage::Blocked;
                 let class = if passes { Class::Transient } else { Class::Configuration };
                 let seconds = now.duration_since(self.since).as_secs();
-                self.end(Failure { stage, class, says: format!("{says} ({seconds} s)"), causes, overdue: true }, now)
+                self.end(
+                    JoinFailure { stage, class, says: format!("{says} ({seconds} s)"), causes, overdue: true },
+                    now,
+                )
             }
         }
     }
 
-    fn fail(&mut self, class: Class, says: String, causes: Vec<Cause>, now: Timestamp) -> Vec<Effect> {
-        self.end(Failure { stage: self.stage, class, says, causes, overdue: false }, now)
+    fn fail(&mut self, class: Class, says: String, causes: Vec<JoinCause>, now: Timestamp) -> Vec<JoinEffect> {
+        self.end(JoinFailure { stage: self.stage, class, says, causes, overdue: false }, now)
     }
 
     /// The attempt is over: again, or for good. A machine that has its certificate is left as it is.
-    fn end(&mut self, failure: Failure, now: Timestamp) -> Vec<Effect> {
+    fn end(&mut self, failure: JoinFailure, now: Timestamp) -> Vec<JoinEffect> {
         let ours = (Stage::Probed..Stage::CertificateIssued).contains(&self.stage);
-        let clean_up = ours.then_some(Effect::CleanUp);
+        let clean_up = ours.then_some(JoinEffect::CleanUp);
         let again =
             failure.class.may_pass() && self.attempt < self.policy.attempts && self.stage < Stage::CertificateIssued;
         self.failures.push(failure.clone());
@@ -626,8 +630,11 @@ impl State {
         // A machine that had joined before this run has nothing of ours on it.
         let stays = self.changed && (Stage::CertificateIssued..Stage::Waiting).contains(&self.stage);
         self.enter(Stage::Failed, now);
-        let report = Effect::Report(Outcome::Failed(failure));
-        [Some(Effect::Diagnose), clean_up, stays.then_some(Effect::Leave), Some(report)].into_iter().flatten().collect()
+        let report = JoinEffect::Report(JoinOutcome::Failed(failure));
+        [Some(JoinEffect::Diagnose), clean_up, stays.then_some(JoinEffect::Leave), Some(report)]
+            .into_iter()
+            .flatten()
+            .collect()
     }
 }
 

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Edit, Running, State};
+use super::{Edit, PlaceState, Running};
 use crate::reset::volumes;
 
 /// One change. It says what shall be, not how to get there: making it again changes nothing.
@@ -296,9 +296,9 @@ impl Effect {
     }
 
     /// The sentence that says it is taken back.
-    pub fn taken_back(&self, was: &State) -> String {
+    pub fn taken_back(&self, was: &PlaceState) -> String {
         match self {
-            Effect::MakeDir { path, .. } if *was == State::Absent => {
+            Effect::MakeDir { path, .. } if *was == PlaceState::Absent => {
                 format!("remove the directory {path} if it is empty")
             }
             Effect::MakeDir { path, .. }
@@ -306,8 +306,12 @@ impl Effect {
             | Effect::Edit { path, .. }
             | Effect::SetMode { path, .. }
             | Effect::Remove { path } => match was {
-                State::Absent => format!("remove {path}"),
-                State::File { .. } | State::Dir { .. } | State::Link { .. } | State::Value { .. } | State::Moment => {
+                PlaceState::Absent => format!("remove {path}"),
+                PlaceState::File { .. }
+                | PlaceState::Dir { .. }
+                | PlaceState::Link { .. }
+                | PlaceState::Value { .. }
+                | PlaceState::Moment => {
                     format!("put {path} back as it was")
                 }
             },
@@ -394,15 +398,15 @@ mod tests {
     #[test]
     fn every_effect_says_how_it_is_undone() {
         for effect in every_effect() {
-            let sentence = effect.taken_back(&State::Absent);
+            let sentence = effect.taken_back(&PlaceState::Absent);
             let stays = sentence.starts_with("leave ") || sentence.starts_with("cannot ");
             let no_value_before = effect.place() == Place::Machine("sysctl", "net.ipv4.ip_forward");
             assert_eq!(stays, !effect.can_be_undone() || no_value_before, "{effect}: {sentence}");
             assert!(!effect.is_final() || !effect.can_be_undone(), "{effect}");
         }
         let forward = Effect::Sysctl { key: "net.ipv4.ip_forward".into(), value: "1".into() };
-        assert_eq!(forward.taken_back(&State::value("0")), "set net.ipv4.ip_forward to 0");
-        assert_eq!(forward.taken_back(&State::Absent), "leave net.ipv4.ip_forward at 1: it had no value before");
+        assert_eq!(forward.taken_back(&PlaceState::value("0")), "set net.ipv4.ip_forward to 0");
+        assert_eq!(forward.taken_back(&PlaceState::Absent), "leave net.ipv4.ip_forward at 1: it had no value before");
     }
 
     #[test]

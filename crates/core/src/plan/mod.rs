@@ -1,7 +1,7 @@
 //! What Carrick would change on a machine, as data: shown before, recorded with what was there, taken back after.
 //!
 //! * [`effect`]: one small, exact change that can be made twice without harm, and every table about its kinds
-//! * [`State`]: what stands where an effect acts, before and after it
+//! * [`PlaceState`]: what stands where an effect acts, before and after it
 //! * [`edit`]: how the text of a file that is not ours is changed without losing a word of it
 //! * [`protect`]: what no plan may touch
 //! * [`running`]: what runs on a runtime that is restarted
@@ -40,7 +40,7 @@ pub struct Step {
 /// What stands where an effect acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
-pub enum State {
+pub enum PlaceState {
     Absent,
     File {
         sha256: String,
@@ -64,15 +64,19 @@ pub enum State {
     Moment,
 }
 
-impl State {
+impl PlaceState {
     pub fn value(value: impl Into<String>) -> Self {
-        State::Value { value: value.into() }
+        PlaceState::Value { value: value.into() }
     }
 
     pub fn as_value(&self) -> Option<&str> {
         match self {
-            State::Value { value } => Some(value),
-            State::Absent | State::File { .. } | State::Dir { .. } | State::Link { .. } | State::Moment => None,
+            PlaceState::Value { value } => Some(value),
+            PlaceState::Absent
+            | PlaceState::File { .. }
+            | PlaceState::Dir { .. }
+            | PlaceState::Link { .. }
+            | PlaceState::Moment => None,
         }
     }
 }

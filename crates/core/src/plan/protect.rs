@@ -5,7 +5,7 @@
 //! on a control plane stays as it is.
 
 use super::{Effect, Plan};
-use crate::aim::is_dns_name;
+use crate::discovery::is_dns_name;
 use crate::fact::mounts::is_at_or_under;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::swap::SWAPOFF;
@@ -65,7 +65,7 @@ pub struct Protected {
 
 /// Why a plan is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum PlanRefusal {
     #[error("this is a control plane ({0}): Carrick changes nothing on one")]
     ControlPlane(String),
     #[error("would {effect}: {path} is protected ({why})")]
@@ -81,17 +81,17 @@ impl Protected {
     }
 
     /// The first reason not to carry a plan out.
-    pub fn refusal(&self, plan: &Plan) -> Option<Refusal> {
+    pub fn refusal(&self, plan: &Plan) -> Option<PlanRefusal> {
         if let Some(marker) = self.control_plane.first().filter(|_| !plan.is_empty()) {
-            return Some(Refusal::ControlPlane(marker.clone()));
+            return Some(PlanRefusal::ControlPlane(marker.clone()));
         }
         plan.steps.iter().find_map(|step| self.refuse(&step.effect))
     }
 
     /// Why one change is not made, wherever it stands in a plan.
-    pub fn refuse(&self, effect: &Effect) -> Option<Refusal> {
+    pub fn refuse(&self, effect: &Effect) -> Option<PlanRefusal> {
         let Denied { thing, why } = self.allow(effect).err()?;
-        Some(Refusal::Path { effect: effect.to_string(), path: thing.to_owned(), why })
+        Some(PlanRefusal::Path { effect: effect.to_string(), path: thing.to_owned(), why })
     }
 
     /// What each effect may touch.
@@ -271,7 +271,7 @@ mod tests {
         for effect in every_effect() {
             let plan = of(effect.clone());
             assert_eq!(worker.refusal(&plan), None, "{effect}");
-            let refused = Refusal::ControlPlane("/etc/kubernetes/admin.conf".into());
+            let refused = PlanRefusal::ControlPlane("/etc/kubernetes/admin.conf".into());
             assert_eq!(control_plane.refusal(&plan), Some(refused), "{effect}");
         }
         assert_eq!(control_plane.refusal(&Plan::default()), None);
@@ -311,7 +311,7 @@ mod tests {
     fn each_effect_keeps_to_what_a_join_needs() {
         for effect in every_effect().into_iter().filter_map(elsewhere) {
             let refused = Protected::default().refuse(&effect);
-            assert!(matches!(refused, Some(Refusal::Path { .. })), "{effect}: {refused:?}");
+            assert!(matches!(refused, Some(PlanRefusal::Path { .. })), "{effect}: {refused:?}");
         }
     }
 

@@ -1,8 +1,8 @@
 //! Reports as `diagnose` makes them, for the tests of those who print them.
 
 use super::{
-    Cause, Confidence, Elsewhere, Event, Health, Judged, Machine, Noted, Overall, Piece, Reading, Report, SCHEMA,
-    SubsystemReport,
+    Cause, Confidence, Elsewhere, Health, Judged, Machine, Noted, Overall, Piece, Reading, Report, SCHEMA,
+    SubsystemReport, TimelineEvent,
 };
 use crate::check::{Evidence, Outcome, Subsystem};
 use crate::signature::{Phase, Severity};
@@ -192,9 +192,9 @@ fn other_node() -> Noted {
 }
 
 /// Twelve events of a join that waits in silence for four minutes.
-fn timeline() -> Vec<Event> {
+fn timeline() -> Vec<TimelineEvent> {
     use Severity::{Benign, Error, Fatal, Good, Warning};
-    let event = |at: &str, program: &str, id: &str, severity, line, title: &str| Event {
+    let event = |at: &str, program: &str, id: &str, severity, line, title: &str| TimelineEvent {
         at: format!("2025-09-14T{at}Z"),
         program: program.to_owned(),
         id: id.to_owned(),
@@ -205,8 +205,11 @@ fn timeline() -> Vec<Event> {
         evidence: Evidence::at(PASTE, line, title),
         silence: None,
     };
-    let repeated =
-        |event: Event, count, until: &str| Event { count, until: Some(format!("2025-09-14T{until}Z")), ..event };
+    let repeated = |event: TimelineEvent, count, until: &str| TimelineEvent {
+        count,
+        until: Some(format!("2025-09-14T{until}Z")),
+        ..event
+    };
     vec![
         event("09:11:40", "systemd", "containerd.started", Good, 88, "containerd was started"),
         repeated(
@@ -234,7 +237,7 @@ fn timeline() -> Vec<Event> {
             "invalid capacity 0 on image filesystem",
         ),
         event("09:12:09", "kubeadm", "kubeadm.kubelet-healthy", Good, 498, "the kubelet answers on its health port"),
-        Event {
+        TimelineEvent {
             silence: Some(252),
             ..event("09:16:21", "kubeadm", "kubeadm.slow", Warning, 540, "kubelet.conf is still not there")
         },
@@ -339,7 +342,7 @@ fn crowd(reading: &mut Reading, hostile: &str) {
         });
     }
     for n in 0..EVENTS {
-        reading.timeline.push(Event {
+        reading.timeline.push(TimelineEvent {
             at: if n % 13 == 5 { hostile.to_owned() } else { format!("2025-09-15T{:02}:00:{:02}Z", n / 8, n % 60) },
             program: format!("program-number-{}-{}", n % 14, HOSTILE[n as usize % HOSTILE.len()]),
             id: format!("crowd.event-{n}"),

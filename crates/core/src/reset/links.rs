@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::Refusal;
+use super::ResetRefusal;
 use crate::fact::Facts;
 use crate::fact::net::LINKS as SHOWN;
 use crate::plan::protect::LINKS;
@@ -11,20 +11,20 @@ use crate::plan::protect::LINKS;
 const KINDS: [(&str, &str); 2] = [("cni0", "bridge"), ("flannel.1", "vxlan")];
 
 /// Those that are here, to be deleted.
-pub fn on(facts: &Facts) -> Result<Vec<String>, Refusal> {
+pub fn on(facts: &Facts) -> Result<Vec<String>, ResetRefusal> {
     let mut found = Vec::new();
     for name in LINKS {
         let Some(link) = facts.link(name)? else { continue };
         let kind = KINDS.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind);
         if link.kind.as_deref() != kind {
             let is = link.kind.unwrap_or_else(|| "a network card".to_owned());
-            return Err(Refusal::Link { name, why: format!("it is no {}, but {is}", kind.unwrap_or_default()) });
+            return Err(ResetRefusal::Link { name, why: format!("it is no {}, but {is}", kind.unwrap_or_default()) });
         }
         if facts.default_routes()?.iter().any(|route| route.links.iter().any(|link| link == name)) {
-            return Err(Refusal::Link { name, why: "the machine's default route goes through it".to_owned() });
+            return Err(ResetRefusal::Link { name, why: "the machine's default route goes through it".to_owned() });
         }
         if let Some(member) = member_of(&facts.query(&SHOWN)?.text, name) {
-            return Err(Refusal::Link { name, why: format!("{member} is part of it, and is no pod's") });
+            return Err(ResetRefusal::Link { name, why: format!("{member} is part of it, and is no pod's") });
         }
         found.push(name.to_owned());
     }
@@ -49,7 +49,7 @@ mod tests {
 
     const BRIDGE: &str = r#"{"ifname":"cni0","linkinfo":{"info_kind":"bridge"}}"#;
 
-    fn with(links: &[&str], route: &str) -> Result<Vec<String>, Refusal> {
+    fn with(links: &[&str], route: &str) -> Result<Vec<String>, ResetRefusal> {
         let links = format!("[{}]", links.join(","));
         on(&facts().with_query(&SHOWN, &links).with_query(&ROUTES, &format!("[{route}]")))
     }

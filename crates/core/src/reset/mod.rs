@@ -1,6 +1,6 @@
 //! Taking a worker out of its cluster: what that would change, in order, or why it is not done.
 //!
-//! * [`plan`]: facts and what the operator wants in; a [`Plan`] or a [`Refusal`] out
+//! * [`plan`]: facts and what the operator wants in; a [`Plan`] or a [`ResetRefusal`] out
 //! * [`pods`]: what runs here; [`volumes`]: what is mounted below the kubelet's directory
 //! * [`links`], [`chains`]: what the pod network left in the kernel
 //!
@@ -45,7 +45,7 @@ pub fn sources() -> impl Iterator<Item = Source> {
 
 /// What the operator wants.
 #[derive(Clone, Debug, Default)]
-pub struct Options {
+pub struct ResetOptions {
     /// Pods that would not come back by themselves are stopped, too.
     pub stop_pods: bool,
     /// The pods the cluster has on this node, where it could be asked.
@@ -63,7 +63,7 @@ pub struct Reset {
 
 /// Why a machine is not taken out. Nothing was changed then.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum ResetRefusal {
     #[error("this is a control plane ({0}): carrick reset takes out workers only")]
     ControlPlane(String),
     #[error(
@@ -99,12 +99,12 @@ pub enum Refusal {
     Unknown(#[from] Missing),
 }
 
-pub fn plan(facts: &Facts, options: &Options) -> Result<Reset, Refusal> {
+pub fn plan(facts: &Facts, options: &ResetOptions) -> Result<Reset, ResetRefusal> {
     guard(facts)?;
     let mounts = facts.mounts()?;
     let below = volumes::below(&mounts.0);
     if let Some(foreign) = below.foreign.first() {
-        return Err(Refusal::Mount(foreign.shown()));
+        return Err(ResetRefusal::Mount(foreign.shown()));
     }
     let running = sandboxes(facts)?;
     let mut steps = Vec::new();
@@ -129,50 +129,50 @@ fn step(effect: Effect, why: &str) -> Step {
 }
 
 /// What no worker of kubeadm's has.
-fn guard(facts: &Facts) -> Result<(), Refusal> {
+fn guard(facts: &Facts) -> Result<(), ResetRefusal> {
     if let Some(mark) = facts.control_plane_marks()?.into_iter().next() {
-        return Err(Refusal::ControlPlane(mark));
+        return Err(ResetRefusal::ControlPlane(mark));
     }
     if facts.entry(PKI, "ca.key")?.is_some() {
-        return Err(Refusal::ControlPlane(format!("{PKI}/ca.key")));
+        return Err(ResetRefusal::ControlPlane(format!("{PKI}/ca.key")));
     }
     if let Some(trace) = facts.other_kubernetes()?.into_iter().find(|trace| trace.runs) {
-        return Err(Refusal::Distribution { distribution: trace.distribution, path: trace.path });
+        return Err(ResetRefusal::Distribution { distribution: trace.distribution, path: trace.path });
     }
     if let Some(entry) = facts.entry("/var/lib", "kubelet")?.filter(|entry| !entry.is_dir()) {
         let target = entry.target.unwrap_or_default();
-        return Err(Refusal::Place(format!("{} leads to {target:?}", volumes::DIR)));
+        return Err(ResetRefusal::Place(format!("{} leads to {target:?}", volumes::DIR)));
     }
     let root = facts.kubelet_command().ok().and_then(|command| Some(command.flag("--root-dir")?.0.to_owned()));
     match root.filter(|root| root.trim_end_matches('/') != volumes::DIR) {
-        Some(root) => Err(Refusal::Place(format!("the kubelet has --root-dir={root}"))),
+        Some(root) => Err(ResetRefusal::Place(format!("the kubelet has --root-dir={root}"))),
         None => Ok(()),
     }
 }
 
 /// The pods' sandboxes; none where the runtime does not answer and nothing shows that it has any.
-fn sandboxes(facts: &Facts) -> Result<Vec<pods::Sandbox>, Refusal> {
+fn sandboxes(facts: &Facts) -> Result<Vec<pods::Sandbox>, ResetRefusal> {
     match facts.sandboxes() {
         Ok(sandboxes) => Ok(sandboxes),
         Err(missing) if matches!(missing.why, Why::Denied | Why::NotCollected) => Err(missing.into()),
         Err(missing) => {
             let is_container = |point: &str| OF_CONTAINERS.iter().any(|part| point.contains(part));
             let runs = facts.mounts()?.0.iter().any(|mount| is_container(&mount.point));
-            if runs { Err(Refusal::Silent(missing.to_string())) } else { Ok(Vec::new()) }
+            if runs { Err(ResetRefusal::Silent(missing.to_string())) } else { Ok(Vec::new()) }
         }
     }
 }
 
-fn drain(facts: &Facts, options: &Options, sandboxes: &[pods::Sandbox]) -> Result<Option<Step>, Refusal> {
+fn drain(facts: &Facts, options: &ResetOptions, sandboxes: &[pods::Sandbox]) -> Result<Option<Step>, ResetRefusal> {
     let Some(pods) = &options.pods else {
         let lost = sandboxes.iter().filter(|sandbox| sandbox.ready && !sandbox.bound);
         let lost: Vec<&str> = lost.map(|sandbox| sandbox.pod.as_str()).collect();
-        return if lost.is_empty() || options.stop_pods { Ok(None) } else { Err(Refusal::Pods(some_of(&lost))) };
+        return if lost.is_empty() || options.stop_pods { Ok(None) } else { Err(ResetRefusal::Pods(some_of(&lost))) };
     };
     let moving: Vec<&Pod> = pods.iter().filter(|pod| pod.moves()).collect();
     let bare: Vec<String> = moving.iter().filter(|pod| pod.controller.is_none()).map(|pod| pod.full_name()).collect();
     if !bare.is_empty() && !options.stop_pods {
-        return Err(Refusal::Bare(some_of(&bare)));
+        return Err(ResetRefusal::Bare(some_of(&bare)));
     }
     if moving.is_empty() {
         return Ok(None);
@@ -200,13 +200,13 @@ fn some_of(names: &[impl AsRef<str>]) -> String {
 }
 
 /// The name this machine's Node has: by its certificate, else the one it would get.
-pub fn node(facts: &Facts) -> Result<String, Refusal> {
+pub fn node(facts: &Facts) -> Result<String, ResetRefusal> {
     let certified = facts.client_certificate().ok().map(|certificate| certificate.common_name);
     let common_name = certified.map_or_else(|| facts.own_common_name(), Ok)?;
     Ok(common_name.strip_prefix("system:node:").unwrap_or(&common_name).to_owned())
 }
 
-fn stop(facts: &Facts) -> Result<Option<Step>, Refusal> {
+fn stop(facts: &Facts) -> Result<Option<Step>, ResetRefusal> {
     let kubelet = facts.unit_state("kubelet")?;
     // Also one that crashes and is started again and again.
     let lives = kubelet.is_there() && !matches!(kubelet.active_state.as_str(), "inactive" | "failed");
@@ -215,7 +215,7 @@ fn stop(facts: &Facts) -> Result<Option<Step>, Refusal> {
 }
 
 /// Where the node's own credential still can say so.
-fn mark(facts: &Facts) -> Result<Option<Step>, Refusal> {
+fn mark(facts: &Facts) -> Result<Option<Step>, ResetRefusal> {
     let (Ok(_), Ok(certificate)) = (facts.kubelet_kubeconfig(), facts.client_certificate()) else { return Ok(None) };
     if !certificate.is_valid_at(facts.taken_at) || !certificate.common_name.starts_with("system:node:") {
         return Ok(None);
@@ -229,15 +229,15 @@ fn mark(facts: &Facts) -> Result<Option<Step>, Refusal> {
     Ok(Some(step(effect, "a Node that is Ready would refuse the next join for a minute")))
 }
 
-fn unmount(facts: &Facts, volumes: &[crate::fact::mounts::Mount]) -> Result<Option<Step>, Refusal> {
+fn unmount(facts: &Facts, volumes: &[crate::fact::mounts::Mount]) -> Result<Option<Step>, ResetRefusal> {
     if volumes.is_empty() {
         return Ok(None);
     }
     if let Some(volumes::Holder { pid, program, path }) = volumes::held(facts, volumes)? {
-        return Err(Refusal::Busy { pid, program, path });
+        return Err(ResetRefusal::Busy { pid, program, path });
     }
     if let Some(hung) = volumes::hung(facts, volumes)? {
-        return Err(Refusal::Hung(hung));
+        return Err(ResetRefusal::Hung(hung));
     }
     let mut points: Vec<String> = volumes.iter().map(|volume| volume.point.clone()).collect();
     points.dedup();
@@ -245,7 +245,7 @@ fn unmount(facts: &Facts, volumes: &[crate::fact::mounts::Mount]) -> Result<Opti
 }
 
 /// Everything `kubeadm reset` would remove; no step where that is nothing.
-fn kubeadm(facts: &Facts, sandboxes: &[pods::Sandbox]) -> Result<Option<Step>, Refusal> {
+fn kubeadm(facts: &Facts, sandboxes: &[pods::Sandbox]) -> Result<Option<Step>, ResetRefusal> {
     let mut removes = Vec::new();
     for path in [kubeconfig::KUBELET, kubeconfig::BOOTSTRAP] {
         removes.extend(facts.file(path).or_absent()?.map(|_| path.to_owned()));
@@ -261,7 +261,7 @@ fn kubeadm(facts: &Facts, sandboxes: &[pods::Sandbox]) -> Result<Option<Step>, R
         return Ok(None);
     }
     if matches!(facts.query(&version::KUBEADM), Err(missing) if missing.why == Why::NoTool) {
-        return Err(Refusal::NoKubeadm);
+        return Err(ResetRefusal::NoKubeadm);
     }
     let endpoint = facts.runtime_status().ok().and_then(|status| status.endpoint);
     let socket = endpoint.unwrap_or_else(|| "unix:///run/containerd/containerd.sock".to_owned());
@@ -270,7 +270,7 @@ fn kubeadm(facts: &Facts, sandboxes: &[pods::Sandbox]) -> Result<Option<Step>, R
 
 /// The files of the pod network's configuration, and what stays beside them. The directory stays: a runtime that watches it
 /// would not notice a new one.
-fn configuration(facts: &Facts) -> Result<(Vec<Step>, Vec<String>), Refusal> {
+fn configuration(facts: &Facts) -> Result<(Vec<Step>, Vec<String>), ResetRefusal> {
     let (mut steps, mut stays) = (Vec::new(), Vec::new());
     for entry in facts.dir(CNI_DIR).or_absent()?.unwrap_or_default() {
         let path = format!("{CNI_DIR}/{}", entry.name);
@@ -281,7 +281,7 @@ fn configuration(facts: &Facts) -> Result<(Vec<Step>, Vec<String>), Refusal> {
         } else if entry.is_file() || entry.target.is_some() {
             steps.push(step(Effect::Remove { path }, "the next cluster's pod network brings its own"));
         } else {
-            return Err(Refusal::NotAFile(path));
+            return Err(ResetRefusal::NotAFile(path));
         }
     }
     if facts.file(cni::SUBNET_ENV).or_absent()?.is_some() {
@@ -292,7 +292,7 @@ fn configuration(facts: &Facts) -> Result<(Vec<Step>, Vec<String>), Refusal> {
 }
 
 /// Addresses that plugins noted as taken; podman's networks have theirs in the same place.
-fn notes(facts: &Facts) -> Result<Vec<Step>, Refusal> {
+fn notes(facts: &Facts) -> Result<Vec<Step>, ResetRefusal> {
     let text = &facts.query(&NOTES)?.text;
     let files: Vec<&str> = text.lines().filter(|file| !file.contains("/podman")).collect();
     let mut dirs: Vec<(&str, Vec<String>)> = Vec::new();

@@ -85,16 +85,16 @@ fn joined() -> Facts {
         .with_cri(pods::CALL, &runs(&[sandbox("kube-proxy-x", true)]))
 }
 
-fn sentences(facts: &Facts, options: &Options) -> Vec<String> {
+fn sentences(facts: &Facts, options: &ResetOptions) -> Vec<String> {
     plan(facts, options).unwrap().plan.steps.iter().map(|step| step.effect.to_string()).collect()
 }
 
 #[test]
 fn a_worker_is_taken_out_in_this_order() {
     let facts = joined();
-    let reset = plan(&facts, &Options::default()).unwrap();
+    let reset = plan(&facts, &ResetOptions::default()).unwrap();
     assert_eq!(
-        sentences(&facts, &Options::default()),
+        sentences(&facts, &ResetOptions::default()),
         [
             "stop kubelet",
             "mark node node-7 not ready and cordon it",
@@ -125,9 +125,9 @@ fn a_worker_is_taken_out_in_this_order() {
 
 #[test]
 fn on_a_machine_without_traces_of_a_join_there_is_nothing_to_do() {
-    assert_eq!(plan(&untouched(), &Options::default()), Ok(Reset::default()));
+    assert_eq!(plan(&untouched(), &ResetOptions::default()), Ok(Reset::default()));
     let silent = untouched().without(Source::Cri(pods::CALL), Why::Broken("connection refused".into()));
-    assert_eq!(plan(&silent, &Options::default()), Ok(Reset::default()));
+    assert_eq!(plan(&silent, &ResetOptions::default()), Ok(Reset::default()));
 }
 
 #[test]
@@ -137,14 +137,14 @@ fn what_a_failed_join_or_a_cut_off_reset_left_is_finished() {
         .with_dir(PKI, &[("-rw-r--r--", "ca.crt")])
         .with_query(&unit::SHOW, &sample::kubelet_state("activating", "auto-restart"));
     let reset = "run kubeadm reset --force --cri-socket unix:///run/containerd/containerd.sock";
-    assert_eq!(sentences(&half, &Options::default()), ["stop kubelet", reset]);
+    assert_eq!(sentences(&half, &ResetOptions::default()), ["stop kubelet", reset]);
     let cut = untouched().with_query(&LINKS, &links(&[("cni0", "bridge")]));
-    assert_eq!(sentences(&cut, &Options::default()), ["delete the link cni0"]);
+    assert_eq!(sentences(&cut, &ResetOptions::default()), ["delete the link cni0"]);
     let ca = Authority::make();
     let without_key = joined().without_file(pki::CLIENT);
     let expired = joined().with_file(pki::CLIENT, &ca.node("system:node:w1", 2026));
     for facts in [without_key, expired] {
-        assert!(!sentences(&facts, &Options::default()).iter().any(|step| step.starts_with("mark")));
+        assert!(!sentences(&facts, &ResetOptions::default()).iter().any(|step| step.starts_with("mark")));
     }
 }
 
@@ -196,7 +196,7 @@ fn refuses_what_could_be_lost() {
         ("no word of pods", joined().without(Source::Cri(pods::CALL), Why::Denied), "try as root"),
     ];
     for (name, facts, says) in rows {
-        let refusal = plan(&facts, &Options::default()).expect_err(name).to_string();
+        let refusal = plan(&facts, &ResetOptions::default()).expect_err(name).to_string();
         assert!(refusal.contains(says), "{name}: {refusal}");
     }
 }
@@ -204,8 +204,8 @@ fn refuses_what_could_be_lost() {
 #[test]
 fn what_is_busy_elsewhere_is_nobodys_business() {
     let elsewhere = joined().with_query(&volumes::HOLDERS, "7 bash /var/lib/kubelet/config.yaml\n8 kubelet /var/lib/kubelet/pods/6f1c/volumes/kubernetes.io~projected/token\n");
-    assert!(plan(&elsewhere, &Options::default()).is_ok());
-    assert!(plan(&joined().with_query(&ANSWERS, "hung /mnt/media\n"), &Options::default()).is_ok());
+    assert!(plan(&elsewhere, &ResetOptions::default()).is_ok());
+    assert!(plan(&joined().with_query(&ANSWERS, "hung /mnt/media\n"), &ResetOptions::default()).is_ok());
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn pods_that_can_be_elsewhere_are_drained_where_the_cluster_can_be_asked() {
         has_empty_dir: name == "db-0",
         ..Pod::default()
     };
-    let with = |pods: Vec<Pod>, stop_pods| Options { pods: Some(pods), stop_pods, drain_seconds: 300 };
+    let with = |pods: Vec<Pod>, stop_pods| ResetOptions { pods: Some(pods), stop_pods, drain_seconds: 300 };
     let facts = joined().with_cri(pods::CALL, &runs(&[sandbox("web", false), sandbox("db-0", false)]));
     let managed =
         vec![pod("web", Some("ReplicaSet")), pod("db-0", Some("StatefulSet")), pod("proxy", Some("DaemonSet"))];
@@ -227,9 +227,9 @@ fn pods_that_can_be_elsewhere_are_drained_where_the_cluster_can_be_asked() {
     assert_eq!(first.why[1], "data in emptyDir is lost: default/db-0");
 
     let bare = vec![pod("alone", None)];
-    assert_eq!(plan(&facts, &with(bare.clone(), false)), Err(Refusal::Bare("default/alone".into())));
+    assert_eq!(plan(&facts, &with(bare.clone(), false)), Err(ResetRefusal::Bare("default/alone".into())));
     assert_eq!(sentences(&facts, &with(bare, true))[0], "drain node node-7: 1 pod to evict within 300 s");
     assert_eq!(sentences(&facts, &with(Vec::new(), false))[0], "stop kubelet");
-    let stopped = Options { stop_pods: true, ..Options::default() };
+    let stopped = ResetOptions { stop_pods: true, ..ResetOptions::default() };
     assert_eq!(sentences(&facts, &stopped)[0], "stop kubelet");
 }

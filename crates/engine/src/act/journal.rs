@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use carrick_core::plan::{Effect, State, Step};
+use carrick_core::plan::{Effect, PlaceState, Step};
 use carrick_host::Host;
 use carrick_host::host::{Entry, File, How, Trouble, beside};
 use jiff::Timestamp;
@@ -40,8 +40,8 @@ pub struct Run {
 pub struct Recorded {
     #[serde(flatten)]
     pub step: Step,
-    pub was: State,
-    pub becomes: State,
+    pub was: PlaceState,
+    pub becomes: PlaceState,
 }
 
 /// What a line of the journal says.
@@ -297,7 +297,7 @@ impl Past {
     fn owed(&self) -> Vec<Step> {
         let done = |step: usize| self.lines.iter().any(|line| line.step == Some(step) && line.mark == Mark::Done);
         let steps = self.run.steps.iter().enumerate();
-        let owed = steps.filter(|(at, recorded)| recorded.becomes == State::Moment && !done(*at));
+        let owed = steps.filter(|(at, recorded)| recorded.becomes == PlaceState::Moment && !done(*at));
         owed.map(|(_, recorded)| recorded.step.clone()).collect()
     }
 }

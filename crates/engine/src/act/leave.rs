@@ -11,7 +11,7 @@ use carrick_cluster::pods::{self as cluster_pods, Evicted};
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
 use carrick_core::fact::{join_state, kubeconfig};
-use carrick_core::plan::{Effect, State, Undo};
+use carrick_core::plan::{Effect, PlaceState, Undo};
 use carrick_core::reset::pods::{self, Pod};
 use carrick_core::reset::{chains, volumes};
 use carrick_host::host::{Entry, File, How, Trouble};
@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::journal::HOME;
 use super::perform::{SHORT, run};
-use super::{Told, look};
+use super::{StepProgress, look};
 use crate::credentials;
 
 /// A cluster that answers takes 50 ms for each of three questions. One that does not is not waited for: the machine can go
@@ -44,26 +44,26 @@ const CARDS: &str = "/proc/net/dev";
 const PKI: &str = "/etc/kubernetes/pki";
 
 /// Whether volumes of pods are mounted.
-pub(super) async fn volumes(host: &dyn Host) -> Result<State, Trouble> {
+pub(super) async fn volumes(host: &dyn Host) -> Result<PlaceState, Trouble> {
     let mounted = volumes::below(&mounts(host).await?).volumes.len();
-    Ok(State::value(if mounted == 0 { "not mounted" } else { "mounted" }))
+    Ok(PlaceState::value(if mounted == 0 { "not mounted" } else { "mounted" }))
 }
 
 /// Whether `kubeadm reset` has anything to remove.
-pub(super) async fn join(host: &dyn Host) -> Result<State, Trouble> {
-    Ok(State::value(if left(host).await?.is_empty() { "clean" } else { "joined" }))
+pub(super) async fn join(host: &dyn Host) -> Result<PlaceState, Trouble> {
+    Ok(PlaceState::value(if left(host).await?.is_empty() { "clean" } else { "joined" }))
 }
 
-pub(super) async fn link(host: &dyn Host, name: &str) -> Result<State, Trouble> {
+pub(super) async fn link(host: &dyn Host, name: &str) -> Result<PlaceState, Trouble> {
     let cards = text(host, CARDS).await?;
     let is_there = cards.lines().any(|line| line.split(':').next().map(str::trim) == Some(name));
-    Ok(if is_there { State::value("there") } else { State::Absent })
+    Ok(if is_there { PlaceState::value("there") } else { PlaceState::Absent })
 }
 
-pub(super) async fn chains(host: &dyn Host, tool: &str) -> Result<State, Trouble> {
+pub(super) async fn chains(host: &dyn Host, tool: &str) -> Result<PlaceState, Trouble> {
     let save = format!("{tool}-save");
     let saved = host.run(&[&save], SHORT).await?.well(&[&save])?;
-    Ok(State::value(format!("{} chains", chains::named(&chains::find(&saved)).len())))
+    Ok(PlaceState::value(format!("{} chains", chains::named(&chains::find(&saved)).len())))
 }
 
 /// What must hold right before an effect that cannot be taken back: looked at before it is begun.
@@ -98,7 +98,7 @@ pub(super) async fn kubeadm_reset(host: &dyn Host, socket: &str) -> Result<(), T
 
 /// It may have gone with the pods.
 pub(super) async fn delete_link(host: &dyn Host, name: &str) -> Result<(), Trouble> {
-    if link(host, name).await? == State::Absent {
+    if link(host, name).await? == PlaceState::Absent {
         return Ok(());
     }
     run(host, &["ip", "link", "delete", "dev", name], SHORT).await
@@ -216,7 +216,7 @@ pub(super) async fn drain(
     node: &str,
     named: &[String],
     seconds: u64,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
+    tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
 ) -> Result<(), Trouble> {
     let admin = admin.ok_or_else(|| Trouble::new(node, "draining it needs an admin's --kubeconfig"))?;
     let limit = Duration::from_secs(seconds);
@@ -246,7 +246,7 @@ pub(super) async fn drain(
             let more = format!("{} pods are still there after {} s: {first}", moving.len(), limit.as_secs());
             return Err(Trouble::new(format!("node {node}"), more));
         }
-        tell(Told::Waits(begun.elapsed(), &first));
+        tell(StepProgress::Waits(begun.elapsed(), &first));
         sleep(AGAIN.min(limit)).await;
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::client::ClusterClient;
-use carrick_core::plan::protect::{Protected, Refusal};
+use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Plan, Step};
 use carrick_host::Host;
 use carrick_host::host::{File, Lock, Locked, Trouble};
@@ -36,7 +36,7 @@ pub const LOCK: &str = "/run/carrick.lock";
 
 /// What the one who waits is told.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told<'a> {
+pub enum StepProgress<'a> {
     /// The place of a step in the run, and what is about to be done.
     Begins(usize, String),
     /// A step takes long: for how long, and what it waits for.
@@ -60,7 +60,7 @@ pub struct Actor {
 #[derive(Debug, thiserror::Error)]
 pub enum Stopped {
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] PlanRefusal),
     #[error(transparent)]
     Locked(#[from] Locked),
     #[error("nothing was changed: {0}")]
@@ -108,7 +108,7 @@ pub async fn apply(
     actor: &Actor,
     steps: &[Grounded],
     protected: &Protected,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
+    tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
 ) -> Result<u32, Stopped> {
     apply_in(machine, None, actor, steps, protected, tell).await
 }
@@ -120,7 +120,7 @@ pub async fn apply_in(
     actor: &Actor,
     steps: &[Grounded],
     protected: &Protected,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
+    tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
 ) -> Result<u32, Stopped> {
     let host = machine.as_ref();
     let plan = Plan { steps: steps.iter().map(|grounded| grounded.step.clone()).collect() };
@@ -129,10 +129,10 @@ pub async fn apply_in(
     }
     let mut journal = Journal::begin(host, actor, steps).await?;
     for (at, grounded) in steps.iter().enumerate() {
-        tell(Told::Begins(at, grounded.step.effect.to_string()));
+        tell(StepProgress::Begins(at, grounded.step.effect.to_string()));
         match take(machine, admin, &mut journal, at, grounded, tell).await {
-            Ok(None) => tell(Told::Done(at)),
-            Ok(Some(why)) => tell(Told::Passed(at, why)),
+            Ok(None) => tell(StepProgress::Done(at)),
+            Ok(Some(why)) => tell(StepProgress::Passed(at, why)),
             Err(trouble) => {
                 // Where even this cannot be written, the missing mark says that the step was not finished.
                 let _ = journal.mark(host, Some(at), Mark::Failed, &trouble.to_string()).await;
@@ -160,7 +160,7 @@ async fn take(
     journal: &mut Journal,
     at: usize,
     grounded: &Grounded,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
+    tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
 ) -> Result<Option<String>, Trouble> {
     let (host, Step { effect, .. }) = (machine.as_ref(), &grounded.step);
     leave::ready(host, effect).await?;

@@ -9,7 +9,7 @@ use carrick_host::host::{File, How, Trouble};
 use carrick_host::{Host, cri};
 use tokio::time::Instant;
 
-use super::{Told, leave};
+use super::{StepProgress, leave};
 
 /// systemd gives a unit 90 s to start or to stop; the command waits for it.
 const UNIT_TIME: Duration = Duration::from_mins(2);
@@ -28,7 +28,7 @@ pub(super) async fn perform(
     admin: Option<&ClusterClient>,
     effect: &Effect,
     new: Option<&File>,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
+    tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
 ) -> Result<Option<String>, Trouble> {
     let host = machine.as_ref();
     match effect {
@@ -96,12 +96,12 @@ pub(super) async fn run(host: &dyn Host, argv: &[&str], limit: Duration) -> Resu
 }
 
 /// Waits for the runtime to answer through CRI, and says what it is doing where it does not.
-async fn answers(host: &dyn Host, unit: &str, tell: &mut (dyn FnMut(Told<'_>) + Send)) -> Result<(), Trouble> {
+async fn answers(host: &dyn Host, unit: &str, tell: &mut (dyn FnMut(StepProgress<'_>) + Send)) -> Result<(), Trouble> {
     let begun = Instant::now();
     for at in TRIES.map(Duration::from_secs) {
         match cri::answers(host, &cri::endpoints(host), TRY).await {
             Ok(()) => return Ok(()),
-            Err(why) => tell(Told::Waits(begun.elapsed(), &why.to_string())),
+            Err(why) => tell(StepProgress::Waits(begun.elapsed(), &why.to_string())),
         }
         tokio::time::sleep_until(begun + at).await;
     }

@@ -4,13 +4,13 @@
 
 use std::sync::Arc;
 
-use carrick_core::plan::protect::{Protected, Refusal};
-use carrick_core::plan::{Effect, Plan, State, Undo};
+use carrick_core::plan::protect::{PlanRefusal, Protected};
+use carrick_core::plan::{Effect, PlaceState, Plan, Undo};
 use carrick_host::Host;
 use carrick_host::host::{File, How, Locked, Trouble};
 
 use super::journal::{self, Broken, End, Journal, Mark, Past, Recorded};
-use super::{Told, leave, look, perform};
+use super::{StepProgress, leave, look, perform};
 
 /// Why a run was not taken back, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -20,7 +20,7 @@ pub enum NotUndone {
     #[error(transparent)]
     Locked(#[from] Locked),
     #[error(transparent)]
-    Refused(#[from] Refusal),
+    Refused(#[from] PlanRefusal),
     #[error("there is no run to take back; carrick history lists them")]
     Nothing,
     #[error("run {0} was taken back already")]
@@ -107,7 +107,7 @@ fn once(backs: Vec<Back>) -> Vec<Back> {
 /// Who reads the files is told once they are as they were.
 fn readers_last(backs: Vec<Back>) -> Vec<Back> {
     let (moments, mut ordered): (Vec<Back>, Vec<Back>) =
-        backs.into_iter().partition(|back| back.recorded.becomes == State::Moment);
+        backs.into_iter().partition(|back| back.recorded.becomes == PlaceState::Moment);
     ordered.extend(moments.into_iter().rev());
     ordered
 }
@@ -139,10 +139,10 @@ async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), 
             back.stays.push(effect.taken_back(&recorded.was));
             continue;
         }
-        if recorded.becomes == State::Moment && !has_readers(past, &recorded) {
+        if recorded.becomes == PlaceState::Moment && !has_readers(past, &recorded) {
             continue;
         }
-        if recorded.becomes != State::Moment && !effect.is_in_cluster() {
+        if recorded.becomes != PlaceState::Moment && !effect.is_in_cluster() {
             let now = look::at(host, effect).await?.state;
             if now == recorded.was {
                 continue;
@@ -171,7 +171,7 @@ pub async fn apply(
     machine: &Arc<dyn Host>,
     back: &Return,
     protected: &Protected,
-    tell: &mut (dyn FnMut(Told<'_>) + Send),
+    tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
 ) -> Result<(), NotUndone> {
     let host = machine.as_ref();
     let steps = back.backs.iter().map(|back| back.recorded.step.clone()).collect();
@@ -182,12 +182,12 @@ pub async fn apply(
         host.remove(litter).await?;
     }
     for (at, back) in back.backs.iter().enumerate() {
-        tell(Told::Begins(at, back.sentence()));
+        tell(StepProgress::Begins(at, back.sentence()));
         let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
         let note = put_back(machine, back).await.map_err(stopped)?;
         let said = note.as_deref().unwrap_or_default();
         Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, said).await.map_err(stopped)?;
-        tell(note.map_or(Told::Done(at), |why| Told::Passed(at, why)));
+        tell(note.map_or(StepProgress::Done(at), |why| StepProgress::Passed(at, why)));
     }
     for &run in &back.runs {
         let marked = Journal::of(run).mark(host, None, Mark::Undone, "").await;
@@ -201,7 +201,7 @@ async fn put_back(machine: &Arc<dyn Host>, back: &Back) -> Result<Option<String>
     let host = machine.as_ref();
     let Recorded { step, was, .. } = &back.recorded;
     match &step.effect {
-        Effect::MakeDir { path, .. } if *was == State::Absent => remove_empty(host, path).await?,
+        Effect::MakeDir { path, .. } if *was == PlaceState::Absent => remove_empty(host, path).await?,
         Effect::MakeDir { path, .. }
         | Effect::Edit { path, .. }
         | Effect::SetMode { path, .. }
@@ -243,18 +243,20 @@ async fn remove_empty(host: &dyn Host, path: &str) -> Result<(), Trouble> {
 /// A file, directory or link as it was recorded.
 async fn restore(host: &dyn Host, back: &Back, path: &str, how: How) -> Result<Option<String>, Trouble> {
     match &back.recorded.was {
-        State::Absent => host.remove(path).await?,
-        State::File { mode, uid, gid, .. } => {
+        PlaceState::Absent => host.remove(path).await?,
+        PlaceState::File { mode, uid, gid, .. } => {
             let kept = journal::kept(host, back.run, back.step).await?;
             let file = File { bytes: kept.bytes, mode: *mode, uid: *uid, gid: *gid };
             host.write(path, &file, how).await?;
         }
-        State::Dir { mode, .. } => {
+        PlaceState::Dir { mode, .. } => {
             host.make_dir(path, *mode).await?;
             host.set_mode(path, *mode).await?;
         }
-        State::Link { to } => host.link(path, to).await?,
-        State::Value { .. } | State::Moment => return Ok(Some(format!("the record does not say what {path} was"))),
+        PlaceState::Link { to } => host.link(path, to).await?,
+        PlaceState::Value { .. } | PlaceState::Moment => {
+            return Ok(Some(format!("the record does not say what {path} was")));
+        }
     }
     Ok(None)
 }

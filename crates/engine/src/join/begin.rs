@@ -7,13 +7,14 @@ use carrick_cluster::credentials::ClusterCredentials;
 use carrick_cluster::nodes;
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::id;
-use carrick_core::join::existing::{self, Asked, Decision, Found, Local};
-use carrick_core::join::failure::Cause;
+use carrick_core::join::existing::{self, Asked, Decision, ExistingJoin, LocalJoin};
+use carrick_core::join::failure::JoinCause;
 use carrick_core::join::looked::{Looked, Unprepared};
-use carrick_core::join::state::State;
-use carrick_core::join::step::Event;
+use carrick_core::join::request::configuration;
+use carrick_core::join::state::JoinStatus;
+use carrick_core::join::step::JoinEvent;
 use carrick_core::join::verify::Node;
-use carrick_core::join::{causes, config, prepare, sight};
+use carrick_core::join::{causes, observed, prepare};
 use carrick_core::plan::protect::Protected;
 use carrick_core::signature::Library;
 use carrick_host::host::{Entry, File, How, Trouble};
@@ -22,8 +23,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::driver::{CONFIG, CONFIG_DIR, Driver, Told, Unmended, Wish, attended};
-use super::look::Eyes;
+use super::driver::{CONFIG, CONFIG_DIR, Driver, JoinOptions, JoinProgress, Unmended, attended};
+use super::observer::NodeObserver;
 use super::unit::{self, Kubeadm};
 use super::{record, token};
 use crate::act::{self, Actor, Stopped};
@@ -40,12 +41,16 @@ const PULL: Duration = Duration::from_secs(45);
 const PREPARES: &str = "the machine is prepared for kubeadm";
 
 impl Driver<'_, '_> {
-    pub(super) async fn observe(&mut self) -> Event {
-        self.find().await.map_or_else(|missing| Event::Failed(causes::of_missing(&missing)), Event::Found)
+    pub(super) async fn observe(&mut self) -> JoinEvent {
+        let found = self.find().await;
+        if let Some(cause) = self.looked.as_ref().and_then(Looked::unprivileged) {
+            return JoinEvent::Failed(cause);
+        }
+        found.map_or_else(|missing| JoinEvent::Failed(causes::of_missing(&missing)), JoinEvent::Found)
     }
 
     /// What is here, and in the cluster under this node's name.
-    async fn find(&mut self) -> Known<Found> {
+    async fn find(&mut self) -> Known<ExistingJoin> {
         let mut seen = self.observe_once().await;
         for _ in 1..LOOKS {
             let too_busy = match &seen {
@@ -57,7 +62,8 @@ impl Driver<'_, '_> {
             }
             seen = self.observe_once().await;
         }
-        let unsigned = |found: &Found| found.path.as_ref().is_some_and(|broken| broken.id == id!("api.token").id);
+        let unsigned =
+            |found: &ExistingJoin| found.path.as_ref().is_some_and(|broken| broken.id == id!("api.token").id);
         if seen.as_ref().is_ok_and(unsigned) {
             sleep(SIGNING).await;
             seen = self.observe_once().await;
@@ -65,10 +71,10 @@ impl Driver<'_, '_> {
         seen
     }
 
-    async fn observe_once(&mut self) -> Known<Found> {
+    async fn observe_once(&mut self) -> Known<ExistingJoin> {
         let looked = self.see().await;
         let kubeadm = match unit::state(self.host).await {
-            Ok(Kubeadm::Running { since }) => Some(sight::after_boot(&looked.facts, since).unwrap_or(self.began.0)),
+            Ok(Kubeadm::Running { since }) => Some(observed::after_boot(&looked.facts, since).unwrap_or(self.began.0)),
             _ => None,
         };
         let found = self.found(&looked, kubeadm).await;
@@ -76,41 +82,41 @@ impl Driver<'_, '_> {
         found
     }
 
-    /// The facts as `core::join::existing` wants them, and the eyes for what follows.
-    async fn found(&mut self, looked: &Looked, kubeadm: Option<Timestamp>) -> Known<Found> {
+    /// The facts as `core::join::existing` wants them, and the observer for what follows.
+    async fn found(&mut self, looked: &Looked, kubeadm: Option<Timestamp>) -> Known<ExistingJoin> {
         let facts = &looked.facts;
-        let asked = Asked { ca: facts.cluster_ca().ok(), pins: self.wish.request.pins.clone() };
-        let local = Local::of(facts, &asked)?;
+        let asked = Asked { ca: facts.cluster_ca().ok(), pins: self.options.request.pins.clone() };
+        let local = LocalJoin::of(facts, &asked)?;
         let (node_name, named) = self.node_name(facts, &local)?;
-        if let (Some(aim), Some(text), None) = (self.aim(), facts.api("cluster-ca").ok(), &self.asker)
-            && let Some(token) = &aim.token
+        if let (Some(target), Some(text), None) = (self.target(), facts.api("cluster-ca").ok(), &self.asker)
+            && let Some(token) = &target.token
         {
-            let credentials = ClusterCredentials::of_token(&aim.endpoint, &text.text, token).ok();
+            let credentials = ClusterCredentials::of_token(&target.endpoint, &text.text, token).ok();
             self.asker =
                 credentials.map(|credentials| dialer::client(&credentials, Arc::<dyn Host>::downgrade(self.machine)));
         }
-        // The driver outlives its eyes by nothing: both see through the same host.
-        let mut eyes = Eyes::new(self.machine, node_name, facts.identity()?, self.wish.admin);
+        // The driver outlives its observer by nothing: both see through the same host.
+        let mut observer = NodeObserver::new(self.machine, node_name, facts.identity()?, self.options.admin);
         let proven = existing::is_proven(facts, &asked);
-        eyes.asked = asked;
-        let node = self.ask_node(&mut eyes, &local).await;
-        let of_node = eyes.node(&node);
-        let lease_age = match self.wish.admin {
-            Some(_) => self.lease_age(&eyes, &of_node).await,
+        observer.asked = asked;
+        let node = self.ask_node(&mut observer, &local).await;
+        let of_node = observer.node(&node);
+        let lease_age = match self.options.admin {
+            Some(_) => self.lease_age(&observer, &of_node).await,
             None => None,
         };
-        let admin = self.wish.admin.is_some();
+        let admin = self.options.admin.is_some();
         let path = looked.broken_path();
-        let found = Found { local, kubeadm, node: of_node, lease_age, admin, path, proven, named };
+        let found = ExistingJoin { local, kubeadm, node: of_node, lease_age, admin, path, proven, named };
         self.node = node;
-        self.eyes = Some(eyes);
+        self.observer = Some(observer);
         Ok(found)
     }
 
     /// What the Node is to be called; and what this machine has joined as, where that is something else.
-    fn node_name(&self, facts: &Facts, local: &Local) -> Known<(String, Option<String>)> {
-        let asked = self.wish.request.node_name.clone();
-        if !matches!(local, Local::Joined | Local::Stopped) {
+    fn node_name(&self, facts: &Facts, local: &LocalJoin) -> Known<(String, Option<String>)> {
+        let asked = self.options.request.node_name.clone();
+        if !matches!(local, LocalJoin::Joined | LocalJoin::Stopped) {
             return Ok((asked.map_or_else(|| facts.node_name(), Ok)?, None));
         }
         let own = facts.kubelet_node_name()?;
@@ -119,23 +125,23 @@ impl Driver<'_, '_> {
     }
 
     /// With the kubelet's own rights where it has joined: a token may be long gone. Else with the admin's, or the token's.
-    async fn ask_node(&self, eyes: &mut Eyes<'_>, local: &Local) -> Result<Value, Why> {
-        if matches!(local, Local::Joined | Local::Stopped)
-            && eyes.take_own().await.is_ok()
-            && let known @ (Ok(_) | Err(Why::Absent)) = eyes.node_object().await
+    async fn ask_node(&self, observer: &mut NodeObserver<'_>, local: &LocalJoin) -> Result<Value, Why> {
+        if matches!(local, LocalJoin::Joined | LocalJoin::Stopped)
+            && observer.take_own().await.is_ok()
+            && let known @ (Ok(_) | Err(Why::Absent)) = observer.node_object().await
         {
             return known;
         }
-        match (self.wish.admin, &self.asker) {
-            (Some(_), _) => eyes.node_object().await,
-            (None, Some(asker)) => Ok(nodes::get(asker, &eyes.node).await?),
+        match (self.options.admin, &self.asker) {
+            (Some(_), _) => observer.node_object().await,
+            (None, Some(asker)) => Ok(nodes::get(asker, &observer.node).await?),
             (None, None) => Err(Why::Broken("the API server was not reached".to_owned())),
         }
     }
 
     /// Since the lease was renewed. A Node whose kubelet has made none yet is renewed by nobody since it was made.
-    async fn lease_age(&self, eyes: &Eyes<'_>, node: &Result<Node, Why>) -> Option<SignedDuration> {
-        let renewed = match eyes.lease().await {
+    async fn lease_age(&self, observer: &NodeObserver<'_>, node: &Result<Node, Why>) -> Option<SignedDuration> {
+        let renewed = match observer.lease().await {
             Ok(lease) => lease.renewed_at?,
             Err(Why::Absent) => node.as_ref().ok()?.created_at?,
             Err(_) => return None,
@@ -143,9 +149,9 @@ impl Driver<'_, '_> {
         Some(self.host.now().duration_since(renewed))
     }
 
-    pub(super) async fn remove_node(&mut self, name: &str) -> Event {
-        let Some(admin) = self.wish.admin else {
-            return Event::Failed(Cause::of(
+    pub(super) async fn remove_node(&mut self, name: &str) -> JoinEvent {
+        let Some(admin) = self.options.admin else {
+            return JoinEvent::Failed(JoinCause::of(
                 id!("api.node-name"),
                 "a Node can be removed only with an admin's kubeconfig",
             ));
@@ -157,49 +163,50 @@ impl Driver<'_, '_> {
         match deleted {
             Ok(()) => {
                 self.left.node_removed = Some(name.to_owned());
-                Event::NodeCleared
+                JoinEvent::NodeCleared
             }
-            Err(why) => {
-                Event::Failed(Cause::of(id!("api.node-name"), format!("the Node {name} could not be removed: {why}")))
-            }
+            Err(why) => JoinEvent::Failed(JoinCause::of(
+                id!("api.node-name"),
+                format!("the Node {name} could not be removed: {why}"),
+            )),
         }
     }
 
-    pub(super) async fn mark_not_ready(&self, name: &str) -> Event {
+    pub(super) async fn mark_not_ready(&self, name: &str) -> JoinEvent {
         let failed = |why: String| {
-            Event::Failed(Cause::of(
+            JoinEvent::Failed(JoinCause::of(
                 id!("api.node-name"),
                 format!("the Node {name} could not be marked as not ready: {why}"),
             ))
         };
-        let (Some(admin), Some(eyes)) = (self.wish.admin, &self.eyes) else {
+        let (Some(admin), Some(observer)) = (self.options.admin, &self.observer) else {
             return failed("that needs an admin's kubeconfig".to_owned());
         };
-        match nodes::mark_not_ready(admin, name, &eyes.identity).await {
-            Ok(()) => Event::NodeCleared,
+        match nodes::mark_not_ready(admin, name, &observer.identity).await {
+            Ok(()) => JoinEvent::NodeCleared,
             Err(why) => failed(why.to_string()),
         }
     }
 
-    pub(super) async fn wake_kubelet(&self) -> Event {
+    pub(super) async fn wake_kubelet(&self) -> JoinEvent {
         let argv = ["systemctl", "start", "kubelet.service"];
         let woken = async { self.host.run(&argv, WAKE).await?.well(&argv) };
         match woken.await {
-            Ok(_) => Event::Woken,
-            Err(trouble) => Event::Failed(Cause::of(id!("kubelet.not-running"), trouble.to_string())),
+            Ok(_) => JoinEvent::Woken,
+            Err(trouble) => JoinEvent::Failed(JoinCause::of(id!("kubelet.not-running"), trouble.to_string())),
         }
     }
 
     /// The checks, and what `--fix` does about them.
-    pub(super) async fn check(&mut self, state: &State, tell: &mut (dyn FnMut(Told) + Send)) -> Event {
+    pub(super) async fn check(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> JoinEvent {
         let mut fixed = false;
-        if let (true, Some(looked), Some(mender)) = (self.wish.policy.fix, &self.looked, self.mender.as_mut()) {
+        if let (true, Some(looked), Some(mender)) = (self.options.policy.fix, &self.looked, self.mender.as_mut()) {
             match mender.mend(&looked.facts, &looked.checked).await {
                 Ok(changed) => fixed = changed,
                 Err(Unmended { says, changed, declined }) => {
                     self.left.fixed |= changed;
                     self.declined = declined;
-                    return Event::Failed(looked.unfixed(says));
+                    return JoinEvent::Failed(looked.unfixed(says));
                 }
             }
         }
@@ -208,20 +215,20 @@ impl Driver<'_, '_> {
             let says = "the machine is looked at again";
             self.looked = Some(attended(Box::pin(self.see()), says, state, tell).await);
         }
-        let Some(looked) = &self.looked else { return Event::Checked { blockers: Vec::new(), fixed } };
+        let Some(looked) = &self.looked else { return JoinEvent::Checked { blockers: Vec::new(), fixed } };
         let blockers = looked.blockers();
         // Of a machine that will not be joined, only what forbids it.
         for warning in looked.warnings().filter(|_| blockers.is_empty()) {
-            tell(Told::Says(format!("warning: {}  {}", warning.id, warning.title)));
+            tell(JoinProgress::Says(format!("warning: {}  {}", warning.id, warning.title)));
         }
-        Event::Checked { blockers, fixed }
+        JoinEvent::Checked { blockers, fixed }
     }
 
     /// An admin's kubeconfig stands for a token: it is made only once there is something to join.
-    pub(super) async fn provide_token(&mut self) -> Result<(), Event> {
-        let Some(admin) = self.wish.admin.filter(|_| self.wish.request.token.is_none()) else { return Ok(()) };
-        let token = token::mint(admin).await.map_err(|unminted| Event::Failed(unminted.cause()))?;
-        self.wish.request.token = Some(token.clone());
+    pub(super) async fn provide_token(&mut self) -> Result<(), JoinEvent> {
+        let Some(admin) = self.options.admin.filter(|_| self.options.request.token.is_none()) else { return Ok(()) };
+        let token = token::mint(admin).await.map_err(|unminted| JoinEvent::Failed(unminted.cause()))?;
+        self.options.request.token = Some(token.clone());
         self.minted = Some(token);
         // The cluster shows more to who has one: its version and configuration, which the checks want.
         self.looked = Some(self.see().await);
@@ -230,24 +237,24 @@ impl Driver<'_, '_> {
 
     pub(super) async fn prepare(
         &mut self,
-        state: &State,
-        tell: &mut (dyn FnMut(Told) + Send),
-    ) -> Result<Event, Trouble> {
+        state: &JoinStatus,
+        tell: &mut (dyn FnMut(JoinProgress) + Send),
+    ) -> Result<JoinEvent, Trouble> {
         let Some(looked) = &self.looked else { return Err(Trouble::new("prepare", "the machine was not looked at")) };
         let missing = |missing: Missing| Trouble::missing("prepare", &missing);
         let plan = looked.preparation().map_err(unprepared)?;
-        let protected = Protected::on(&looked.facts, self.wish.protect.clone()).map_err(missing)?;
+        let protected = Protected::on(&looked.facts, self.options.protect.clone()).map_err(missing)?;
         let steps = attended(Box::pin(act::ground(self.host, &plan)), PREPARES, state, tell).await?;
         // Before anything else is changed: where it fails there is nothing to put back.
-        if let Some(image) = looked.image_to_pull(&self.wish.ignore) {
+        if let Some(image) = looked.image_to_pull(&self.options.ignore) {
             let endpoints = cri::endpoints(self.host);
             let pulling = cri::image::pull(self.host, &endpoints, &image, PULL);
             let says = format!("the runtime pulls the pause image {image}");
             if let Err(why) = attended(Box::pin(pulling), &says, state, tell).await {
-                return Ok(Event::Failed(causes::of_unpulled(self.library, &image, &why)));
+                return Ok(JoinEvent::Failed(causes::of_unpulled(self.library, &image, &why)));
             }
         }
-        let mut silent = |_: act::Told<'_>| {};
+        let mut silent = |_: act::StepProgress<'_>| {};
         let applying = act::apply(self.machine, self.actor, &steps, &protected, &mut silent);
         match attended(Box::pin(applying), PREPARES, state, tell).await {
             Ok(run) => self.runs.push(run),
@@ -259,36 +266,36 @@ impl Driver<'_, '_> {
                 return Err(Trouble { of_the_link: stopped.is_of_the_link(), ..Trouble::new("prepare", stopped) });
             }
         }
-        Ok(Event::Prepared)
+        Ok(JoinEvent::Prepared)
     }
 
-    pub(super) async fn start(&mut self, state: &State) -> Result<Event, Trouble> {
+    pub(super) async fn start(&mut self, state: &JoinStatus) -> Result<JoinEvent, Trouble> {
         let looked = self.looked.as_ref().ok_or_else(|| Trouble::new("kubeadm", "the machine was not looked at"))?;
         let facts = &looked.facts;
         let kubeadm = facts.tool("kubeadm").ok().flatten();
         let kubeadm = kubeadm.ok_or_else(|| Trouble::new("kubeadm", "is not installed"))?;
         let version = match facts.kubeadm_version() {
-            Err(missing) if missing.why == Why::TimedOut => return Ok(Event::Failed(causes::of_missing(&missing))),
+            Err(missing) if missing.why == Why::TimedOut => return Ok(JoinEvent::Failed(causes::of_missing(&missing))),
             version => version.map_err(|missing| Trouble::missing("kubeadm", &missing))?,
         };
-        let rendered = config::render(&self.wish.request, version, &self.wish.policy);
+        let rendered = configuration::render(&self.options.request, version, &self.options.policy);
         let rendered = rendered.map_err(|bad| Trouble::new("JoinConfiguration", bad))?;
         self.host.make_dir(CONFIG_DIR, 0o700).await?;
         self.host.write(CONFIG, &File::new(rendered.text(), 0o600), How::Replace).await?;
         record::make_room(self.host).await?;
         let log = record::of_kubeadm(self.began.0, state.attempt);
-        if let Some(eyes) = &self.eyes {
-            self.restarts_before = sight::kubelet(&eyes.machine().await).map_or(0, |kubelet| kubelet.restarts);
-            let requests = self.requests(eyes, None).await;
-            self.requests_before = requests.ok().map(|list| sight::requests(&list, &eyes.node, |_| true));
+        if let Some(observer) = &self.observer {
+            self.restarts_before = observed::kubelet(&observer.machine().await).map_or(0, |kubelet| kubelet.restarts);
+            let requests = self.requests(observer, None).await;
+            self.requests_before = requests.ok().map(|list| observed::requests(&list, &observer.node, |_| true));
         }
         // Before it starts: who comes after us must not follow the words of a join before this one.
         self.host.write(record::LAST, &File::new(log.clone(), 0o600), How::Replace).await?;
         self.ours = true;
-        let all = self.wish.request.ignores_all().then_some("--ignore-preflight-errors=all");
+        let all = self.options.request.ignores_all().then_some("--ignore-preflight-errors=all");
         unit::start(self.host, &kubeadm, CONFIG, &log, all.as_slice()).await?;
         (self.log, self.read, self.kubeadm_over) = (Some(log), 0, false);
-        Ok(Event::Started)
+        Ok(JoinEvent::Started)
     }
 
     /// The unit that a driver before this one started; it wrote down where the output goes.
@@ -310,18 +317,18 @@ pub struct Planned {
     /// What follows, as sentences.
     pub then: Vec<String>,
     /// Why it would not be joined.
-    pub refused: Option<Cause>,
+    pub refused: Option<JoinCause>,
 }
 
 /// Looks, and says what a join would do; changes nothing.
 pub async fn plan(
     machine: &Arc<dyn Host>,
     actor: &Actor,
-    wish: Wish<'_>,
+    options: JoinOptions<'_>,
     library: &Library,
 ) -> Result<Planned, Trouble> {
-    let replace = wish.policy.replace_node;
-    let mut driver = Driver::new(machine, actor, wish, library, None);
+    let replace = options.policy.replace_node;
+    let mut driver = Driver::new(machine, actor, options, library, None);
     let found = driver.find().await.map_err(|missing| Trouble::new("cannot tell what is here", missing))?;
     let Some(looked) = driver.looked.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
     let (mut then, mut refused) = (Vec::new(), None);
@@ -346,9 +353,9 @@ pub async fn plan(
         return Ok(Planned { facts: looked.facts, steps: Vec::new(), then, refused });
     }
     let steps = act::ground(machine.as_ref(), &looked.preparation().map_err(unprepared)?).await?;
-    let token = driver.wish.admin.filter(|_| driver.wish.request.token.is_none());
+    let token = driver.options.admin.filter(|_| driver.options.request.token.is_none());
     then.extend(token.map(|_| "make a token for this join in the cluster, and revoke it after".to_owned()));
-    then.extend(looked.image_to_pull(&driver.wish.ignore).map(|image| format!("have the runtime pull {image}")));
+    then.extend(looked.image_to_pull(&driver.options.ignore).map(|image| format!("have the runtime pull {image}")));
     then.extend([
         format!("write {CONFIG} for root alone, run kubeadm join with it in {}, remove it", unit::UNIT),
         "watch the kubelet until its Node is verified; run one sandbox, and remove it".to_owned(),

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::client::ClusterClient;
-use carrick_core::aim::{Aim, Token};
 use carrick_core::catalogue::About;
+use carrick_core::discovery::{Discovery, Token};
 use carrick_core::fact::{Facts, Why};
 use carrick_core::id;
 use carrick_core::join::causes;
 use carrick_core::join::ending::Left;
-use carrick_core::join::failure::Failure;
-use carrick_core::join::input::Request;
+use carrick_core::join::failure::JoinFailure;
 use carrick_core::join::looked::Looked;
-use carrick_core::join::state::{Policy, Stage, State};
-use carrick_core::join::step::{Effect, Event, Outcome, step};
+use carrick_core::join::request::Request;
+use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
+use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, step};
 use carrick_core::join::verify::first_missing;
 use carrick_core::report::{Ignore, Report};
 use carrick_core::signature::Library;
@@ -25,7 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::look::Eyes;
+use super::observer::NodeObserver;
 use super::record::{self, Record, Saved};
 use super::token;
 use crate::act::Actor;
@@ -40,9 +40,9 @@ pub(super) const CONFIG_DIR: &str = "/run/carrick";
 pub(super) const CONFIG: &str = "/run/carrick/join.yaml";
 
 /// What a person asked for.
-pub struct Wish<'a> {
+pub struct JoinOptions<'a> {
     pub request: Request,
-    pub policy: Policy,
+    pub policy: JoinPolicy,
     pub ignore: Ignore,
     pub admin: Option<&'a ClusterClient>,
     /// Who may ask as the file says that discovery goes by.
@@ -53,7 +53,7 @@ pub struct Wish<'a> {
 
 /// What is told while it goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum JoinProgress {
     /// A stage was reached, by what, after how long.
     Reached {
         stage: Stage,
@@ -82,9 +82,9 @@ pub enum Told {
 
 /// How it ended, with everything that is known about it.
 #[derive(Debug)]
-pub struct Ended {
-    pub outcome: Outcome,
-    pub state: State,
+pub struct JoinEnd {
+    pub outcome: JoinOutcome,
+    pub state: JoinStatus,
     /// Live diagnosis, where it failed.
     pub diagnosis: Option<Report>,
     /// Where kubeadm's own words are.
@@ -121,12 +121,12 @@ pub trait Mender: Send {
 pub async fn join(
     machine: &Arc<dyn Host>,
     actor: &Actor,
-    wish: Wish<'_>,
+    options: JoinOptions<'_>,
     library: &Library,
     mender: Option<&mut dyn Mender>,
-    tell: &mut (dyn FnMut(Told) + Send),
-) -> Ended {
-    let mut driver = Driver::new(machine, actor, wish, library, mender);
+    tell: &mut (dyn FnMut(JoinProgress) + Send),
+) -> JoinEnd {
+    let mut driver = Driver::new(machine, actor, options, library, mender);
     Box::pin(driver.run(tell)).await
 }
 
@@ -135,7 +135,7 @@ pub(super) struct Driver<'a, 'm> {
     /// The same, to look at and to change.
     pub(super) host: &'a dyn Host,
     pub(super) actor: &'a Actor,
-    pub(super) wish: Wish<'a>,
+    pub(super) options: JoinOptions<'a>,
     pub(super) library: &'a Library,
     pub(super) mender: Option<&'m mut dyn Mender>,
     /// The wall clock at the beginning, and what a steady one has counted since.
@@ -144,7 +144,7 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) looked: Option<Looked>,
     /// Asks with the token, once the cluster has proven itself.
     pub(super) asker: Option<ClusterClient>,
-    pub(super) eyes: Option<Eyes<'a>>,
+    pub(super) observer: Option<NodeObserver<'a>>,
     pub(super) node: Result<Value, Why>,
     /// Runs of preparation, to be taken back where the join fails.
     pub(super) runs: Vec<u32>,
@@ -175,23 +175,23 @@ impl<'a, 'm> Driver<'a, 'm> {
     pub(super) fn new(
         machine: &'a Arc<dyn Host>,
         actor: &'a Actor,
-        mut wish: Wish<'a>,
+        mut options: JoinOptions<'a>,
         library: &'a Library,
         mender: Option<&'m mut dyn Mender>,
     ) -> Self {
-        let (host, asker) = (machine.as_ref(), wish.asker.take());
+        let (host, asker) = (machine.as_ref(), options.asker.take());
         let now = host.now();
         Driver {
             machine,
             host,
             actor,
-            wish,
+            options,
             library,
             mender,
             began: (now, Instant::now()),
             looked: None,
             asker,
-            eyes: None,
+            observer: None,
             node: Err(Why::NotCollected),
             runs: Vec::new(),
             log: None,
@@ -217,8 +217,8 @@ impl<'a, 'm> Driver<'a, 'm> {
         self.began.0.checked_add(passed).unwrap_or(Timestamp::MAX)
     }
 
-    async fn run(&mut self, tell: &mut (dyn FnMut(Told) + Send)) -> Ended {
-        let (mut state, mut effects) = State::begin(self.wish.policy.clone(), self.now());
+    async fn run(&mut self, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> JoinEnd {
+        let (mut state, mut effects) = JoinStatus::begin(self.options.policy.clone(), self.now());
         let (host, mut record) = (self.host, Record::begin(self.began.0));
         let mut told_unwritten = false;
         if let Some(Saved { begun, state: before, runs, .. }) = record::cut_off(host).await {
@@ -228,14 +228,14 @@ impl<'a, 'm> Driver<'a, 'm> {
             } else {
                 format!("was cut off ({})", before.stage.name())
             };
-            tell(Told::Says(format!("the join of {at} {how}; this one goes on")));
+            tell(JoinProgress::Says(format!("the join of {at} {how}; this one goes on")));
             // What it had begun is ours to end, and to tell of. Before it was prepared no kubeadm of ours ran; between two
             // attempts what one had left was gone.
             let ours = before.stage >= Stage::Prepared && before.stage != Stage::Waiting;
             (self.runs, self.ours, state.changed) = (runs, ours, true);
         }
         loop {
-            let mut telling = |told: Told| {
+            let mut telling = |told: JoinProgress| {
                 record.note(host.now(), &told);
                 tell(told);
             };
@@ -248,42 +248,42 @@ impl<'a, 'm> Driver<'a, 'm> {
                 && let Err(trouble) = record.keep(host, &state, &self.runs, self.left.unfinished).await
                 && !std::mem::replace(&mut told_unwritten, true)
             {
-                tell(Told::Says(format!("what is done cannot be written down: {trouble}")));
+                tell(JoinProgress::Says(format!("what is done cannot be written down: {trouble}")));
             }
             if let Some(outcome) = over {
                 let (diagnosis, last_words) = (self.diagnosis.take(), std::mem::take(&mut self.last_words));
                 let (log, record) = (self.log.clone(), record.place());
                 let (left, declined) = (self.left.clone(), self.declined);
                 self.revoke_minted(&state, tell).await;
-                return Ended { outcome, state, diagnosis, log, record, last_words, left, declined };
+                return JoinEnd { outcome, state, diagnosis, log, record, last_words, left, declined };
             }
         }
     }
 
     /// The token that was made for this join is good for nothing any more.
-    async fn revoke_minted(&mut self, state: &State, tell: &mut (dyn FnMut(Told) + Send)) {
-        let (Some(token), Some(admin)) = (self.minted.take(), self.wish.admin) else { return };
+    async fn revoke_minted(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
+        let (Some(token), Some(admin)) = (self.minted.take(), self.options.admin) else { return };
         let revoking = Box::pin(token::revoke(admin, &token));
         if let Err(why) = attended(revoking, "the token of this join is revoked", state, tell).await {
-            tell(Told::Says(format!("the token {} could not be revoked ({why}); it ends by itself", token.id)));
+            tell(JoinProgress::Says(format!("the token {} could not be revoked ({why}); it ends by itself", token.id)));
         }
     }
 
-    fn is_unfinished(&self, outcome: &Outcome) -> bool {
-        let early = |failure: &Failure| failure.stage < Stage::CertificateIssued;
-        matches!(outcome, Outcome::Failed(failure) if early(failure)) && (self.ours || !self.runs.is_empty())
+    fn is_unfinished(&self, outcome: &JoinOutcome) -> bool {
+        let early = |failure: &JoinFailure| failure.stage < Stage::CertificateIssued;
+        matches!(outcome, JoinOutcome::Failed(failure) if early(failure)) && (self.ours || !self.runs.is_empty())
     }
 
     /// Does what is to be done, looks where there is nothing, and takes what follows; how it ended, once it has.
     async fn turn(
         &mut self,
-        state: &mut State,
-        effects: &mut Vec<Effect>,
-        tell: &mut (dyn FnMut(Told) + Send),
-    ) -> Option<Outcome> {
+        state: &mut JoinStatus,
+        effects: &mut Vec<JoinEffect>,
+        tell: &mut (dyn FnMut(JoinProgress) + Send),
+    ) -> Option<JoinOutcome> {
         let mut events = Vec::new();
         for effect in std::mem::take(effects) {
-            if let Effect::Report(outcome) = effect {
+            if let JoinEffect::Report(outcome) = effect {
                 return Some(outcome);
             }
             events.extend(self.perform(effect, state, tell).await);
@@ -297,7 +297,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             let (so_far, says) = self.waits_for(state);
             let word = |passed| waits(state, so_far + passed, &says);
             events = with_word(Box::pin(self.look(state)), word, tell).await;
-            events.push(Event::Tick);
+            events.push(JoinEvent::Tick);
         }
         for event in events {
             let (next, follows) = step(state, &event, self.now());
@@ -309,7 +309,7 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     /// For how long already, and for what.
-    fn waits_for(&self, state: &State) -> (Duration, String) {
+    fn waits_for(&self, state: &JoinStatus) -> (Duration, String) {
         let missing = first_missing(&state.seen, state.policy.until).map(|(_, says)| says);
         let troubled = state.troubles.last().map(|trouble| trouble.says.clone());
         let says = troubled.or_else(|| missing.filter(|_| state.stage >= Stage::CertificateIssued));
@@ -317,21 +317,21 @@ impl<'a, 'm> Driver<'a, 'm> {
         (elapsed, says.unwrap_or_else(|| state.stage.awaits().to_owned()))
     }
 
-    async fn wait(&self, state: &State, tell: &mut (dyn FnMut(Told) + Send)) {
+    async fn wait(&self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
         let (elapsed, says) = self.waits_for(state);
         tell(waits(state, elapsed, &says));
         sleep(LOOK).await;
     }
 
-    fn tell_change(&mut self, before: &State, after: &State, tell: &mut (dyn FnMut(Told) + Send)) {
+    fn tell_change(&mut self, before: &JoinStatus, after: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
         let after_begun = Duration::try_from(self.now().duration_since(before.since)).unwrap_or_default();
         if after.stage == Stage::Waiting && before.stage != Stage::Waiting {
             let says = after.failures.last().map(|failure| failure.says.clone()).unwrap_or_default();
             let pause = Duration::try_from(after.deadline.duration_since(self.now())).unwrap_or_default();
-            tell(Told::Again { says, after: pause, attempt: after.attempt });
+            tell(JoinProgress::Again { says, after: pause, attempt: after.attempt });
         } else if after.stage > before.stage && !after.stage.is_over() {
             let (stage, says, limit, attempt) = (after.stage, reached(after), after.limit(), after.attempt);
-            tell(Told::Reached { stage, says, after: after_begun, limit, attempt });
+            tell(JoinProgress::Reached { stage, says, after: after_begun, limit, attempt });
         }
         if after.attempt > before.attempt {
             self.attempt_began = self.host.now();
@@ -340,75 +340,80 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
     }
 
-    async fn perform(&mut self, effect: Effect, state: &State, tell: &mut (dyn FnMut(Told) + Send)) -> Vec<Event> {
+    async fn perform(
+        &mut self,
+        effect: JoinEffect,
+        state: &JoinStatus,
+        tell: &mut (dyn FnMut(JoinProgress) + Send),
+    ) -> Vec<JoinEvent> {
         match effect {
-            Effect::Observe => {
+            JoinEffect::Observe => {
                 let says = "the machine and the cluster are looked at";
                 vec![attended(Box::pin(self.observe()), says, state, tell).await]
             }
-            Effect::RemoveNode { name, says } => {
-                tell(Told::Says(says.clone()));
+            JoinEffect::RemoveNode { name, says } => {
+                tell(JoinProgress::Says(says.clone()));
                 vec![attended(Box::pin(self.remove_node(&name)), &says, state, tell).await]
             }
-            Effect::MarkNotReady { name, says } => {
-                tell(Told::Says(says.clone()));
+            JoinEffect::MarkNotReady { name, says } => {
+                tell(JoinProgress::Says(says.clone()));
                 vec![attended(Box::pin(self.mark_not_ready(&name)), &says, state, tell).await]
             }
-            Effect::WakeKubelet => {
+            JoinEffect::WakeKubelet => {
                 vec![attended(Box::pin(self.wake_kubelet()), "systemd starts the kubelet", state, tell).await]
             }
-            Effect::Check => {
+            JoinEffect::Check => {
                 let says = "a token is made for this join";
                 vec![match attended(Box::pin(self.provide_token()), says, state, tell).await {
                     Ok(()) => self.check(state, tell).await,
                     Err(event) => event,
                 }]
             }
-            Effect::Prepare => {
+            JoinEffect::Prepare => {
                 vec![
                     self.prepare(state, tell)
                         .await
                         .unwrap_or_else(|trouble| not_done(id!("machine.privileges"), &trouble, self.library)),
                 ]
             }
-            Effect::StartKubeadm => {
+            JoinEffect::StartKubeadm => {
                 vec![
                     attended(Box::pin(self.start(state)), "kubeadm is started", state, tell)
                         .await
                         .unwrap_or_else(|trouble| not_done(id!("kubeadm.installed"), &trouble, self.library)),
                 ]
             }
-            Effect::Attach => {
+            JoinEffect::Attach => {
                 self.attach().await;
                 Vec::new()
             }
-            Effect::Sandbox { not_before } => {
+            JoinEffect::Sandbox { not_before } => {
                 self.sandbox_at = Some(not_before);
                 Vec::new()
             }
-            Effect::Tell(says) => {
-                tell(Told::Says(says));
+            JoinEffect::Tell(says) => {
+                tell(JoinProgress::Says(says));
                 Vec::new()
             }
-            Effect::Finish => {
+            JoinEffect::Finish => {
                 let changed = self.uncordon(state, tell).await;
                 self.tidy_up(state, tell).await;
-                vec![Event::Finished { changed }]
+                vec![JoinEvent::Finished { changed }]
             }
-            Effect::Leave => {
+            JoinEffect::Leave => {
                 self.tidy_up(state, tell).await;
                 Vec::new()
             }
-            Effect::CleanUp => {
+            JoinEffect::CleanUp => {
                 let says = "what was changed is put back";
                 let cleaned = attended(Box::pin(self.clean_up()), says, state, tell).await;
                 self.left.stuck = cleaned.is_err();
                 if let Err(problem) = cleaned {
-                    tell(Told::Says(format!("not all of it could be cleaned up: {problem}")));
+                    tell(JoinProgress::Says(format!("not all of it could be cleaned up: {problem}")));
                 }
                 Vec::new()
             }
-            Effect::Diagnose => {
+            JoinEffect::Diagnose => {
                 let overdue = state.failures.last().is_some_and(|failure| failure.overdue);
                 let looking = async {
                     let words = if overdue { self.last_words().await } else { Vec::new() };
@@ -418,27 +423,28 @@ impl<'a, 'm> Driver<'a, 'm> {
                 (self.diagnosis, self.last_words) = (Some(diagnosis), words);
                 Vec::new()
             }
-            Effect::Report(_) => Vec::new(),
+            JoinEffect::Report(_) => Vec::new(),
         }
     }
 
-    async fn tidy_up(&mut self, state: &State, tell: &mut (dyn FnMut(Told) + Send)) {
+    async fn tidy_up(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
         for problem in
             attended(Box::pin(self.finish(state.changed)), "kubeadm is to come to its end", state, tell).await
         {
-            tell(Told::Says(problem));
+            tell(JoinProgress::Says(problem));
         }
     }
 
-    pub(super) fn aim(&self) -> Option<Aim> {
-        self.wish.request.aim()
+    pub(super) fn target(&self) -> Option<Discovery> {
+        self.options.request.target()
     }
 
     /// All there is to see, at the machine and at the cluster.
     pub(super) async fn see(&self) -> Looked {
-        let (aim, wish) = (self.aim(), &self.wish);
-        let (facts, _) = observe(self.host, aim.as_ref(), wish.admin, wish.time_box, &Progress::default()).await;
-        Looked::at(facts, &wish.ignore)
+        let (target, options) = (self.target(), &self.options);
+        let (facts, _) =
+            observe(self.host, target.as_ref(), options.admin, options.time_box, &Progress::default()).await;
+        Looked::at(facts, &options.ignore)
     }
 }
 
@@ -446,8 +452,8 @@ impl<'a, 'm> Driver<'a, 'm> {
 pub(super) async fn attended<T>(
     work: impl Future<Output = T>,
     says: &str,
-    state: &State,
-    tell: &mut (dyn FnMut(Told) + Send),
+    state: &JoinStatus,
+    tell: &mut (dyn FnMut(JoinProgress) + Send),
 ) -> T {
     with_word(work, |passed| waits(state, passed, says), tell).await
 }
@@ -455,8 +461,8 @@ pub(super) async fn attended<T>(
 /// Does something that may take long, and tells a word of how long it has taken, every second.
 async fn with_word<T>(
     work: impl Future<Output = T>,
-    word: impl Fn(Duration) -> Told,
-    tell: &mut (dyn FnMut(Told) + Send),
+    word: impl Fn(Duration) -> JoinProgress,
+    tell: &mut (dyn FnMut(JoinProgress) + Send),
 ) -> T {
     let (began, mut work) = (Instant::now(), pin!(work));
     loop {
@@ -467,21 +473,21 @@ async fn with_word<T>(
     }
 }
 
-fn waits(state: &State, elapsed: Duration, says: &str) -> Told {
+fn waits(state: &JoinStatus, elapsed: Duration, says: &str) -> JoinProgress {
     let (stage, limit, attempt) = (state.stage, state.limit(), state.attempt);
-    Told::Waits { stage, elapsed, limit, says: says.to_owned(), attempt }
+    JoinProgress::Waits { stage, elapsed, limit, says: says.to_owned(), attempt }
 }
 
 /// What failed, under what it is known for: a full disk, a file system that cannot be written. What was done of it, the
 /// attempt's clean-up takes back.
-fn not_done(otherwise: About<'_>, trouble: &Trouble, library: &Library) -> Event {
+fn not_done(otherwise: About<'_>, trouble: &Trouble, library: &Library) -> JoinEvent {
     let says = trouble.to_string();
     let otherwise = if trouble.of_the_link { id!("ssh.unreachable") } else { otherwise };
-    Event::Failed(causes::of_undone(library, &says, otherwise))
+    JoinEvent::Failed(causes::of_undone(library, &says, otherwise))
 }
 
 /// What a stage was reached by, in the words of a person.
-fn reached(state: &State) -> String {
+fn reached(state: &JoinStatus) -> String {
     let seen = &state.seen;
     match state.stage {
         Stage::Unjoined => "nothing of a live join is here".to_owned(),

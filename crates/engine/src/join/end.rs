@@ -7,7 +7,7 @@ use carrick_core::diagnose::Case;
 use carrick_core::fact::kubeconfig;
 use carrick_core::fact::unit::{UnitState, parse_show};
 use carrick_core::join::prepare;
-use carrick_core::join::state::{Stage, State};
+use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::verify::Until;
 use carrick_core::plan::protect::Protected;
 use carrick_core::redact::redact;
@@ -15,7 +15,7 @@ use carrick_core::report::Report;
 use carrick_host::Progress;
 use carrick_host::host::Trouble;
 
-use super::driver::{CONFIG, Driver, Told, attended};
+use super::driver::{CONFIG, Driver, JoinProgress, attended};
 use super::unit::{self, Kubeadm};
 use crate::act::undo;
 use crate::observe::observe;
@@ -48,17 +48,19 @@ impl Driver<'_, '_> {
 
     /// A Node that our reset cordoned takes pods again once it is verified; one that somebody else cordoned stays so.
     /// Whether something was changed.
-    pub(super) async fn uncordon(&self, state: &State, tell: &mut (dyn FnMut(Told) + Send)) -> bool {
+    pub(super) async fn uncordon(&self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> bool {
         let ours = self.node.as_ref().is_ok_and(nodes::has_our_mark);
-        let Some(eyes) = self.eyes.as_ref().filter(|_| ours) else { return false };
-        let name = &eyes.node;
+        let Some(observer) = self.observer.as_ref().filter(|_| ours) else { return false };
+        let name = &observer.node;
         if state.policy.until != Until::Verified {
-            tell(Told::Says(format!("the Node {name} stays cordoned, as carrick reset left it, until it is verified")));
+            tell(JoinProgress::Says(format!(
+                "the Node {name} stays cordoned, as carrick reset left it, until it is verified"
+            )));
             return false;
         }
         let says = format!("the Node {name} is uncordoned");
-        let opened = attended(Box::pin(eyes.uncordon()), &says, state, tell).await;
-        tell(Told::Says(match &opened {
+        let opened = attended(Box::pin(observer.uncordon()), &says, state, tell).await;
+        tell(JoinProgress::Says(match &opened {
             Ok(_) => format!("the Node {name}, which carrick reset had cordoned, takes pods again"),
             Err(why) => format!("the Node {name} is still cordoned by carrick reset ({why}): kubectl uncordon {name}"),
         }));
@@ -86,13 +88,13 @@ impl Driver<'_, '_> {
             let argv = ["systemctl", "stop", "kubelet.service"];
             self.host.run(&argv, Duration::from_mins(2)).await.map_err(text)?;
         }
-        let (facts, _) = observe(self.host, None, None, self.wish.time_box, &Progress::default()).await;
+        let (facts, _) = observe(self.host, None, None, self.options.time_box, &Progress::default()).await;
         // kubeadm made them: what was there before it began, preparation has put aside.
         for path in prepare::leftovers(&facts).map_err(|missing| missing.to_string())?.iter().filter(|_| self.ours) {
             self.host.remove(path).await.map_err(text)?;
         }
         self.ours = false;
-        let protected = Protected::on(&facts, self.wish.protect.clone()).map_err(|missing| missing.to_string())?;
+        let protected = Protected::on(&facts, self.options.protect.clone()).map_err(|missing| missing.to_string())?;
         while let Some(run) = self.runs.last().copied() {
             let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
             undo::apply(self.machine, &back, &protected, &mut |_| {}).await.map_err(|error| error.to_string())?;
@@ -102,17 +104,17 @@ impl Driver<'_, '_> {
     }
 
     /// The cause, while everything still stands as it failed.
-    pub(super) async fn diagnose(&self, state: &State) -> Report {
+    pub(super) async fn diagnose(&self, state: &JoinStatus) -> Report {
         // What failed before anything was done was seen a moment ago.
         let nothing_done = state.failures.last().is_some_and(|failure| failure.stage < Stage::Probed);
         let facts = match &self.looked {
             Some(looked) if nothing_done => looked.facts.clone(),
             _ => self.see().await.facts,
         };
-        let node = self.eyes.as_ref().map(|eyes| eyes.node.clone());
+        let node = self.observer.as_ref().map(|observer| observer.node.clone());
         let output = self.output().await;
         let texts = [("kubeadm join", output.as_str())];
-        Case::of_facts_and(self.library, facts, &texts, node).report(&self.wish.ignore)
+        Case::of_facts_and(self.library, facts, &texts, node).report(&self.options.ignore)
     }
 
     /// How the units stand, and the last lines of each: what a person would look at next.
@@ -151,19 +153,19 @@ fn last(text: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use carrick_core::join::input::Request;
-    use carrick_core::join::state::Policy;
+    use carrick_core::join::request::Request;
+    use carrick_core::join::state::JoinPolicy;
     use carrick_core::report::Ignore;
     use carrick_core::signature::Library;
     use carrick_testkit::Machine;
 
     use super::*;
     use crate::act::Actor;
-    use crate::join::driver::Wish;
+    use crate::join::driver::JoinOptions;
 
-    fn wish() -> Wish<'static> {
-        let (request, policy, ignore) = (Request::default(), Policy::default(), Ignore::default());
-        Wish { request, policy, ignore, admin: None, asker: None, protect: Vec::new(), time_box: ASK }
+    fn options() -> JoinOptions<'static> {
+        let (request, policy, ignore) = (Request::default(), JoinPolicy::default(), Ignore::default());
+        JoinOptions { request, policy, ignore, admin: None, asker: None, protect: Vec::new(), time_box: ASK }
     }
 
     #[tokio::test]
@@ -175,7 +177,7 @@ mod tests {
             let machine = Machine::with(&[(kubeconfig::KUBELET, "{}"), (CONFIG, "token"), mounts]);
             let machine = machine.with_running("kubelet.service");
             let host = machine.shared();
-            let mut driver = Driver::new(&host, &actor, wish(), &library, None);
+            let mut driver = Driver::new(&host, &actor, options(), &library, None);
             driver.ours = ours;
             driver.clean_up().await.unwrap();
             let now = machine.all_but("/none");

@@ -5,7 +5,7 @@
 //! * [`unit`]: kubeadm in a transient unit, which outlives us
 //! * [`token`]: a bootstrap token of our own
 //! * [`discovery`]: a file that says who the cluster is
-//! * [`look`]: what is looked at
+//! * [`observer`]: what is looked at
 //! * [`verify`]: whether a machine has really joined
 //!
 //! What follows from what is seen is decided in `carrick_core::join`.
@@ -14,7 +14,7 @@ pub mod begin;
 pub mod discovery;
 pub mod driver;
 mod end;
-pub mod look;
+pub mod observer;
 mod record;
 pub mod token;
 pub mod unit;

@@ -4,15 +4,15 @@
 
 use std::fmt::Write as _;
 
-use carrick_core::join::state::State;
-use carrick_core::join::step::Outcome;
+use carrick_core::join::state::JoinStatus;
+use carrick_core::join::step::JoinOutcome;
 use carrick_core::redact::redact;
 use carrick_host::Host;
 use carrick_host::host::{Entry, File, How, Trouble};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::driver::Told;
+use super::driver::JoinProgress;
 use crate::act::journal::{self, End, HOME};
 
 const DIR: &str = "/var/lib/carrick/joins";
@@ -26,7 +26,7 @@ const KEPT: usize = 20;
 pub(super) struct Saved {
     schema: String,
     pub begun: Timestamp,
-    pub state: State,
+    pub state: JoinStatus,
     /// Of preparation, by their numbers in the journal.
     pub runs: Vec<u32>,
     /// It came to its end, and what a join before it had begun is still there.
@@ -113,25 +113,25 @@ impl Record {
         (self.written > 0).then(|| self.path.clone())
     }
 
-    pub fn note(&mut self, at: Timestamp, told: &Told) {
+    pub fn note(&mut self, at: Timestamp, told: &JoinProgress) {
         let says = match told {
-            Told::Reached { stage, says, after, .. } => {
+            JoinProgress::Reached { stage, says, after, .. } => {
                 format!("{} after {:.1} s: {says}", stage.name(), after.as_secs_f64())
             }
-            Told::Says(says) => says.clone(),
-            Told::Again { says, after, attempt } => {
+            JoinProgress::Says(says) => says.clone(),
+            JoinProgress::Again { says, after, attempt } => {
                 format!("attempt {attempt} failed: {says}; again in {} s", after.as_secs())
             }
             // It says what has not happened yet, twice a second.
-            Told::Waits { .. } => return,
+            JoinProgress::Waits { .. } => return,
         };
         self.line(at, &says);
     }
 
-    pub fn end(&mut self, at: Timestamp, outcome: &Outcome) {
+    pub fn end(&mut self, at: Timestamp, outcome: &JoinOutcome) {
         match outcome {
-            Outcome::Joined { until, .. } => self.line(at, &format!("joined: {}", until.name())),
-            Outcome::Failed(failure) => {
+            JoinOutcome::Joined { until, .. } => self.line(at, &format!("joined: {}", until.name())),
+            JoinOutcome::Failed(failure) => {
                 self.line(at, &format!("not joined, at {}: {}", failure.stage.name(), failure.says));
                 for cause in &failure.causes {
                     self.line(at, &format!("cause {}: {}", cause.id, cause.says));
@@ -148,7 +148,7 @@ impl Record {
     pub async fn keep(
         &mut self,
         host: &dyn Host,
-        state: &State,
+        state: &JoinStatus,
         runs: &[u32],
         unfinished: bool,
     ) -> Result<(), Trouble> {
@@ -170,7 +170,7 @@ impl Record {
 
 #[cfg(test)]
 mod tests {
-    use carrick_core::join::state::{Policy, Stage};
+    use carrick_core::join::state::{JoinPolicy, Stage};
     use carrick_testkit::Machine;
 
     use super::*;
@@ -178,11 +178,11 @@ mod tests {
     /// A join at a stage, with one thing told, and what it leaves on a machine.
     async fn kept(machine: &Machine, second: i64, stage: Stage, unfinished: bool) {
         let begun = Timestamp::from_second(second).unwrap();
-        let (mut join, _) = State::begin(Policy::default(), begun);
+        let (mut join, _) = JoinStatus::begin(JoinPolicy::default(), begun);
         join.stage = stage;
         let mut record = Record::begin(begun);
         assert_eq!(record.place(), None);
-        record.note(begun, &Told::Says("--token abcdef.0123456789abcdef".into()));
+        record.note(begun, &JoinProgress::Says("--token abcdef.0123456789abcdef".into()));
         record.keep(machine, &join, &[], unfinished).await.unwrap();
         assert_eq!(record.place(), Some(format!("{DIR}/{second}.log")));
     }

@@ -5,9 +5,9 @@ use std::time::Duration;
 use carrick_cluster::bootstrap_tokens;
 use carrick_cluster::client::ClusterClient;
 use carrick_cluster::error::ApiError;
-use carrick_core::aim::Token;
+use carrick_core::discovery::Token;
 use carrick_core::id;
-use carrick_core::join::failure::Cause;
+use carrick_core::join::failure::JoinCause;
 use jiff::SignedDuration;
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::time::{Instant, sleep};
@@ -46,12 +46,12 @@ pub enum Unminted {
 
 impl Unminted {
     /// Of a failed attempt; the next may well get one from an API server that was only too slow, or too busy.
-    pub(super) fn cause(&self) -> Cause {
+    pub(super) fn cause(&self) -> JoinCause {
         let may_pass = match self {
             Unminted::Api(error) => error.may_pass(),
             Unminted::Undrawn(_) | Unminted::Unsigned(_) => false,
         };
-        Cause::of(id!("api.token"), format!("no token could be made: {self}")).may_pass(may_pass)
+        JoinCause::of(id!("api.token"), format!("no token could be made: {self}")).may_pass(may_pass)
     }
 }
 

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use carrick_core::check::Outcome;
 use carrick_core::fact::{Facts, Why};
-use carrick_core::join::sight;
-use carrick_core::join::verify::{Certificate, Lease, Pod, Seen, Until, awaits_renewal, judge};
+use carrick_core::join::observed;
+use carrick_core::join::verify::{AgentPod, ClientCertificate, NodeEvidence, NodeLease, Until, awaits_renewal, judge};
 use tokio::time::{Instant, sleep};
 
-use super::look::Eyes;
+use super::observer::NodeObserver;
 
 const AGAIN: Duration = Duration::from_secs(1);
 /// A lease that nobody renews has run out after 40 s; one that is good for longer than a minute is not waited for.
@@ -21,78 +21,82 @@ const POD_LOOKS: Duration = Duration::from_secs(5);
 
 /// Fills in all that can be seen. `soak`: for how long the node's agents are watched. `tell` hears what is waited for.
 pub async fn look(
-    eyes: &mut Eyes<'_>,
+    observer: &mut NodeObserver<'_>,
     until: Until,
     soak: Option<Duration>,
     tell: &mut (dyn FnMut(&str) + Send),
-) -> Seen {
-    let facts = eyes.machine().await;
-    let mut seen = of_machine(eyes, &facts);
+) -> NodeEvidence {
+    let facts = observer.machine().await;
+    let mut seen = of_machine(observer, &facts);
     tell("the API server is asked about this node");
-    try_certificate(eyes, &mut seen).await;
-    if !eyes.can_ask() {
+    try_certificate(observer, &mut seen).await;
+    if !observer.can_ask() {
         return seen;
     }
-    let mut object = eyes.node_object().await;
-    seen.node = eyes.node(&object);
-    if wait_for_renewal(eyes, &mut seen, tell).await {
-        object = eyes.node_object().await;
-        seen.node = eyes.node(&object);
+    let mut object = observer.node_object().await;
+    seen.node = observer.node(&object);
+    if wait_for_renewal(observer, &mut seen, tell).await {
+        object = observer.node_object().await;
+        seen.node = observer.node(&object);
     }
     // Where something before it fails, no sandbox is needed to say so.
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;
     }
     tell("a throw-away sandbox is started");
-    seen.sandbox = eyes.sandbox(&facts, &object).await;
+    seen.sandbox = observer.sandbox(&facts, &object).await;
     match soak {
-        None => seen.pods = in_a_loop(eyes).await,
+        None => seen.pods = in_a_loop(observer).await,
         Some(soak) => {
-            seen.pods = watch(eyes, soak, tell).await;
+            seen.pods = watch(observer, soak, tell).await;
             // What was seen before is minutes old.
-            let facts = eyes.machine().await;
-            (seen.kubelet, seen.runtime) = (sight::kubelet(&facts), sight::runtime(&facts));
-            seen.node = eyes.node(&eyes.node_object().await);
+            let facts = observer.machine().await;
+            (seen.kubelet, seen.runtime) = (observed::kubelet(&facts), observed::runtime(&facts));
+            seen.node = observer.node(&observer.node_object().await);
         }
     }
     seen
 }
 
 /// What the machine itself shows.
-pub fn of_machine(eyes: &Eyes<'_>, facts: &Facts) -> Seen {
-    Seen {
-        kubelet: sight::kubelet(facts),
-        certificate: sight::certificate(facts, eyes.asked.ca.as_ref()),
-        cluster: sight::cluster(facts, &eyes.asked),
-        runtime: sight::runtime(facts),
-        ..Seen::default()
+pub fn of_machine(observer: &NodeObserver<'_>, facts: &Facts) -> NodeEvidence {
+    NodeEvidence {
+        kubelet: observed::kubelet(facts),
+        certificate: observed::certificate(facts, observer.asked.ca.as_ref()),
+        cluster: observed::cluster(facts, &observer.asked),
+        runtime: observed::runtime(facts),
+        ..NodeEvidence::default()
     }
 }
 
 /// A certificate that looks right may still be one the API server does not take: of a cluster that was set up anew.
-async fn try_certificate(eyes: &mut Eyes<'_>, seen: &mut Seen) {
-    if seen.certificate != Ok(Certificate::Trusted) {
+async fn try_certificate(observer: &mut NodeObserver<'_>, seen: &mut NodeEvidence) {
+    if seen.certificate != Ok(ClientCertificate::Trusted) {
         return;
     }
-    let refused = match eyes.take_own().await {
+    let refused = match observer.take_own().await {
         Err(why) => Some(format!("it cannot be used: {why}")),
-        Ok(()) => eyes.own_is_refused().await,
+        Ok(()) => observer.own_is_refused().await,
     };
     if let Some(why) = refused {
-        seen.certificate = Ok(Certificate::Stale { why });
+        seen.certificate = Ok(ClientCertificate::Stale { why });
     }
 }
 
 /// Looks at the lease until it is seen renewed, or has run out. Whether that took a while.
-async fn wait_for_renewal(eyes: &Eyes<'_>, seen: &mut Seen, tell: &mut (dyn FnMut(&str) + Send)) -> bool {
+async fn wait_for_renewal(
+    observer: &NodeObserver<'_>,
+    seen: &mut NodeEvidence,
+    tell: &mut (dyn FnMut(&str) + Send),
+) -> bool {
     let begun = Instant::now();
-    seen.lease = eyes.lease().await.map(|renewal| Lease { first: renewal.clone(), last: renewal });
+    seen.lease = observer.lease().await.map(|renewal| NodeLease { first: renewal.clone(), last: renewal });
     let mut waited = false;
     while awaits_renewal(seen).is_some() && begun.elapsed() < LONGEST_LEASE {
         tell("its kubelet renews the node's lease every 10 s: not seen yet");
         sleep(AGAIN).await;
         waited = true;
-        if let (Ok(lease), Ok(last)) = (&mut seen.lease, eyes.lease().await) {
+        if let (Ok(lease), Ok(last)) = (&mut seen.lease, observer.lease().await) {
             lease.last = last;
         }
     }
@@ -100,8 +104,8 @@ async fn wait_for_renewal(eyes: &Eyes<'_>, seen: &mut Seen, tell: &mut (dyn FnMu
 }
 
 /// Without watching: the agents that are in a loop already. That there is none says nothing of what is to come.
-async fn in_a_loop(eyes: &Eyes<'_>) -> Result<Vec<Pod>, Why> {
-    match eyes.agents().await.map(|agents| sight::looping(&agents)) {
+async fn in_a_loop(observer: &NodeObserver<'_>) -> Result<Vec<AgentPod>, Why> {
+    match observer.agents().await.map(|agents| observed::looping(&agents)) {
         Ok(looping) if !looping.is_empty() => Ok(looping),
         Ok(_) => Err(Why::NotCollected),
         Err(why) => Err(why),
@@ -109,13 +113,17 @@ async fn in_a_loop(eyes: &Eyes<'_>) -> Result<Vec<Pod>, Why> {
 }
 
 /// Watches the agents until one restarts, or the time is over. One answer that does not come is no reason to give up.
-async fn watch(eyes: &Eyes<'_>, soak: Duration, tell: &mut (dyn FnMut(&str) + Send)) -> Result<Vec<Pod>, Why> {
-    let (begun, before) = (Instant::now(), eyes.agents().await?);
+async fn watch(
+    observer: &NodeObserver<'_>,
+    soak: Duration,
+    tell: &mut (dyn FnMut(&str) + Send),
+) -> Result<Vec<AgentPod>, Why> {
+    let (begun, before) = (Instant::now(), observer.agents().await?);
     loop {
         let left = soak.saturating_sub(begun.elapsed());
         tell(&format!("{} network agents are watched for {} s more", before.len(), left.as_secs()));
         sleep(left.min(POD_LOOKS)).await;
-        let so_far = eyes.agents().await.map(|now| sight::restarted(&before, &now));
+        let so_far = observer.agents().await.map(|now| observed::restarted(&before, &now));
         let has_restarted = so_far.as_ref().is_ok_and(|pods| pods.iter().any(|pod| pod.restarts > 0));
         if has_restarted || begun.elapsed() >= soak {
             return so_far;

@@ -3,108 +3,108 @@
 use std::time::Duration;
 
 use carrick_core::fact::Why;
-use carrick_core::join::failure::Cause;
-use carrick_core::join::state::{Stage, State};
-use carrick_core::join::step::Event;
-use carrick_core::join::verify::{Certificate, Signing};
-use carrick_core::join::{causes, output, sight};
+use carrick_core::join::failure::JoinCause;
+use carrick_core::join::state::{JoinStatus, Stage};
+use carrick_core::join::step::JoinEvent;
+use carrick_core::join::verify::{ClientCertificate, Signing};
+use carrick_core::join::{causes, observed, output};
 use carrick_host::host::Entry;
 use serde_json::Value;
 
 use super::driver::Driver;
-use super::look::{self, Eyes};
+use super::observer::{self, NodeObserver};
 use super::unit::{self, Kubeadm};
 use super::verify::of_machine;
 
 impl Driver<'_, '_> {
     /// Everything that may have changed, as events.
-    pub(super) async fn look(&mut self, state: &State) -> Vec<Event> {
+    pub(super) async fn look(&mut self, state: &JoinStatus) -> Vec<JoinEvent> {
         if !(Stage::Joining..Stage::Verified).contains(&state.stage) {
             return Vec::new();
         }
         let mut events = self.follow_kubeadm().await;
-        let Some(mut eyes) = self.eyes.take() else { return events };
-        let facts = eyes.machine().await;
-        let mut seen = of_machine(&eyes, &facts);
+        let Some(mut observer) = self.observer.take() else { return events };
+        let facts = observer.machine().await;
+        let mut seen = of_machine(&observer, &facts);
         if let Ok(kubelet) = &mut seen.kubelet {
             self.restarts_before = self.restarts_before.min(kubelet.restarts);
             kubelet.restarts -= self.restarts_before;
         }
-        if seen.certificate == Ok(Certificate::Trusted)
-            && let Err(why) = eyes.take_own().await
+        if seen.certificate == Ok(ClientCertificate::Trusted)
+            && let Err(why) = observer.take_own().await
         {
-            events.push(Event::Node(Err(Why::Broken(why))));
+            events.push(JoinEvent::Node(Err(Why::Broken(why))));
         }
         if let Some(why) = seen.kubelet.as_ref().err().filter(|why| why.is_of_the_link()) {
             events.extend(self.newly(causes::of_lost_link(why)));
             // What was seen of the runtime a moment before the link went may have been of the link, too.
-            events.push(Event::Runtime(Err(Why::NotCollected)));
-            self.eyes = Some(eyes);
+            events.push(JoinEvent::Runtime(Err(Why::NotCollected)));
+            self.observer = Some(observer);
             return events;
         }
-        let issued = seen.certificate == Ok(Certificate::Trusted);
+        let issued = seen.certificate == Ok(ClientCertificate::Trusted);
         events.extend([
-            Event::Runtime(seen.runtime),
-            Event::Kubelet(seen.kubelet),
-            Event::Cluster(seen.cluster),
-            Event::Certificate(seen.certificate),
+            JoinEvent::Runtime(seen.runtime),
+            JoinEvent::Kubelet(seen.kubelet),
+            JoinEvent::Cluster(seen.cluster),
+            JoinEvent::Certificate(seen.certificate),
         ]);
         if issued {
-            let (node, lease) = tokio::join!(eyes.node_object(), eyes.lease());
-            events.extend([Event::Node(eyes.node(&node)), Event::Lease(lease)]);
+            let (node, lease) = tokio::join!(observer.node_object(), observer.lease());
+            events.extend([JoinEvent::Node(observer.node(&node)), JoinEvent::Lease(lease)]);
             self.node = node;
             if state.stage == Stage::Registered {
-                let held_up = eyes.agents().await.map(|agents| sight::held_up(&agents)).unwrap_or_default();
+                let held_up = observer.agents().await.map(|agents| observed::held_up(&agents)).unwrap_or_default();
                 events.extend(held_up.into_iter().filter_map(|cause| self.newly(cause)));
             }
         } else if state.stage >= Stage::KubeletUp {
-            let request = self.requests(&eyes, self.named(state)).await;
+            let request = self.requests(&observer, self.named(state)).await;
             let request = request.and_then(|list| {
                 // Of a kubelet that runs already: what was decided against before it was looked at is of an earlier one.
                 let refused = |state: &Signing| matches!(state, Signing::Denied { .. } | Signing::Failed { .. });
-                let before = || sight::requests(&list, &eyes.node, refused);
-                sight::request(&list, &eyes.node, self.requests_before.get_or_insert_with(before))
+                let before = || observed::requests(&list, &observer.node, refused);
+                observed::request(&list, &observer.node, self.requests_before.get_or_insert_with(before))
             });
             let silent = request.as_ref().err().and_then(causes::of_silent_api);
             events.extend(silent.and_then(|cause| self.newly(cause)));
-            events.push(Event::Request(request));
+            events.push(JoinEvent::Request(request));
             events.extend(self.kubelet_troubles().await);
         }
         if self.sandbox_at.is_some_and(|at| at <= self.now()) {
             self.sandbox_at = None;
-            let answer = eyes.sandbox(&facts, &self.node).await;
+            let answer = observer.sandbox(&facts, &self.node).await;
             if let Err(Why::Broken(says)) = &answer {
                 // Each time: what a runtime says last is what it refuses a sandbox for.
                 let known = causes::of_sentence(self.library, says, "the runtime");
-                events.extend(known.into_iter().map(Event::Trouble));
+                events.extend(known.into_iter().map(JoinEvent::Trouble));
             }
-            events.push(Event::Sandbox(answer));
+            events.push(JoinEvent::Sandbox(answer));
         }
-        self.eyes = Some(eyes);
+        self.observer = Some(observer);
         events
     }
 
     /// The request of this attempt, once it was found: from then on it alone is asked for, until it is decided against.
-    fn named<'s>(&self, state: &'s State) -> Option<&'s str> {
+    fn named<'s>(&self, state: &'s JoinStatus) -> Option<&'s str> {
         let known = state.seen.request.as_ref().ok().filter(|_| self.requests_before.is_some())?;
         matches!(known.state, Signing::Pending | Signing::Approved).then_some(known.name.as_str())
     }
 
     /// This node's requests for certificates, with the token's rights or the admin's.
-    pub(super) async fn requests(&self, eyes: &Eyes<'_>, named: Option<&str>) -> Result<Value, Why> {
-        let requests = match (&self.asker, self.wish.admin) {
-            (Some(asker), None) => look::requests(asker, &eyes.node, named).await,
-            _ => eyes.requests(named).await,
+    pub(super) async fn requests(&self, observer: &NodeObserver<'_>, named: Option<&str>) -> Result<Value, Why> {
+        let requests = match (&self.asker, self.options.admin) {
+            (Some(asker), None) => observer::requests(asker, &observer.node, named).await,
+            _ => observer.requests(named).await,
         };
         match requests {
             // Somebody removed it: the kubelet makes another.
-            Err(Why::Absent) if named.is_some() => Box::pin(self.requests(eyes, None)).await,
+            Err(Why::Absent) if named.is_some() => Box::pin(self.requests(observer, None)).await,
             requests => requests,
         }
     }
 
     /// New lines of kubeadm's output, and its end.
-    async fn follow_kubeadm(&mut self) -> Vec<Event> {
+    async fn follow_kubeadm(&mut self) -> Vec<JoinEvent> {
         if self.kubeadm_over {
             return Vec::new();
         }
@@ -114,9 +114,9 @@ impl Driver<'_, '_> {
         let new = output.get(self.read..).unwrap_or_default();
         let whole = new.rfind('\n').map_or(0, |end| end + 1);
         let lines = new.get(..whole).unwrap_or_default();
-        let mut events: Vec<Event> = lines.lines().filter_map(output::milestone).map(Event::Kubeadm).collect();
+        let mut events: Vec<JoinEvent> = lines.lines().filter_map(output::milestone).map(JoinEvent::Kubeadm).collect();
         let retried = output::causes(lines, self.library).into_iter();
-        let retried: Vec<Cause> = retried.filter(|_| matches!(kubeadm, Ok(Kubeadm::Running { .. }))).collect();
+        let retried: Vec<JoinCause> = retried.filter(|_| matches!(kubeadm, Ok(Kubeadm::Running { .. }))).collect();
         events.extend(retried.into_iter().filter_map(|cause| self.newly(cause)));
         self.read += whole;
         let ended = match kubeadm {
@@ -127,7 +127,7 @@ impl Driver<'_, '_> {
         };
         if let Some(status) = ended {
             self.kubeadm_over = true;
-            events.push(Event::KubeadmEnded { status, causes: output::causes(&output, self.library) });
+            events.push(JoinEvent::KubeadmEnded { status, causes: output::causes(&output, self.library) });
         }
         events
     }
@@ -141,7 +141,7 @@ impl Driver<'_, '_> {
     }
 
     /// What the kubelet complains of, where it will not pass by itself.
-    async fn kubelet_troubles(&mut self) -> Vec<Event> {
+    async fn kubelet_troubles(&mut self) -> Vec<JoinEvent> {
         let argv = ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "60", "-u", "kubelet.service", "--since"];
         let since = format!("@{}", self.attempt_began.as_second());
         let argv: Vec<&str> = argv.into_iter().chain([since.as_str()]).collect();
@@ -151,11 +151,11 @@ impl Driver<'_, '_> {
     }
 
     /// Each trouble once an attempt.
-    fn newly(&mut self, cause: Cause) -> Option<Event> {
+    fn newly(&mut self, cause: JoinCause) -> Option<JoinEvent> {
         if self.troubled.contains(&cause.id) {
             return None;
         }
         self.troubled.push(cause.id.clone());
-        Some(Event::Trouble(cause))
+        Some(JoinEvent::Trouble(cause))
     }
 }

@@ -15,7 +15,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::{Local, query};
-use crate::host::{Ended, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble, beside};
+use crate::host::{CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble, beside};
 use crate::probe::Answer;
 
 /// Of permissions: everything `chmod` sets.
@@ -89,11 +89,11 @@ impl Host for Local {
         })
     }
 
-    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<Ended, Trouble>> {
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
             match query(argv, USUAL, limit).await {
                 Ok((capture, _)) => {
-                    Ok(Ended { exit: capture.exit.unwrap_or(-1), out: capture.text, errors: capture.errors })
+                    Ok(CommandOutput { exit: capture.exit.unwrap_or(-1), out: capture.text, errors: capture.errors })
                 }
                 Err(Why::TimedOut) => Err(Trouble::new(argv.join(" "), format!("no end in {} s", limit.as_secs()))),
                 Err(why) => Err(Trouble::new(argv.join(" "), why)),

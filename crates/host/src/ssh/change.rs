@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{GRACE, Ssh, nonce, quote};
 use crate::command::last_line;
-use crate::host::{Ended, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble};
+use crate::host::{CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble};
 use crate::probe::Answer;
 
 const SCRIPT: &str = include_str!("change.sh");
@@ -172,7 +172,7 @@ impl Host for Ssh {
         Box::pin(async move { self.file_order(path, &["remove", path]).await.map(drop) })
     }
 
-    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<Ended, Trouble>> {
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
             let what = || argv.join(" ");
             // `command` runs no function of ours that has the same name.
@@ -181,7 +181,9 @@ impl Host for Ssh {
                 Ok((127, out, errors)) if out.is_empty() && errors.contains("not found") => {
                     Err(Trouble::new(what(), "the command is not installed"))
                 }
-                Ok((exit, out, errors)) => Ok(Ended { exit, out: redact(&String::from_utf8_lossy(&out)), errors }),
+                Ok((exit, out, errors)) => {
+                    Ok(CommandOutput { exit, out: redact(&String::from_utf8_lossy(&out)), errors })
+                }
                 Err(why) => Err(Trouble::because(what(), &why)),
             }
         })

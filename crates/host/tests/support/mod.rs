@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use carrick_core::fact::keep::Keep;
 use carrick_core::fact::{Capture, Query, Source, Why};
-use carrick_host::ssh::Options;
+use carrick_host::ssh::SshOptions;
 use carrick_host::{Observation, Ssh};
 use carrick_testkit::{need, skip};
 use tempfile::TempDir;
@@ -112,12 +112,12 @@ impl Sshd {
         Some(sshd)
     }
 
-    pub fn options(&self) -> Options {
-        Options { config: Some(self.dir.path().join("config")), ..Options::default() }
+    pub fn options(&self) -> SshOptions {
+        SshOptions { config: Some(self.dir.path().join("config")), ..SshOptions::default() }
     }
 
     pub async fn connect(&self, time_box: Duration) -> Ssh {
-        let options = Options { time_box, ..self.options() };
+        let options = SshOptions { time_box, ..self.options() };
         Ssh::connect("w1", options).await.unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 

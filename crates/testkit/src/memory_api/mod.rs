@@ -88,8 +88,8 @@ struct Inner {
     tokens: Vec<(String, User)>,
     faults: Faults,
     controllers: Vec<Controller>,
-    /// The shape of every request, in order.
-    asked: Vec<String>,
+    /// The shape of every request, in order, and what was sent along.
+    asked: Vec<(String, Bytes)>,
     unknown: Vec<String>,
 }
 
@@ -136,11 +136,6 @@ impl MemoryApi {
     pub fn object(&self, path: &str) -> Option<Value> {
         let key = place(path)?;
         self.0.inner().store.get(&key).cloned()
-    }
-
-    /// An entry of the Secret at a path, decoded.
-    pub fn secret_entry(&self, path: &str, key: &str) -> Option<String> {
-        user::entry(&self.object(path)?, key)
     }
 
     /// The object at a path goes, without anybody asking.
@@ -190,12 +185,19 @@ impl MemoryApi {
 
     /// The shapes of all requests so far, in order.
     pub fn asked(&self) -> Vec<String> {
-        self.0.inner().asked.clone()
+        self.0.inner().asked.iter().map(|(shape, _)| shape.clone()).collect()
     }
 
     /// How many requests there were whose shape begins with these words.
     pub fn count(&self, shape: &str) -> usize {
-        self.0.inner().asked.iter().filter(|asked| is_of(asked, shape)).count()
+        self.0.inner().asked.iter().filter(|(asked, _)| is_of(asked, shape)).count()
+    }
+
+    /// What was sent along with those requests.
+    pub fn sent(&self, shape: &str) -> Vec<Value> {
+        let inner = self.0.inner();
+        let bodies = inner.asked.iter().filter(|(asked, _)| is_of(asked, shape)).map(|(_, body)| body);
+        bodies.map(|body| serde_json::from_slice(body).unwrap_or_default()).collect()
     }
 
     /// Requests that no row has; whoever takes them answers for them.
@@ -281,7 +283,7 @@ impl Shared {
         let shape = asked.shape();
         let fault = {
             let mut inner = self.inner();
-            inner.asked.push(shape.clone());
+            inner.asked.push((shape.clone(), asked.body.clone()));
             inner.faults.strike(&shape)
         };
         match fault {

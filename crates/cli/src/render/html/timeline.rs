@@ -1,7 +1,7 @@
 //! The timeline: a lane for each program, time from left to right, silences cut short and marked with their length. Marks
 //! carry the numbers of the table below, which says the same in words.
 
-use carrick_core::report::Event;
+use carrick_core::report::TimelineEvent;
 use carrick_core::signature::Severity;
 use jiff::Timestamp;
 
@@ -19,7 +19,7 @@ const ROWS: usize = 40;
 /// The programs of a join, in the order in which it goes through them.
 const USUAL: [&str; 7] = ["systemd", "kubeadm", "kubelet", "containerd", "cni", "csr", "node"];
 
-pub fn draw(events: &[Event]) -> Markup {
+pub fn draw(events: &[TimelineEvent]) -> Markup {
     if events.is_empty() {
         return nothing();
     }
@@ -37,13 +37,13 @@ pub fn draw(events: &[Event]) -> Markup {
 /// An event that has a place in the picture.
 struct Drawn<'a> {
     number: usize,
-    event: &'a Event,
+    event: &'a TimelineEvent,
     from: Timestamp,
     until: Timestamp,
 }
 
 /// Those with a time that can be read; where there are too many, the worst.
-fn chosen(events: &[Event]) -> Vec<Drawn<'_>> {
+fn chosen(events: &[TimelineEvent]) -> Vec<Drawn<'_>> {
     let mut drawn: Vec<Drawn> = events
         .iter()
         .enumerate()
@@ -314,8 +314,8 @@ struct Shared<'a> {
 }
 
 impl<'a> Shared<'a> {
-    fn of(events: &'a [Event]) -> Self {
-        let day = |event: &Event| event.at.parse().ok().map(date);
+    fn of(events: &'a [TimelineEvent]) -> Self {
+        let day = |event: &TimelineEvent| event.at.parse().ok().map(date);
         let first = events.first();
         let same_day = |day_of_first: &String| events.iter().all(|event| day(event).as_ref() == Some(day_of_first));
         let source = first.map(|event| event.evidence.source.as_str()).filter(|source| {
@@ -332,7 +332,7 @@ impl<'a> Shared<'a> {
     }
 }
 
-fn table(events: &[Event]) -> Markup {
+fn table(events: &[TimelineEvent]) -> Markup {
     let shared = Shared::of(events);
     let heads = ["No", "Time", "What happened"].map(|head| element("th", [("scope", "col")], [text(head)]));
     let head = element("thead", [], [element("tr", [], heads)]);
@@ -340,7 +340,7 @@ fn table(events: &[Event]) -> Markup {
     classed("table", "events", [said("caption", "", &shared.caption()), head, element("tbody", [], rows)])
 }
 
-fn rows_of(number: usize, event: &Event, shared: &Shared) -> [Markup; 2] {
+fn rows_of(number: usize, event: &TimelineEvent, shared: &Shared) -> [Markup; 2] {
     let silence = event.silence.map_or_else(nothing, |seconds| {
         let words = format!("{} without a word", duration(seconds));
         classed("tr", "silent", [element("td", [("colspan", "3")], [text(&words)])])
@@ -368,7 +368,7 @@ fn rows_of(number: usize, event: &Event, shared: &Shared) -> [Markup; 2] {
     [silence, element("tr", [], cells)]
 }
 
-fn repeated(event: &Event) -> String {
+fn repeated(event: &TimelineEvent) -> String {
     let until = event.until.as_ref().map(|until| until.parse::<Timestamp>().map_or_else(|_| until.clone(), clock));
     match (event.count, until) {
         (0 | 1, _) => String::new(),

@@ -6,7 +6,7 @@ use carrick_core::cni::status;
 use carrick_core::cni::wait::{Reason, VERB};
 use carrick_core::diagnose::pod_network::told;
 use carrick_core::report::{Overall, Report};
-use carrick_engine::cni::{Ended, Network, Patience, sandbox_image};
+use carrick_engine::cni::{CniWaitEnd, Network, Patience, sandbox_image};
 use carrick_host::cri;
 use carrick_host::cri::sandbox::{How, PLUGIN};
 
@@ -52,14 +52,14 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         terminal::say(&format!("  ..  {at}  {}{id}", reason.says));
     };
     match network.wait(patience, args.probe.then_some(&how), &mut say).await {
-        Ended::Works { says, after } => works(&args, &network, &says, after).await,
-        Ended::TimedOut { reason, after } => {
+        CniWaitEnd::Works { says, after } => works(&args, &network, &says, after).await,
+        CniWaitEnd::TimedOut { reason, after } => {
             let exit = if reason.is_network { Exit::TimedOut } else { Exit::Warnings };
             let says = format!("Timed out after {} s: {}", after.as_secs(), reason.says);
             end(&args, &network, reason, &says).await?;
             Ok(exit)
         }
-        Ended::CannotTell(reason) => {
+        CniWaitEnd::CannotTell(reason) => {
             let says = format!("Cannot tell: {}", reason.says);
             end(&args, &network, reason, &says).await?;
             Ok(Exit::Warnings)

@@ -7,8 +7,8 @@
 //! Mend it: on the control plane `kubeadm token create --print-join-command`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
-use crate::fact::api_path::Step;
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
+use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -24,10 +24,10 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
-        Step::Auth,
+        PathStep::Auth,
         &["kubeadm token create --print-join-command      # on the control plane"],
         &["kubeadm.token-not-signed"],
     )
@@ -39,6 +39,6 @@ mod tests {
 
     #[test]
     fn judges() {
-        step::testing::judges_step(&CHECK, Step::Auth);
+        step::testing::judges_step(&CHECK, PathStep::Auth);
     }
 }

@@ -8,8 +8,8 @@
 //! Mend it: take the hash from `kubeadm token create --print-join-command`, run on the control plane that is meant.
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
-use crate::fact::api_path::Step;
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
+use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -25,10 +25,10 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
-        Step::CaPin,
+        PathStep::CaPin,
         &["kubeadm token create --print-join-command      # on the control plane that is meant"],
         &["kubeadm.ca-hash-mismatch"],
     )
@@ -40,6 +40,6 @@ mod tests {
 
     #[test]
     fn judges() {
-        step::testing::judges_step(&CHECK, Step::CaPin);
+        step::testing::judges_step(&CHECK, PathStep::CaPin);
     }
 }

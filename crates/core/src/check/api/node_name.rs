@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Known, Missing, OrAbsent};
@@ -30,7 +30,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let path = facts.api_path()?;
     if path.failed().is_some() {
         return Ok(skip("not reached: an earlier step failed"));
@@ -145,8 +145,9 @@ mod tests {
                 ("nobody asked", facts(), Skip),
             ],
         );
-        let says =
-            |uuid: &str, id: &str| CHECK.verdict(&here().with_api("node", &node(uuid, id)), &Policy::default()).says;
+        let says = |uuid: &str, id: &str| {
+            CHECK.verdict(&here().with_api("node", &node(uuid, id)), &CheckPolicy::default()).says
+        };
         assert_eq!(says(UUID, ID), "the Node w1 is already there, and it is this machine");
         assert_eq!(says(other, ID), "the Node w1 belongs to another machine");
         assert_eq!(says("", ""), "the Node w1 is already there; whose it is cannot be told");

@@ -8,8 +8,8 @@
 //! Mend it: on the control plane `ss -lntp 'sport = :6443'`, then its firewall; on the way the security group or router.
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
-use crate::fact::api_path::Step;
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
+use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -25,10 +25,10 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
-        Step::Tcp,
+        PathStep::Tcp,
         &["ss -lntp 'sport = :6443'      # on the control plane: does it listen, and where"],
         &["kubeadm.discovery-timeout"],
     )
@@ -40,6 +40,6 @@ mod tests {
 
     #[test]
     fn judges() {
-        step::testing::judges_step(&CHECK, Step::Tcp);
+        step::testing::judges_step(&CHECK, PathStep::Tcp);
     }
 }

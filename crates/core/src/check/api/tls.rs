@@ -7,8 +7,8 @@
 //! Mend it: correct the port, take the endpoint out of the proxy (NO_PROXY), or repair the load balancer's back end.
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
-use crate::fact::api_path::Step;
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
+use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -24,10 +24,10 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
-        Step::Tls,
+        PathStep::Tls,
         &["openssl s_client -connect ENDPOINT </dev/null      # what answers there"],
         &["kubeadm.discovery-timeout"],
     )
@@ -39,6 +39,6 @@ mod tests {
 
     #[test]
     fn judges() {
-        step::testing::judges_step(&CHECK, Step::Tls);
+        step::testing::judges_step(&CHECK, PathStep::Tls);
     }
 }

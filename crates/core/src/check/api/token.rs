@@ -9,8 +9,8 @@
 //! Mend it: on the control plane `kubeadm token create --print-join-command`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, step};
-use crate::fact::api_path::Step;
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
+use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -26,10 +26,10 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
-        Step::Token,
+        PathStep::Token,
         &["kubeadm token create --print-join-command      # on the control plane"],
         &["kubeadm.token-not-signed", "kubeadm.discovery-timeout"],
     )
@@ -41,6 +41,6 @@ mod tests {
 
     #[test]
     fn judges() {
-        step::testing::judges_step(&CHECK, Step::Token);
+        step::testing::judges_step(&CHECK, PathStep::Token);
     }
 }

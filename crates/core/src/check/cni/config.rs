@@ -9,7 +9,7 @@
 //! Mend it: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, pass};
 use crate::fact::cni::{Broken, Candidate, Conf};
 use crate::fact::{Facts, Known, Why};
 
@@ -26,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, policy: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, policy: &CheckPolicy) -> Known<Verdict> {
     let candidates = facts.cni_candidates()?;
     let Some(first) = candidates.first() else {
         let dir = facts.cni_conf_dir();
@@ -123,12 +123,12 @@ mod tests {
                 ),
             ],
         );
-        let expected = Policy { cni_expected: true };
+        let expected = CheckPolicy { cni_expected: true };
         judge_row(&CHECK, &expected, "expected and there", &flannel(), Pass);
         judge_row(&CHECK, &expected, "expected and not there", &facts().with_dir("/etc/cni/net.d", &[]), Fail);
-        assert_eq!(CHECK.verdict(&flannel(), &Policy::default()).says, "10-flannel.conflist: network cbr0");
+        assert_eq!(CHECK.verdict(&flannel(), &CheckPolicy::default()).says, "10-flannel.conflist: network cbr0");
         let torn = flannel().with_file("/etc/cni/net.d/10-flannel.conflist", "{\n\"name\": \"cbr0\",\n");
-        let verdict = CHECK.verdict(&torn, &Policy::default());
+        let verdict = CHECK.verdict(&torn, &CheckPolicy::default());
         assert_eq!(verdict.says, "10-flannel.conflist is broken, and as the first file it counts");
         assert_eq!((verdict.evidence[0].line, verdict.explains.len()), (Some(3), 2));
     }

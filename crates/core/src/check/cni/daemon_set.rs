@@ -9,7 +9,7 @@
 //! Mend it: `kubectl -n NAMESPACE describe daemonset NAME`, `kubectl -n NAMESPACE logs daemonset/NAME`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::daemon_sets::DaemonSet;
 use crate::fact::{Facts, Known};
 
@@ -26,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let sets = facts.network_daemon_sets()?;
     let seen = sets.iter().map(|set| {
         Evidence::of(
@@ -81,7 +81,7 @@ mod tests {
                 ("no answer", facts().without(Source::Api(CALL), Why::TimedOut), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&with("kube-flannel-ds", 2), &Policy::default());
+        let verdict = CHECK.verdict(&with("kube-flannel-ds", 2), &CheckPolicy::default());
         assert_eq!(verdict.evidence, [Evidence::of("daemonset kube-flannel/kube-flannel-ds", "2 of 3 ready")]);
     }
 }

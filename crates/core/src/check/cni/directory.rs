@@ -8,7 +8,9 @@
 //! Mend it: `mkdir -p /etc/cni/net.d && systemctl restart containerd`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -24,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let path = facts.cni_conf_dir();
     let (parent, name) = path.rsplit_once('/').unwrap_or(("/", &path));
     let Some(entry) = facts.entry(parent, name)? else {
@@ -82,7 +84,7 @@ mod tests {
                 ("not looked", facts(), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&net_d("drwxrwxrwx"), &Policy::default());
+        let verdict = CHECK.verdict(&net_d("drwxrwxrwx"), &CheckPolicy::default());
         assert_eq!(verdict.evidence[0], Evidence::of("ls -ld /etc/cni/net.d", "drwxrwxrwx 0 0"));
     }
 }

@@ -10,7 +10,9 @@
 //! if it is there.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::cni::Flavour;
 use crate::fact::cni::Candidate;
 use crate::fact::{Facts, Known, Missing};
@@ -31,7 +33,7 @@ pub const CHECK: Check = Check {
 /// The last by name of what the usual pod networks write: a file that sorts before it takes the place of one of them.
 const LAST_USUAL: &str = "10-kuberouter.conflist";
 
-fn judge(facts: &Facts, policy: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, policy: &CheckPolicy) -> Known<Verdict> {
     let in_use = || if policy.cni_expected { Ok(true) } else { facts.has_kubelet_conf() };
     of_files(&facts.cni_candidates()?, facts.cni_loads(), facts.network_at_work(), in_use)
 }
@@ -178,20 +180,20 @@ mod tests {
         let all = r#"{"status":{"conditions":[]},"cniconfig":{"PluginMaxConfNum":0}}"#;
         let both =
             net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]).with_file("/etc/kubernetes/kubelet.conf", "");
-        judge_row(&CHECK, &Policy::default(), "all are loaded", &both.with_cri("status", all), Pass);
-        judge_row(&CHECK, &Policy { cni_expected: true }, "one's own, as expected", &foreign, Pass);
+        judge_row(&CHECK, &CheckPolicy::default(), "all are loaded", &both.with_cri("status", all), Pass);
+        judge_row(&CHECK, &CheckPolicy { cni_expected: true }, "one's own, as expected", &foreign, Pass);
         let old = net_d(&[("05-old.conflist", "calico"), FLANNEL]);
-        let fix = |facts: Facts| CHECK.verdict(&facts, &Policy::default()).remedy.join("\n");
+        let fix = |facts: Facts| CHECK.verdict(&facts, &CheckPolicy::default()).remedy.join("\n");
         let link = |name: &str| old.clone().with_query(&LINKS, &format!(r#"[{{"ifname":"{name}"}}]"#));
         assert_eq!(fix(link("flannel.1")), "mv /etc/cni/net.d/05-old.conflist /root/");
         assert_eq!(fix(link("cali12")), "mv /etc/cni/net.d/10-flannel.conflist /root/");
         assert!(fix(old).starts_with("kubectl get daemonsets -A"));
-        let verdict = CHECK.verdict(&net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]), &Policy::default());
+        let verdict = CHECK.verdict(&net_d(&[("00-placeholder.conflist", "bridge"), FLANNEL]), &CheckPolicy::default());
         assert_eq!(verdict.says, "00-placeholder.conflist wins over flannel's 10-flannel.conflist");
         assert_eq!(verdict.evidence[0], Evidence::of("/etc/cni/net.d/00-placeholder.conflist", "is loaded (bridge)"));
         assert_eq!(verdict.evidence[1], Evidence::of("/etc/cni/net.d/10-flannel.conflist", "is not loaded (flannel)"));
         assert_eq!(verdict.remedy, ["mv /etc/cni/net.d/00-placeholder.conflist /root/"]);
-        let both = CHECK.verdict(&net_d(&[("10-calico.conflist", "calico"), FLANNEL]), &Policy::default());
+        let both = CHECK.verdict(&net_d(&[("10-calico.conflist", "calico"), FLANNEL]), &CheckPolicy::default());
         assert_eq!(both.says, "calico and flannel are both here: 10-calico.conflist wins");
         assert_eq!(both.remedy.len(), 2, "{:?}", both.remedy);
         let texts: Vec<&str> = both.evidence.iter().map(|evidence| evidence.text.as_str()).collect();

@@ -10,7 +10,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::cidr::Cidr;
 use crate::fact::cni::{Candidate, Conf, Plugin};
@@ -35,7 +35,7 @@ const NEED_IPAM: [&str; 4] = ["bridge", "ptp", "macvlan", "ipvlan"];
 /// Of IPv4: a node's share is a /24 by default, and seldom more than a /20; a cluster's range is a /16.
 const WHOLE_CLUSTER: u8 = 16;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some((winner, conf)) = facts.cni_winner()? else {
         return Ok(skip("no configuration yet: normal before a join"));
     };
@@ -143,7 +143,7 @@ mod tests {
                 ("not root", facts().without(Source::Tree("/etc/cni/net.d"), Why::Denied), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&with(r#"{"type":"flannel"},{"type":"bridge"}"#), &Policy::default());
+        let verdict = CHECK.verdict(&with(r#"{"type":"flannel"},{"type":"bridge"}"#), &CheckPolicy::default());
         assert_eq!(verdict.says, "10-x.conflist has no ipam for bridge: pods get no address");
         assert_eq!(verdict.evidence[0].text, "plugins[1] (bridge): no ipam.type");
     }

@@ -8,7 +8,7 @@
 //! Mend it: see cni.config and cni.watch-lost; `systemctl restart containerd` makes it read the directory again
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, policy: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, policy: &CheckPolicy) -> Known<Verdict> {
     let status = facts.runtime_status()?;
     let Some(ready) = status.condition("NetworkReady") else {
         return Err(Missing::broken("cri status", "no condition NetworkReady"));
@@ -77,10 +77,10 @@ mod tests {
                 ),
             ],
         );
-        let expected = Policy { cni_expected: true };
+        let expected = CheckPolicy { cni_expected: true };
         judge_row(&CHECK, &expected, "expected and not configured", &runtime(false), Fail);
         judge_row(&CHECK, &expected, "expected and ready", &runtime(true), Pass);
-        let verdict = CHECK.verdict(&configured, &Policy::default());
+        let verdict = CHECK.verdict(&configured, &CheckPolicy::default());
         assert_eq!(verdict.says, "the runtime's network is not ready (10-flannel.conflist)");
         assert_eq!(
             verdict.evidence[0].text,

@@ -9,7 +9,9 @@
 //! Mend it: `apt-get install --reinstall kubernetes-cni` (`dnf reinstall kubernetes-cni`)
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::cni::Program;
 use crate::fact::{Facts, Known, Missing};
 
@@ -29,7 +31,7 @@ pub const CHECK: Check = Check {
 /// What flannel calls and does not bring: looked for before it is configured.
 pub(crate) const USUAL: [&str; 4] = ["loopback", "bridge", "host-local", "portmap"];
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let winner = facts.cni_winner()?;
     let programs: Vec<&str> = winner.as_ref().map_or_else(|| USUAL.to_vec(), |(_, conf)| conf.programs());
     let mut wrong = Vec::new();
@@ -139,7 +141,7 @@ mod tests {
             ],
         );
         let text = |facts: Facts| {
-            let verdict = CHECK.verdict(&facts, &Policy::default());
+            let verdict = CHECK.verdict(&facts, &CheckPolicy::default());
             (verdict.evidence[0].to_string(), verdict.remedy.concat())
         };
         let (seen, fix) = text(flannel(bin("flannel", "drwxr-xr-x", "")));

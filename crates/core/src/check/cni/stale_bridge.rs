@@ -11,7 +11,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::net::LINKS;
@@ -30,7 +30,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(bridge) = facts.link("cni0")? else {
         return Ok(pass("there is no cni0 from before"));
     };
@@ -109,11 +109,11 @@ mod tests {
                 ("no ip", facts().without(Source::Query(&LINKS), Why::NoTool), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&node(one(), "10.244.10.0/24"), &Policy::default());
+        let verdict = CHECK.verdict(&node(one(), "10.244.10.0/24"), &CheckPolicy::default());
         assert_eq!(verdict.says, "cni0 has 10.244.1.1/24, this machine's pods are in 10.244.10.0/24");
         assert_eq!(verdict.evidence[1], Evidence::of("the Node's podCIDR", "10.244.10.0/24"));
         assert_eq!(
-            CHECK.verdict(&env(one(), "10.244.1.1/24"), &Policy::default()).says,
+            CHECK.verdict(&env(one(), "10.244.1.1/24"), &CheckPolicy::default()).says,
             "cni0 has 10.244.1.1/24, as /run/flannel/subnet.env says (10.244.1.0/24)"
         );
     }

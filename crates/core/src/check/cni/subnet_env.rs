@@ -10,7 +10,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::cni::flannel;
 use crate::fact::cni::SUBNET_ENV;
@@ -31,7 +31,7 @@ pub const CHECK: Check = Check {
 
 const LOGS: &str = "crictl logs $(crictl ps -aq --name kube-flannel | head -1)";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if facts.cni_flavour()? != Some(&flannel::FLAVOUR) {
         return Ok(skip("flannel is not configured here"));
     }
@@ -112,10 +112,10 @@ mod tests {
                 ("not root", facts().without(Source::Tree("/etc/cni/net.d"), Why::Denied), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&pods("10.200.0.0/16"), &Policy::default());
+        let verdict = CHECK.verdict(&pods("10.200.0.0/16"), &CheckPolicy::default());
         assert_eq!(verdict.says, "flannel's network is 10.244.0.0/16, the cluster's pods are in 10.200.0.0/16");
         assert_eq!(
-            CHECK.verdict(&pods("10.244.0.0/16"), &Policy::default()).says,
+            CHECK.verdict(&pods("10.244.0.0/16"), &CheckPolicy::default()).says,
             "this machine's pods are in 10.244.1.0/24"
         );
     }

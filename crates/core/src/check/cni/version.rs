@@ -9,7 +9,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::cni::{Candidate, Conf};
 use crate::fact::version::Version;
@@ -36,7 +36,7 @@ const READS_1_1: Version = Version { major: 2, minor: 0, patch: 0 };
 const FIX: &str =
     "kubectl -n kube-flannel edit configmap kube-flannel-cfg    # or your pod network's: cniVersion 1.0.0";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some((winner, conf)) = facts.cni_winner()? else {
         return Ok(skip("no configuration yet: normal before a join"));
     };

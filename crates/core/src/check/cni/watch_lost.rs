@@ -8,7 +8,9 @@
 //! Mend it: `systemctl restart containerd` (running pods go on)
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
+};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -24,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let status = facts.runtime_status()?;
     let Some(said) = status.last_cni_load else {
         return Ok(skip("the runtime does not say what it has loaded"));
@@ -96,10 +98,10 @@ mod tests {
                 ("not root", containerd("OK", cbr0).without(Source::Tree("/etc/cni/net.d"), Why::Denied), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&flannel(containerd("OK", other)), &Policy::default());
+        let verdict = CHECK.verdict(&flannel(containerd("OK", other)), &CheckPolicy::default());
         assert_eq!(verdict.says, "containerd still uses k8s-pod-network, not 10-flannel.conflist's cbr0");
         assert_eq!(
-            CHECK.verdict(&flannel(containerd(NONE_FOUND, "")), &Policy::default()).says,
+            CHECK.verdict(&flannel(containerd(NONE_FOUND, "")), &CheckPolicy::default()).says,
             "containerd has not loaded 10-flannel.conflist"
         );
     }

@@ -9,7 +9,9 @@
 //! Mend it: bring the server back, or `umount -l MOUNTPOINT` (with `-f` for NFS) and mount it again.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::mounts::{ANSWERS, Answer, is_at_or_under};
 use crate::fact::{Facts, Known};
 
@@ -37,7 +39,7 @@ const USED: [&str; 7] = [
     "/usr/bin",
 ];
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let answers = facts.mount_answers()?;
     let points = |wanted: Answer| -> Vec<&str> {
         answers.iter().filter(|(answer, _)| *answer == wanted).map(|(_, point)| point.as_str()).collect()
@@ -102,12 +104,12 @@ mod tests {
 
     #[test]
     fn names_every_mount_the_worst_first() {
-        let verdict = CHECK.verdict(&with("failed /mnt/a\nhung /mnt/my\\040nas\nhung /var\n"), &Policy::default());
+        let verdict = CHECK.verdict(&with("failed /mnt/a\nhung /mnt/my\\040nas\nhung /var\n"), &CheckPolicy::default());
         assert_eq!(verdict.says, "/var does not answer: the kubelet or containerd would hang");
         let texts: Vec<&str> = verdict.evidence.iter().map(|evidence| evidence.text.as_str()).collect();
         assert_eq!(texts, ["/mnt/my nas: no answer in 2 s", "/var: no answer in 2 s", "/mnt/a: error"]);
         assert_eq!(verdict.remedy.len(), 3);
-        assert_eq!(CHECK.verdict(&with("ok /a\nok /b\n"), &Policy::default()).says, "2 network mounts answer");
-        assert_eq!(CHECK.verdict(&with(""), &Policy::default()).says, "no network mounts");
+        assert_eq!(CHECK.verdict(&with("ok /a\nok /b\n"), &CheckPolicy::default()).says, "2 network mounts answer");
+        assert_eq!(CHECK.verdict(&with(""), &CheckPolicy::default()).says, "no network mounts");
     }
 }

@@ -8,7 +8,9 @@
 
 use super::space::worst;
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::space::{CONTAINERD, KUBELET, PLACES, Place, Space};
 use crate::fact::{Facts, Known, Missing};
 
@@ -30,7 +32,7 @@ const EVICTS_BELOW: u64 = 5;
 /// Unpacking a large image can take as much again.
 const NEAR: u64 = 10;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let watched = PLACES.iter().filter(|place| *place.query == KUBELET || *place.query == CONTAINERD);
     let verdicts = watched.map(|place| facts.space(place.query).and_then(|space| judge_place(place, &space)));
     Ok(worst(verdicts)?.unwrap_or_else(|| pass("inodes enough wherever Kubernetes writes")))
@@ -94,7 +96,7 @@ mod tests {
 
     #[test]
     fn says_where_and_how_many() {
-        let verdict = CHECK.verdict(&with(1000, 49), &Policy::default());
+        let verdict = CHECK.verdict(&with(1000, 49), &CheckPolicy::default());
         assert_eq!(verdict.says, "/var/lib/kubelet has 4 % of its inodes free: under 5 % pods are evicted");
         assert_eq!(verdict.evidence, [Evidence::at(KUBELET.name, 2, "49 of 1000 inodes free on /var")]);
     }

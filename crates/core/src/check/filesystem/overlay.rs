@@ -8,7 +8,9 @@
 //! Mend it: a local disk of ext4 or xfs at /var/lib/containerd; or another snapshotter in containerd's configuration.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::mounts::MOUNTINFO;
 use crate::fact::{Facts, Known};
 
@@ -27,7 +29,7 @@ pub const CHECK: Check = Check {
 
 const IMAGES: &str = "/var/lib/containerd";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let mount = facts.mount_of(IMAGES)?;
     // Where the runtime answers, it says what it stacks layers with.
     let snapshotter = facts.runtime_status().ok().and_then(|status| status.snapshotter);
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn names_the_filesystem() {
-        let says = CHECK.verdict(&on("fuse.sshfs"), &Policy::default()).says;
+        let says = CHECK.verdict(&on("fuse.sshfs"), &CheckPolicy::default()).says;
         assert_eq!(says, "/var/lib/containerd is on fuse.sshfs: overlayfs cannot write there");
     }
 }

@@ -9,7 +9,7 @@
 //! TARGET`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::mounts::MOUNTINFO;
 use crate::fact::{Facts, Known};
 
@@ -30,7 +30,7 @@ pub const CHECK: Check = Check {
 const WRITTEN: [&str; 6] =
     ["/etc/kubernetes", "/etc/cni/net.d", "/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/run"];
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     for path in WRITTEN {
         let mount = facts.mount_of(path)?;
         if mount.is_read_only() {
@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn names_the_directory_and_the_mount() {
         let kubelet = "44 27 8:33 / /var/lib/kubelet ro,relatime shared:31 - xfs /dev/sdc1 rw\n";
-        let verdict = CHECK.verdict(&mounted(&[ROOT, RUN, kubelet]), &Policy::default());
+        let verdict = CHECK.verdict(&mounted(&[ROOT, RUN, kubelet]), &CheckPolicy::default());
         assert_eq!(verdict.says, "/var/lib/kubelet cannot be written: /var/lib/kubelet is mounted read-only");
         assert_eq!(verdict.evidence[0].line, Some(3));
     }

@@ -12,7 +12,7 @@ use std::cmp::Reverse;
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, nothing, pass, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::Missing;
 use crate::fact::space::{PLACES, Place, Space, shown_bytes};
@@ -60,7 +60,7 @@ fn need(place: &Place) -> Need {
     }
 }
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let verdicts = PLACES.iter().map(|place| facts.space(place.query).and_then(|space| judge_place(place, &space)));
     Ok(worst(verdicts)?.unwrap_or_else(|| pass("room enough wherever Kubernetes writes")))
 }
@@ -182,15 +182,15 @@ mod tests {
 
     #[test]
     fn says_where_and_how_much_and_each_disk_once() {
-        let verdict = CHECK.verdict(&disk(100 * GIB, 9 * GIB), &Policy::default());
+        let verdict = CHECK.verdict(&disk(100 * GIB, 9 * GIB), &CheckPolicy::default());
         assert_eq!(verdict.says, "/var/lib/kubelet has 9 % free: under 10 % the kubelet evicts pods");
         assert_eq!(verdict.evidence.len(), 1, "{:?}", verdict.evidence);
         assert_eq!(verdict.evidence[0].text, "9.0 GiB of 100.0 GiB free (9 %) on / (ext4)");
         let two = df(disk(100 * GIB, 9 * GIB), &CONTAINERD, "/data", 100 * GIB, GIB);
-        assert_eq!(CHECK.verdict(&two, &Policy::default()).evidence.len(), 2);
+        assert_eq!(CHECK.verdict(&two, &CheckPolicy::default()).evidence.len(), 2);
         let small = df(roomy(), &CONTAINERD, "/data", 2 * GIB, GIB - 1);
         assert_eq!(
-            CHECK.verdict(&small, &Policy::default()).says,
+            CHECK.verdict(&small, &CheckPolicy::default()).says,
             "/var/lib/containerd has only 1023.9 MiB free: too little to join"
         );
     }

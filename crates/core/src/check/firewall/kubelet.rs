@@ -8,7 +8,7 @@
 //! Mend it: `ufw allow 10250/tcp`, or `firewall-cmd --permanent --add-port=10250/tcp && firewall-cmd --reload`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
@@ -27,7 +27,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(match facts.inbound(Proto::Tcp, 10250)? {
         Passage::Open => pass("TCP 10250 is open"),
         Passage::CannotTell(rule) => return Err(Missing::broken("TCP 10250", format!("hangs on {rule}"))),
@@ -67,9 +67,9 @@ mod tests {
                 ("not root", filter("").without(Source::Query(&NFT), Why::Denied), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&filter(""), &Policy::default());
+        let verdict = CHECK.verdict(&filter(""), &CheckPolicy::default());
         assert_eq!(verdict.evidence[0], Evidence::of("iptables-save", ":INPUT DROP"));
         assert!(verdict.remedy[0].contains("-p tcp --dport 10250"));
-        assert!(CHECK.verdict(&filter(some), &Policy::default()).says.contains("10.0.0.11/32"));
+        assert!(CHECK.verdict(&filter(some), &CheckPolicy::default()).says.contains("10.0.0.11/32"));
     }
 }

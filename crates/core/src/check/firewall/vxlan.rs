@@ -9,7 +9,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::cni::flannel;
 use crate::fact::firewall::found;
@@ -32,7 +32,7 @@ pub const CHECK: Check = Check {
 
 const PORT: u16 = 8472;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     // multus only calls another, which its file does not always name.
     let flavour = facts.cni_flavour()?.filter(|flavour| !flavour.calls_another);
     if let Some(other) = flavour.filter(|flavour| !flavour.uses(Proto::Udp, PORT)) {
@@ -111,7 +111,7 @@ mod tests {
                 ),
             ],
         );
-        let verdict = CHECK.verdict(&with(filter(""), "flannel"), &Policy::default());
+        let verdict = CHECK.verdict(&with(filter(""), "flannel"), &CheckPolicy::default());
         assert_eq!(verdict.says, "UDP 8472 is blocked: flannel could not reach other nodes");
         assert!(verdict.remedy[0].contains("-p udp --dport 8472"));
     }

@@ -10,7 +10,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::sysctl::{BRIDGE_IP6TABLES, BRIDGE_IPTABLES};
 use crate::fact::{Facts, Known};
@@ -31,7 +31,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(four) = facts.sysctl(BRIDGE_IPTABLES)? else {
         return Ok(skip("br_netfilter is not loaded: see kernel.modules"));
     };

@@ -9,7 +9,7 @@
 //! /boot/firmware/cmdline.txt, on its one line), and reboot.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::cgroup::{CgroupVersion, V1_CONTROLLERS, V2_CONTROLLERS};
 use crate::fact::{Facts, Known};
 
@@ -30,7 +30,7 @@ pub const CHECK: Check = Check {
 const V2: &[&str] = &["cpu", "cpuset", "memory", "pids"];
 const V1: &[&str] = &["cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"];
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let (needed, source) = match facts.cgroup_version()? {
         CgroupVersion::V2 => (V2, V2_CONTROLLERS),
         CgroupVersion::V1 | CgroupVersion::Hybrid => (V1, V1_CONTROLLERS),
@@ -94,10 +94,10 @@ mod tests {
 
     #[test]
     fn names_the_controller_and_the_right_fix() {
-        let pi = CHECK.verdict(&two("cpuset cpu io pids\n"), &Policy::default());
+        let pi = CHECK.verdict(&two("cpuset cpu io pids\n"), &CheckPolicy::default());
         assert_eq!(pi.says, "control groups lack memory: the kubelet would not start");
         assert!(pi.remedy[0].contains("cgroup_enable=memory"));
-        let pids = CHECK.verdict(&two("cpuset cpu memory\n"), &Policy::default());
+        let pids = CHECK.verdict(&two("cpuset cpu memory\n"), &CheckPolicy::default());
         assert!(pids.remedy[0].contains("/proc/cmdline"));
     }
 }

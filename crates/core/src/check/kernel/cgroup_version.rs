@@ -8,7 +8,9 @@
 //! `grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1`, on Debian in /etc/default/grub; then reboot.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::cgroup::{CgroupVersion, ROOT};
 use crate::fact::{Facts, Known};
 
@@ -28,7 +30,7 @@ pub const CHECK: Check = Check {
 /// The first kubelet 1.x whose `failCgroupV1` is true by default.
 const REFUSES_V1: u32 = 35;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let (name, kind) = match facts.cgroup_version()? {
         CgroupVersion::V2 => return Ok(pass("control groups version 2")),
         CgroupVersion::V1 => ("version 1", "tmpfs, with cgroup (version 1) below it"),
@@ -97,7 +99,10 @@ mod tests {
             (with("v1.34.4"), "kubelets from 1.35 on refuse to start"),
             (told("false", with("v1.35.0")), "the kubelet is told to live with it (failCgroupV1: false)"),
         ] {
-            assert_eq!(CHECK.verdict(&facts, &Policy::default()).says, format!("control groups are version 1: {says}"));
+            assert_eq!(
+                CHECK.verdict(&facts, &CheckPolicy::default()).says,
+                format!("control groups are version 1: {says}")
+            );
         }
     }
 }

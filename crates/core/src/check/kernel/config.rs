@@ -9,7 +9,9 @@
 //! `--ignore-preflight-errors=SystemVerification` once you know that the options are there.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::cgroup::CgroupVersion;
 use crate::fact::kernel::{CONFIG, ConfigFound};
 use crate::fact::{Facts, Known, Missing};
@@ -55,7 +57,7 @@ const CGROUP_V1: [&str; 3] = ["CGROUP_CPUACCT", "CGROUP_DEVICE", "CGROUP_FREEZER
 /// Pods start without these, until one asks for a CPU limit or a seccomp profile.
 const OPTIONAL: [&str; 3] = ["CFS_BANDWIDTH", "SECCOMP", "SECCOMP_FILTER"];
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let config = match facts.kernel_config()? {
         ConfigFound::Here(config) => config,
         ConfigFound::InModule => {
@@ -145,7 +147,7 @@ mod tests {
 
     #[test]
     fn names_the_options() {
-        let verdict = CHECK.verdict(&without(&["MEMCG", "CPUSETS"], V2), &Policy::default());
+        let verdict = CHECK.verdict(&without(&["MEMCG", "CPUSETS"], V2), &CheckPolicy::default());
         assert_eq!(verdict.says, "the kernel was built without CPUSETS, MEMCG");
         assert_eq!(verdict.evidence.len(), 2);
     }

@@ -8,7 +8,7 @@
 //! Mend it: `sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288`, and in /etc/sysctl.d
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::sysctl::{INOTIFY_INSTANCES, INOTIFY_WATCHES};
 use crate::fact::{Facts, Known, Missing, Why};
 
@@ -30,7 +30,7 @@ pub(crate) const INSTANCES: u64 = 128;
 /// The default of kernels before 5.11, and the least of later ones, which go by the memory.
 pub(crate) const WATCHES: u64 = 8192;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let instances = number(facts, INOTIFY_INSTANCES)?;
     let watches = number(facts, INOTIFY_WATCHES)?;
     let low = |what: &str, path: &str, value: u64, least: u64| {
@@ -84,9 +84,9 @@ mod tests {
 
     #[test]
     fn says_which_is_low() {
-        let verdict = CHECK.verdict(&with("64\n", "100\n"), &Policy::default());
+        let verdict = CHECK.verdict(&with("64\n", "100\n"), &CheckPolicy::default());
         assert_eq!(verdict.says, "only 64 inotify instances are allowed; the kernel's default is 128");
-        let verdict = CHECK.verdict(&with("128\n", "100\n"), &Policy::default());
+        let verdict = CHECK.verdict(&with("128\n", "100\n"), &CheckPolicy::default());
         assert_eq!(verdict.says, "only 100 inotify watches are allowed; the kernel's default is 8192");
     }
 }

@@ -7,7 +7,7 @@
 //! Mend it: `sysctl -w net.ipv4.ip_forward=1`; see `carrick explain kernel.sysctl-after-boot` to keep it.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::sysctl::IP_FORWARD;
 use crate::fact::{Facts, Known, Missing, Why};
 
@@ -26,7 +26,7 @@ pub const CHECK: Check = Check {
 
 const SOURCE: &str = "/proc/sys/net/ipv4/ip_forward";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(match facts.sysctl(IP_FORWARD)? {
         Some(value) if value == "1" => pass("IPv4 forwarding is on"),
         Some(value) => fail("IPv4 forwarding is off: packets of pods would be dropped")

@@ -8,7 +8,7 @@
 //! Mend it: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::modules::{AT_HAND, LOADED, Module};
 use crate::fact::sysctl::BRIDGE_IPTABLES;
 use crate::fact::{Facts, Known};
@@ -26,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     // Seen in use is better than found in a list: it also tells of what is built in.
     if !facts.kernel_filesystems()?.contains("overlay") {
         let module = facts.module("overlay")?;
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn says_which_and_why() {
-        let says = |facts: &Facts| CHECK.verdict(facts, &Policy::default()).says;
+        let says = |facts: &Facts| CHECK.verdict(facts, &CheckPolicy::default()).says;
         assert_eq!(says(&fresh()), "br_netfilter is not loaded: Services would fail from pod to pod");
         assert_eq!(
             says(&fresh().with_query(&AT_HAND, "absent /lib/modules/6.1.0-28-amd64\n")),

@@ -7,7 +7,9 @@
 //! Mend it: `echo br_netfilter >>/etc/modules-load.d/kubernetes.conf`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
+};
 use crate::fact::modules::Module;
 use crate::fact::sysctl::BRIDGE_IPTABLES;
 use crate::fact::{Facts, Known};
@@ -25,7 +27,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     match facts.module("br_netfilter")? {
         Module::BuiltIn => return Ok(pass("br_netfilter is built into the kernel")),
         // Not loaded, not in a list, and at work all the same.
@@ -100,7 +102,7 @@ mod tests {
     #[test]
     fn cites_the_line() {
         assert_eq!(
-            CHECK.verdict(&listed(), &Policy::default()).evidence,
+            CHECK.verdict(&listed(), &CheckPolicy::default()).evidence,
             [Evidence::at("/etc/modules-load.d/k8s.conf", 1, "br_netfilter")]
         );
     }

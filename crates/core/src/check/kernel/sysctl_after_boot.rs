@@ -9,7 +9,7 @@
 //! Mend it: `echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::sysctl::{BRIDGE_IPTABLES, IP_FORWARD, Setting};
 use crate::fact::{Facts, Known};
 
@@ -26,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     // Forwarding is off unless a file turns it on; a bridge's packets are seen unless a file turns that off.
     let forward = facts.sysctl_at_boot(IP_FORWARD)?;
     let bridge = facts.sysctl_at_boot(BRIDGE_IPTABLES)?;
@@ -100,11 +100,11 @@ mod tests {
 
     #[test]
     fn names_the_file_that_undoes_it() {
-        let verdict = CHECK.verdict(&with("net.ipv4.ip_forward=1\n-net.ipv4.ip_forward=0\n"), &Policy::default());
+        let verdict = CHECK.verdict(&with("net.ipv4.ip_forward=1\n-net.ipv4.ip_forward=0\n"), &CheckPolicy::default());
         assert_eq!(verdict.says, "/etc/sysctl.d/k8s.conf turns IPv4 forwarding off at the next boot");
         assert_eq!(verdict.evidence, [Evidence::at("/etc/sysctl.d/k8s.conf", 2, "-net.ipv4.ip_forward=0")]);
         let unread =
-            CHECK.verdict(&bare().with_file("/etc/sysctl.conf", "net.ipv4.ip_forward=1\n"), &Policy::default());
+            CHECK.verdict(&bare().with_file("/etc/sysctl.conf", "net.ipv4.ip_forward=1\n"), &CheckPolicy::default());
         assert_eq!(unread.says, "/etc/sysctl.conf turns forwarding on, but is not read at boot");
     }
 }

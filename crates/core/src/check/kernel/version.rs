@@ -8,7 +8,9 @@
 //! Mend it: run the newest kernel the distribution has, and reboot.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::kernel::RELEASE;
 use crate::fact::{Facts, Known};
 
@@ -28,7 +30,7 @@ pub const CHECK: Check = Check {
 /// The first major version containerd's documentation asks for: the overlay snapshotter needs what came with it.
 const CONTAINERD_NEEDS: u32 = 4;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let version = facts.kernel_version()?;
     let release = facts.kernel_release()?;
     // As in kubeadm's system-validators.

@@ -6,7 +6,7 @@
 //! Mend it: `apt-get install kubeadm` from the repository of your minor version (pkgs.k8s.io)
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, program};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, program};
 use crate::fact::version::KUBEADM;
 use crate::fact::{Facts, Known, Why};
 
@@ -23,7 +23,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     program::judge(facts, &KUBEADM, facts.kubeadm_version(), "kubeadm", "kubeadm")
 }
 
@@ -52,7 +52,7 @@ mod tests {
         );
         let failed = facts().with_exit(&KUBEADM, 126, "", "Exec format error\n");
         assert_eq!(
-            CHECK.verdict(&failed, &Policy::default()).evidence[0].to_string(),
+            CHECK.verdict(&failed, &CheckPolicy::default()).evidence[0].to_string(),
             "kubeadm version -o short: Exec format error"
         );
     }

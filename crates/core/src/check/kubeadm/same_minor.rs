@@ -7,7 +7,9 @@
 //! Mend it: install both from the repository of one minor version, `apt-get install kubelet kubeadm`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::version::{KUBEADM, KUBELET};
 use crate::fact::{Facts, Known};
 
@@ -28,7 +30,7 @@ pub const CHECK: Check = Check {
 /// policy.
 const OLDER: u32 = 3;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let kubeadm = facts.kubeadm_version()?;
     let kubelet = facts.kubelet_version()?;
     let verdict = if (kubelet.major, kubelet.minor) == (kubeadm.major, kubeadm.minor) {
@@ -74,11 +76,11 @@ mod tests {
             ],
         );
         assert_eq!(
-            CHECK.verdict(&with("1.34.4", "1.29.15"), &Policy::default()).says,
+            CHECK.verdict(&with("1.34.4", "1.29.15"), &CheckPolicy::default()).says,
             "kubelet 1.29.15 is too old for kubeadm 1.34.4"
         );
         assert_eq!(
-            CHECK.verdict(&with("1.34.4", "1.35.0"), &Policy::default()).says,
+            CHECK.verdict(&with("1.34.4", "1.35.0"), &CheckPolicy::default()).says,
             "kubelet 1.35.0 is newer than kubeadm 1.34.4"
         );
     }

@@ -8,7 +8,9 @@
 //! Mend it: install kubelet and kubeadm of the server's minor version
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::version::{self, KUBEADM, KUBELET};
 use crate::fact::{Facts, Known, Missing};
 
@@ -30,7 +32,7 @@ const KUBELET_OLDER: u32 = 3;
 /// How many minor versions newer than the server kubeadm may be.
 const KUBEADM_NEWER: u32 = 1;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let server = server_version(facts)?;
     let kubelet = facts.kubelet_version()?;
     let kubeadm = facts.kubeadm_version()?;
@@ -100,8 +102,8 @@ mod tests {
             ],
         );
         let unasked = facts().with_query(&KUBELET, "Kubernetes v1.34.4\n");
-        judge_row(&CHECK, &Policy::default(), "the cluster was not asked", &unasked, Skip);
-        let says = CHECK.verdict(&with("1.34.4", "1.36.0", "1.34.4"), &Policy::default()).says;
+        judge_row(&CHECK, &CheckPolicy::default(), "the cluster was not asked", &unasked, Skip);
+        let says = CHECK.verdict(&with("1.34.4", "1.36.0", "1.34.4"), &CheckPolicy::default()).says;
         assert_eq!(says, "kubelet 1.36.0 is newer than the API server 1.34.4");
     }
 }

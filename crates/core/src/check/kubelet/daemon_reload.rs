@@ -8,7 +8,9 @@
 //! Mend it: `systemctl daemon-reload`, then restart what is meant to change
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
+};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -24,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let kubelet = facts.unit_state("kubelet")?;
     let runtime = facts.unit_state(facts.runtime().unit())?;
     if !kubelet.is_there() && !runtime.is_there() {
@@ -65,14 +67,14 @@ mod tests {
                 ("hangs", facts().without(Source::Query(&SHOW), Why::TimedOut), Unknown),
             ],
         );
-        judge_row(&CHECK, &Policy::default(), "no units", &state("not-found", "no", "no"), Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "no units", &state("not-found", "no", "no"), Skip);
         let one = facts()
             .with_query(&SHOW, "Id=kubelet.service\nLoadState=not-found\n\nId=containerd.service\nLoadState=loaded\n");
-        judge_row(&CHECK, &Policy::default(), "only containerd", &one, Pass);
+        judge_row(&CHECK, &CheckPolicy::default(), "only containerd", &one, Pass);
         let one = facts()
             .with_query(&SHOW, "Id=kubelet.service\nLoadState=loaded\n\nId=containerd.service\nLoadState=not-found\n");
-        judge_row(&CHECK, &Policy::default(), "only the kubelet", &one, Pass);
-        let says = CHECK.verdict(&state("loaded", "yes", "yes"), &Policy::default()).says;
+        judge_row(&CHECK, &CheckPolicy::default(), "only the kubelet", &one, Pass);
+        let says = CHECK.verdict(&state("loaded", "yes", "yes"), &CheckPolicy::default()).says;
         assert_eq!(says, "systemd has not read kubelet.service and containerd.service since it changed");
     }
 }

@@ -8,7 +8,7 @@
 //! Mend it: remove the file, or put `[Service]` above its lines; then `systemctl daemon-reload`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::{Facts, Known, OrAbsent};
 
 pub const CHECK: Check = Check {
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(unit) = facts.unit("kubelet").or_absent()? else {
         return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     };
@@ -60,8 +60,8 @@ mod tests {
             ],
         );
         let absent = facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n");
-        judge_row(&CHECK, &Policy::default(), "no unit", &absent, Skip);
-        let verdict = CHECK.verdict(&facts().with_query(&KUBELET, &stray), &Policy::default());
+        judge_row(&CHECK, &CheckPolicy::default(), "no unit", &absent, Skip);
+        let verdict = CHECK.verdict(&facts().with_query(&KUBELET, &stray), &CheckPolicy::default());
         assert_eq!(verdict.says, "20-join-config.conf: lines outside a section do nothing");
         assert_eq!(verdict.evidence[0].line, Some(1));
         assert!(verdict.remedy[0].contains(PATH));

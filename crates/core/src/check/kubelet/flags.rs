@@ -8,7 +8,7 @@
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::{Facts, Known, OrAbsent};
 
 pub const CHECK: Check = Check {
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(unit) = facts.unit("kubelet").or_absent()? else {
         return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     };
@@ -95,11 +95,11 @@ mod tests {
             ],
         );
         let absent = facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n");
-        judge_row(&CHECK, &Policy::default(), "no unit", &absent, Skip);
-        judge_row(&CHECK, &Policy::default(), "standalone", &exec("/usr/bin/kubelet"), Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "no unit", &absent, Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "standalone", &exec("/usr/bin/kubelet"), Skip);
         judge_row(
             &CHECK,
-            &Policy::default(),
+            &CheckPolicy::default(),
             "masked",
             &facts().with_query(&KUBELET, "# Unit kubelet.service is masked.\n"),
             Skip,
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn names_the_flags() {
-        let says = |line: &str| CHECK.verdict(&exec(line), &Policy::default()).says;
+        let says = |line: &str| CHECK.verdict(&exec(line), &CheckPolicy::default()).says;
         assert_eq!(
             says("/usr/bin/kubelet --kubeconfig=/k"),
             "the kubelet has no --bootstrap-kubeconfig and no --config"

@@ -7,7 +7,7 @@
 //! Mend it: `apt-get install kubelet` from the repository of your minor version (pkgs.k8s.io)
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, program};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, program};
 use crate::fact::version::KUBELET;
 use crate::fact::{Facts, Known, Why};
 
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     program::judge(facts, &KUBELET, facts.kubelet_version(), "the kubelet", "kubelet")
 }
 
@@ -53,7 +53,7 @@ mod tests {
         );
         let failed = facts().with_exit(&KUBELET, 126, "", "Exec format error\n");
         assert_eq!(
-            CHECK.verdict(&failed, &Policy::default()).evidence[0].to_string(),
+            CHECK.verdict(&failed, &CheckPolicy::default()).evidence[0].to_string(),
             "kubelet --version: Exec format error"
         );
     }

@@ -7,7 +7,7 @@
 //! Mend it: `systemctl unmask kubelet && systemctl enable kubelet`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -23,7 +23,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let state = facts.unit_state("kubelet")?;
     if state.is_masked() {
         return Ok(fail("kubelet.service is masked: kubeadm would wait four minutes")
@@ -63,6 +63,6 @@ mod tests {
                 ("hangs", facts().without(Source::Query(&SHOW), Why::TimedOut), Unknown),
             ],
         );
-        judge_row(&CHECK, &Policy::default(), "no unit", &state("not-found", ""), Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "no unit", &state("not-found", ""), Skip);
     }
 }

@@ -7,7 +7,7 @@
 //! Mend it: `systemctl enable --now kubelet`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Known};
 
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(match facts.join_state()? {
         JoinState::Unjoined => skip("this machine has not joined"),
         JoinState::Left { .. } => skip("not judged: see stale.kubelet-conf"),

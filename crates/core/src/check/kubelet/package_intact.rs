@@ -7,7 +7,7 @@
 //! Mend it: `apt-get install --reinstall kubelet kubeadm` or `dnf reinstall kubelet kubeadm`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::package::Altered;
 use crate::fact::{Facts, Known};
 use crate::fix::kubelet_drop_in::FILE as DROP_IN;
@@ -29,7 +29,7 @@ pub const CHECK: Check = Check {
 /// machines.
 const PROGRAMS: [&str; 5] = ["kubelet", "kubeadm", "containerd", "containerd-shim-runc-v2", "runc"];
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let packages = facts.packages()?;
     if !packages.iter().any(|package| package.name == "kubelet" || package.name == "kubeadm") {
         return Ok(skip("kubelet and kubeadm do not come from a package"));
@@ -134,14 +134,15 @@ mod tests {
             ],
         );
         let by_hand = facts().with_query(&INSTALLED, "containerd 1.6.20 installed\n");
-        judge_row(&CHECK, &Policy::default(), "installed by hand", &by_hand, Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "installed by hand", &by_hand, Skip);
         let kubeadm = facts().with_query(&INSTALLED, "kubeadm 1.34.4 installed\n").with_query(&VERIFIED, "");
-        judge_row(&CHECK, &Policy::default(), "only kubeadm", &kubeadm, Pass);
+        judge_row(&CHECK, &CheckPolicy::default(), "only kubeadm", &kubeadm, Pass);
     }
 
     #[test]
     fn the_program_is_named_before_the_drop_in() {
-        let verdict = CHECK.verdict(&verified(&format!("{DROPPED}missing     /usr/bin/kubelet\n")), &Policy::default());
+        let verdict =
+            CHECK.verdict(&verified(&format!("{DROPPED}missing     /usr/bin/kubelet\n")), &CheckPolicy::default());
         assert_eq!(verdict.says, "/usr/bin/kubelet is missing from its package");
         assert_eq!(verdict.evidence.len(), 2);
     }

@@ -8,7 +8,7 @@
 //! Mend it: take the flag out, then `systemctl daemon-reload`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::unit::KUBEADM_FLAGS;
 use crate::fact::{Facts, Known, OrAbsent, flags};
 
@@ -25,7 +25,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(unit) = facts.unit("kubelet").or_absent()? else {
         return Ok(skip("there is no kubelet.service: see kubelet.unit"));
     };
@@ -102,10 +102,10 @@ mod tests {
             ],
         );
         let absent = facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n");
-        judge_row(&CHECK, &Policy::default(), "no unit", &absent, Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "no unit", &absent, Skip);
         judge_row(
             &CHECK,
-            &Policy::default(),
+            &CheckPolicy::default(),
             "masked",
             &facts().with_query(&KUBELET, "# Unit kubelet.service is masked.\n"),
             Skip,
@@ -116,7 +116,7 @@ mod tests {
     fn names_flag_file_and_line_and_the_worst_first() {
         let known = machine("--network-plugin=cni")
             .with_file(KUBEADM_FLAGS, "KUBELET_KUBEADM_ARGS=\"--container-runtime=remote\"\n");
-        let verdict = CHECK.verdict(&known, &Policy::default());
+        let verdict = CHECK.verdict(&known, &CheckPolicy::default());
         assert_eq!(verdict.outcome, Fail);
         assert_eq!(verdict.says, "kubelet 1.34.4 does not know --network-plugin (removed in 1.24)");
         assert!(

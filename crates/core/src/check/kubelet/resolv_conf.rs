@@ -8,7 +8,9 @@
 //! KUBELET_EXTRA_ARGS
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
+};
 use crate::fact::kubelet_config::KubeletConfig;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why, kubelet_config};
 
@@ -28,7 +30,7 @@ pub const CHECK: Check = Check {
 /// The kubelet's default.
 const DEFAULT: &str = "/etc/resolv.conf";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some((path, seen)) = wanted(facts)? else {
         return Ok(skip("nobody names a file yet: give --api to ask the cluster"));
     };
@@ -125,8 +127,8 @@ mod tests {
                 ),
             ],
         );
-        judge_row(&CHECK, &Policy::default(), "nobody says", &debian(), Skip);
-        let verdict = CHECK.verdict(&cluster(debian(), RESOLVED), &Policy::default());
+        judge_row(&CHECK, &CheckPolicy::default(), "nobody says", &debian(), Skip);
+        let verdict = CHECK.verdict(&cluster(debian(), RESOLVED), &CheckPolicy::default());
         assert_eq!(verdict.says, "/run/systemd/resolve/resolv.conf is not there: no pod would start");
         assert_eq!(
             verdict.evidence[0].to_string(),

@@ -9,7 +9,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::unit::UnitState;
 use crate::fact::{Facts, Known, OrAbsent, kubelet_config};
@@ -33,7 +33,7 @@ const MANY_RESTARTS: u64 = 5;
 /// systemd's own status for a program that cannot be executed.
 const NOT_EXECUTABLE: i32 = 203;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let state = facts.unit_state("kubelet")?;
     if !state.is_there() || state.is_masked() {
         return Ok(skip("there is no kubelet.service to start"));
@@ -151,9 +151,9 @@ mod tests {
             ],
         );
         let none = facts().with_query(&SHOW, "Id=kubelet.service\nLoadState=not-found\nActiveState=inactive\n");
-        judge_row(&CHECK, &Policy::default(), "no unit", &none, Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "no unit", &none, Skip);
         let masked = facts().with_query(&SHOW, "Id=kubelet.service\nLoadState=masked\nActiveState=inactive\n");
-        judge_row(&CHECK, &Policy::default(), "masked", &masked, Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "masked", &masked, Skip);
     }
 
     #[test]
@@ -165,13 +165,13 @@ mod tests {
             r#"E1115 run.go:74] "command failed" err="failed to run Kubelet: running with swap on is not supported""#;
         let log = [line(1, "Error: older"), line(2, error), line(3, "Main process exited, code=exited")].join("\n");
         let known = joined(state("activating", 12, "")).with_query(&journal::KUBELET, &log);
-        let verdict = CHECK.verdict(&known, &Policy::default());
+        let verdict = CHECK.verdict(&known, &CheckPolicy::default());
         assert_eq!(verdict.says, "the kubelet ends again and again: 12 restarts");
         assert_eq!(verdict.evidence[1].text, error);
         for telling in ["Error: unknown flag", "\"command failed\" err=x", "failed to load kubelet config file"] {
             let log = [line(1, telling), line(2, "bye")].join("\n");
             let known = joined(state("activating", 12, "")).with_query(&journal::KUBELET, &log);
-            assert_eq!(CHECK.verdict(&known, &Policy::default()).evidence[1].text, telling);
+            assert_eq!(CHECK.verdict(&known, &CheckPolicy::default()).evidence[1].text, telling);
         }
     }
 }

@@ -9,7 +9,9 @@
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload && systemctl restart kubelet`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
+};
 use crate::fact::process::Process;
 use crate::fact::unit::KUBELET;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
@@ -29,7 +31,7 @@ pub const CHECK: Check = Check {
 
 const FLAG: &str = "--kubeconfig";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let unit = match facts.unit("kubelet").or_absent() {
         Err(missing) if missing.why == Why::NotCollected => return judge_running(facts, missing),
         unit => unit?,
@@ -148,8 +150,8 @@ mod tests {
             ],
         );
         let absent = facts().with_exit(&KUBELET, 1, "", "No files found for kubelet.service.\n");
-        judge_row(&CHECK, &Policy::default(), "no unit", &absent, Skip);
-        judge_row(&CHECK, &Policy::default(), "masked", &unit("# Unit kubelet.service is masked.\n"), Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "no unit", &absent, Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "masked", &unit("# Unit kubelet.service is masked.\n"), Skip);
     }
 
     #[test]
@@ -164,7 +166,7 @@ mod tests {
             known.insert(unit_status::key("kubelet"), Ok(Capture::text(text)));
             known
         };
-        let verdict = CHECK.verdict(&status(""), &Policy::default());
+        let verdict = CHECK.verdict(&status(""), &CheckPolicy::default());
         assert_eq!(verdict.outcome, Fail);
         let seen: Vec<String> = verdict.evidence.iter().map(ToString::to_string).collect();
         assert_eq!(
@@ -175,15 +177,15 @@ mod tests {
             ]
         );
         let working = status(" --kubeconfig=/etc/kubernetes/kubelet.conf");
-        judge_row(&CHECK, &Policy::default(), "it runs well", &working, Pass);
-        judge_row(&CHECK, &Policy::default(), "cut off", &status(" --bootstrap-kubeconfig=/etc…"), Unknown);
-        judge_row(&CHECK, &Policy::default(), "nothing kept", &facts(), Unknown);
+        judge_row(&CHECK, &CheckPolicy::default(), "it runs well", &working, Pass);
+        judge_row(&CHECK, &CheckPolicy::default(), "cut off", &status(" --bootstrap-kubeconfig=/etc…"), Unknown);
+        judge_row(&CHECK, &CheckPolicy::default(), "nothing kept", &facts(), Unknown);
     }
 
     #[test]
     fn cites_the_command_and_the_missing_drop_in() {
         let verdict =
-            CHECK.verdict(&unit(&sample::bare()).with_query(&PS, "369269 /usr/bin/kubelet\n"), &Policy::default());
+            CHECK.verdict(&unit(&sample::bare()).with_query(&PS, "369269 /usr/bin/kubelet\n"), &CheckPolicy::default());
         let seen: Vec<String> = verdict.evidence.iter().map(ToString::to_string).collect();
         assert_eq!(
             seen,
@@ -194,7 +196,7 @@ mod tests {
             ]
         );
         let emptied = sample::and_drop_in(OVERRIDE, "[Service]\nEnvironment=\"KUBELET_KUBECONFIG_ARGS=\"\n");
-        let seen = CHECK.verdict(&unit(&emptied), &Policy::default()).evidence;
+        let seen = CHECK.verdict(&unit(&emptied), &CheckPolicy::default()).evidence;
         assert_eq!(seen.len(), 1, "there is a drop-in");
     }
 }

@@ -7,7 +7,7 @@
 //! Mend it: `apt-get install --reinstall kubelet` (or `dnf reinstall kubelet`)
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::unit::KUBELET;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
 
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if let (Err(Missing { why: Why::NotCollected, .. }), Ok(status)) =
         (facts.unit("kubelet"), facts.unit_status("kubelet"))
     {
@@ -66,7 +66,7 @@ mod tests {
                 ("hangs", facts().without(Source::Query(&KUBELET), Why::TimedOut), Unknown),
             ],
         );
-        let seen = CHECK.verdict(&facts().with_query(&KUBELET, &sample::packaged()), &Policy::default()).evidence;
+        let seen = CHECK.verdict(&facts().with_query(&KUBELET, &sample::packaged()), &CheckPolicy::default()).evidence;
         assert_eq!(seen[0].text, sample::UNIT_PATH);
     }
 }

@@ -9,7 +9,7 @@
 //! more: `kubeadm reset`, by hand.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -25,7 +25,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let marks = facts.control_plane_marks()?;
     let Some(first) = marks.first() else {
         return Ok(pass("no admin.conf, no static pods of a control plane, no etcd data"));
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn names_every_mark() {
         let files = [("-rw-------", "admin.conf"), ("-rw-------", "scheduler.conf")];
-        let verdict = CHECK.verdict(&worker().with_dir("/etc/kubernetes", &files), &Policy::default());
+        let verdict = CHECK.verdict(&worker().with_dir("/etc/kubernetes", &files), &CheckPolicy::default());
         assert_eq!(verdict.says, "this is a control plane, not a worker: it has /etc/kubernetes/admin.conf");
         assert_eq!(verdict.evidence.len(), 2);
     }

@@ -7,7 +7,7 @@
 //! Mend it: give the virtual machine a second processor, or keep it for very small loads.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::cpu::ONLINE;
 use crate::fact::{Facts, Known};
 
@@ -27,7 +27,7 @@ pub const CHECK: Check = Check {
 /// What kubeadm demands of a control plane.
 const ENOUGH: u32 = 2;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let cpus = facts.cpus()?;
     if cpus >= ENOUGH {
         return Ok(pass(format!("{cpus} processors")));

@@ -9,7 +9,9 @@
 //! Mend it: `hostnamectl set-hostname NAME`, and the old name in /etc/hosts; or join with `nodeRegistration.name`.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::identity::HOSTNAME;
 use crate::fact::{Facts, Known};
 
@@ -30,7 +32,7 @@ pub const CHECK: Check = Check {
 /// `kubernetes.io/hostname`.
 const LONGEST: usize = 63;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let hostname = facts.hostname()?;
     let node = facts.node_name()?;
     let seen = Evidence::at(HOSTNAME, 1, &hostname);
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong_and_what_the_node_is_called() {
-        let says = |name: &str| CHECK.verdict(&named(name), &Policy::default()).says;
+        let says = |name: &str| CHECK.verdict(&named(name), &CheckPolicy::default()).says;
         assert_eq!(says("my_node"), "\"my_node\" cannot be a node's name: it holds '_'");
         assert_eq!(says("W1"), "W1 has upper-case letters: its node will be w1");
         assert!(says(&"a".repeat(64)).ends_with("it has 64 characters, 63 fit"));

@@ -9,7 +9,7 @@
 //! Mend it: one line in /etc/hosts: this machine's address, then its name.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::OWN_NAME;
 use crate::fact::{Facts, Known, Missing, Why};
 
@@ -26,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let name = facts.hostname()?;
     let hosts = format!("echo 'ADDRESS {name}' >>/etc/hosts    # an address of this machine");
     let addresses = match facts.own_name_addresses() {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn names_the_foreign_address() {
-        let verdict = CHECK.verdict(&resolves("192.168.4.63    STREAM homelab\n"), &Policy::default());
+        let verdict = CHECK.verdict(&resolves("192.168.4.63    STREAM homelab\n"), &CheckPolicy::default());
         assert_eq!(verdict.says, "its own name, homelab, leads to 192.168.4.63: not an address of this machine");
     }
 }

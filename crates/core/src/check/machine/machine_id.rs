@@ -8,7 +8,7 @@
 //! Mend it: `rm -f /etc/machine-id /var/lib/dbus/machine-id && systemd-machine-id-setup`, before the join.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::{DBUS_MACHINE_ID, MACHINE_ID, is_machine_id};
 use crate::fact::{Facts, Known};
 
@@ -27,7 +27,7 @@ pub const CHECK: Check = Check {
 
 const MAKE: &str = "rm -f /etc/machine-id /var/lib/dbus/machine-id && systemd-machine-id-setup";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(id) = facts.machine_id()? else {
         return Ok(warn("there is no machine id: the node could not be told from another")
             .seen(Evidence::of(MACHINE_ID, "not there"))

@@ -8,7 +8,9 @@
 //! Mend it: give the machine more memory.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::memory::MEMINFO;
 use crate::fact::space::shown_bytes;
 use crate::fact::{Facts, Known};
@@ -32,7 +34,7 @@ const ENOUGH: u64 = 1700 << 20;
 /// the kubelet evicts by default. A machine sold with 512 MB shows some 450 MiB: it passes with a warning.
 const TOO_LITTLE: u64 = 400 << 20;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let memory = facts.memory()?;
     if memory >= ENOUGH {
         return Ok(pass(format!("{} of memory", shown_bytes(memory))));
@@ -75,7 +77,7 @@ mod tests {
 
     #[test]
     fn says_how_much() {
-        let says = |kib: u64| CHECK.verdict(&with(kib), &Policy::default()).says;
+        let says = |kib: u64| CHECK.verdict(&with(kib), &CheckPolicy::default()).says;
         assert_eq!(says(1_000_000), "only 976.5 MiB of memory: little will be left for pods");
         assert_eq!(says(4 << 20), "4.0 GiB of memory");
     }

@@ -10,7 +10,9 @@
 use std::collections::BTreeSet;
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -26,7 +28,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let traces = facts.other_kubernetes()?;
     if traces.is_empty() {
         return Ok(pass("no trace of another Kubernetes distribution"));
@@ -89,10 +91,10 @@ mod tests {
 
     #[test]
     fn names_each_distribution_and_its_uninstaller() {
-        let verdict = CHECK.verdict(&facts().with_query(&OTHERS, LEFT), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&OTHERS, LEFT), &CheckPolicy::default());
         assert_eq!(verdict.says, "Kubespray, RKE2 left files on this machine");
         assert_eq!((verdict.evidence.len(), verdict.remedy.len()), (3, 2));
-        let verdict = CHECK.verdict(&facts().with_query(&OTHERS, RUNS), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&OTHERS, RUNS), &CheckPolicy::default());
         assert_eq!(verdict.says, "k3s or RKE2 runs on this machine: two kubelets cannot share it");
         assert!(
             verdict.remedy.iter().any(|fix| fix.starts_with("systemctl list-units 'k3s*'")),
@@ -110,7 +112,7 @@ mod tests {
             ("/etc/microshift", "microshift-cleanup-data"),
             ("/kind", "ls -ld /kind"),
         ] {
-            let verdict = CHECK.verdict(&facts().with_query(&OTHERS, path), &Policy::default());
+            let verdict = CHECK.verdict(&facts().with_query(&OTHERS, path), &CheckPolicy::default());
             assert!(verdict.remedy[0].starts_with(fix), "{path}: {:?}", verdict.remedy);
         }
     }

@@ -8,7 +8,7 @@
 //! Mend it: wait until it has finished. Do not delete the lock: the file is always there, it is the holder that counts.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let held = facts.package_locks()?;
     let Some(first) = held.first() else {
         return Ok(pass("no package lock is held"));
@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn names_the_holder() {
-        let verdict = CHECK.verdict(&facts().with_query(&HOLDERS, BUSY), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&HOLDERS, BUSY), &CheckPolicy::default());
         assert_eq!(verdict.says, "apt-get (pid 4711) is changing packages");
         assert_eq!(verdict.remedy, ["tail --pid=4711 -f /dev/null    # ends when it has finished"]);
     }

@@ -7,7 +7,7 @@
 //! Mend it: `sudo carrick check`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::USER;
 use crate::fact::{Facts, Known};
 
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let uid = facts.uid()?;
     if uid == 0 {
         return Ok(pass("runs as root"));

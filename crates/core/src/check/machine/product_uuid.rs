@@ -8,7 +8,9 @@
 //! Mend it: a virtual machine gets a new one from its hypervisor; a board cannot be mended: give it its own machine-id.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
+};
 use crate::fact::identity::{PRODUCT_UUID, is_shared_uuid};
 use crate::fact::{Facts, Known};
 
@@ -25,7 +27,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(uuid) = facts.product_uuid()? else {
         return Ok(skip("the machine has no firmware tables: its machine id stands for it"));
     };

@@ -7,7 +7,7 @@
 //! Mend it: `swapoff -a`, and see `carrick explain machine.swap-after-boot` to keep it off.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -23,7 +23,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let areas = facts.swaps()?;
     if areas.is_empty() {
         return Ok(pass("swap is off"));

@@ -8,7 +8,7 @@
 //! Mend it: comment the line out; `systemctl mask UNIT`; for zram-generator an empty /etc/systemd/zram-generator.conf.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::swap::{SWAPOFF, SwapLine, UNITS};
 use crate::fact::{Facts, Known};
 
@@ -25,7 +25,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let lines = facts.swaps_after_boot()?;
     let Some(first) = lines.first() else {
         return Ok(pass("nothing turns swap on at boot"));
@@ -100,13 +100,13 @@ mod tests {
 
     #[test]
     fn names_the_line_and_the_command_that_mends_it() {
-        let verdict = CHECK.verdict(&fstab(), &Policy::default());
+        let verdict = CHECK.verdict(&fstab(), &CheckPolicy::default());
         assert_eq!(verdict.says, "/etc/fstab turns swap on at the next boot");
         assert_eq!(verdict.remedy, ["sed -i '2s/^/#/' /etc/fstab && systemctl daemon-reload"]);
-        let verdict = CHECK.verdict(&raspberry(), &Policy::default());
+        let verdict = CHECK.verdict(&raspberry(), &CheckPolicy::default());
         assert_eq!(verdict.says, "dphys-swapfile.service turns swap on at the next boot");
         assert_eq!(verdict.remedy, ["systemctl mask --now 'dphys-swapfile.service'"]);
-        let verdict = CHECK.verdict(&machine().with_file(ZRAM, "[zram0]\n"), &Policy::default());
+        let verdict = CHECK.verdict(&machine().with_file(ZRAM, "[zram0]\n"), &CheckPolicy::default());
         assert_eq!(verdict.remedy, [": >/etc/systemd/zram-generator.conf    # an empty one replaces the packaged one"]);
     }
 }

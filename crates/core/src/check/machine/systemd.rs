@@ -8,7 +8,7 @@
 //! Mend it: boot with systemd; in WSL, `[boot] systemd=true` in /etc/wsl.conf.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass};
 use crate::fact::identity::FIRST_PROCESS;
 use crate::fact::{Facts, Known, Why};
 
@@ -25,7 +25,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let first = facts.first_process()?;
     if first == "systemd" {
         return Ok(pass("systemd is the first process"));

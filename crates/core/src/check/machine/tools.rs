@@ -11,7 +11,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, nothing, pass, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::tools::INSTALLED;
 use crate::fact::{Facts, Known};
@@ -92,7 +92,7 @@ impl Need {
     }
 }
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let minor = facts.kubeadm_version().ok().map(|version| version.minor);
     let mut missing: Vec<(Outcome, &Need)> = Vec::new();
     for need in &NEEDS {
@@ -181,7 +181,7 @@ mod tests {
 
     #[test]
     fn names_what_is_missing_and_its_package() {
-        let says = |facts: &Facts| CHECK.verdict(facts, &Policy::default());
+        let says = |facts: &Facts| CHECK.verdict(facts, &CheckPolicy::default());
         let old = says(&kubeadm("v1.29.15\n", &["conntrack", "ip", "tc"]));
         assert_eq!(old.says, "ip, conntrack not installed: kubeadm 1.29 stops without");
         assert_eq!(old.remedy, ["apt-get install -y conntrack iproute2"]);

@@ -9,7 +9,7 @@
 //! cluster's ranges are chosen at `kubeadm init` and hard to change later.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::cidr::Cidr;
 use crate::fact::net::{LINKS, ROUTES, Route, is_of_pod_network};
 use crate::fact::{Facts, Known};
@@ -35,7 +35,7 @@ struct Overlap {
     source: &'static str,
 }
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let cluster = facts.cluster_network()?;
     let (links, routes) = (facts.links()?, facts.routes()?);
     let has_pod_network = !facts.cni_candidates()?.is_empty();
@@ -133,7 +133,7 @@ mod tests {
                 ("no ip", machine("192.168.4.61/24", "").without(Source::Query(&LINKS), Why::NoTool), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&machine("10.244.77.5/24", ""), &Policy::default());
+        let verdict = CHECK.verdict(&machine("10.244.77.5/24", ""), &CheckPolicy::default());
         assert_eq!(verdict.says, "eth0 10.244.77.5/24 lies in the cluster's pods 10.244.0.0/16");
         assert_eq!(verdict.evidence.len(), 1);
     }

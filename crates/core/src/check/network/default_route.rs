@@ -9,7 +9,7 @@
 //! a boot.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::net::ROUTES;
 use crate::fact::{Facts, Known};
 
@@ -26,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let routes = facts.default_routes()?;
     if let Some(route) = routes.iter().find(|route| !route.is_dead) {
         return Ok(pass(format!("the way out is {}", route.line())));
@@ -70,11 +70,11 @@ mod tests {
                 ("no ip", facts().without(Source::Query(&ROUTES), Why::NoTool), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&facts().with_query(&ROUTES, &dead), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_query(&ROUTES, &dead), &CheckPolicy::default());
         assert_eq!(verdict.says, "the default route is dead: eth0 has no carrier");
         assert_eq!(verdict.evidence[0].text, "default via 192.168.4.1 dev eth0 linkdown");
         assert_eq!(
-            CHECK.verdict(&facts().with_query(&ROUTES, via), &Policy::default()).says,
+            CHECK.verdict(&facts().with_query(&ROUTES, via), &CheckPolicy::default()).says,
             "the way out is default via 192.168.4.1 dev eth0"
         );
     }

@@ -11,7 +11,9 @@ use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
+};
 use crate::fact::resolver::{HOSTS, HostsLine};
 use crate::fact::{Facts, Known};
 
@@ -28,7 +30,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let hosts = facts.hosts()?.unwrap_or_default();
     let name = facts.hostname()?;
     if name.is_empty() {
@@ -101,9 +103,9 @@ mod tests {
                 ("no ip", local("").without(Source::Query(&LINKS), Why::NoTool), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&local("192.168.4.63 w1 # cp\n"), &Policy::default());
+        let verdict = CHECK.verdict(&local("192.168.4.63 w1 # cp\n"), &CheckPolicy::default());
         assert_eq!(verdict.says, "/etc/hosts says w1 is 192.168.4.63, which is not this machine");
         assert_eq!(verdict.evidence[0], Evidence::at(HOSTS, 2, "192.168.4.63 w1 # cp"));
-        assert_eq!(CHECK.verdict(&local(""), &Policy::default()).says, "/etc/hosts leaves w1 to DNS");
+        assert_eq!(CHECK.verdict(&local(""), &CheckPolicy::default()).says, "/etc/hosts leaves w1 to DNS");
     }
 }

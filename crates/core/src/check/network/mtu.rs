@@ -9,7 +9,9 @@
 //! this machine, which reads the card's anew.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
+};
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::net::{LINKS, Link};
 use crate::fact::{Facts, Known, Missing};
@@ -34,7 +36,7 @@ const VXLAN_OVERHEAD: u64 = 50;
 
 const RESTART: &str = "kubectl -n kube-flannel delete pod -l app=flannel --field-selector spec.nodeName=NODE";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(card) = facts.uplink()? else {
         return Ok(skip("no default route: no card to hold the pod network against"));
     };
@@ -105,7 +107,7 @@ mod tests {
                 ("flannel's word denied", with(1500, "").without(Source::File(SUBNET_ENV), Why::Denied), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&with(1500, &vxlan(1500)), &Policy::default());
+        let verdict = CHECK.verdict(&with(1500, &vxlan(1500)), &CheckPolicy::default());
         assert_eq!(verdict.says, "flannel.1 sends 1500 bytes, eth0 has room for 1450");
         assert_eq!(verdict.evidence[0].text, "flannel.1 mtu 1500");
     }

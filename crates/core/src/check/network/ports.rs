@@ -9,7 +9,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Outcome, Policy, Subsystem, Verdict, fail, nothing, pass, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::listen::{LISTENERS, Listener, Proto};
 use crate::fact::{Facts, Known, Missing, Why};
@@ -27,7 +27,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let listeners = facts.listeners()?;
     let verdicts = listeners.iter().filter_map(|listener| match (listener.proto, listener.port) {
         (Proto::Tcp, 10250) => Some(kubelet(facts, listener)),
@@ -174,12 +174,15 @@ mod tests {
                 ),
             ],
         );
-        let verdict = CHECK.verdict(&fresh(&tcp("*:10250", "nginx")), &Policy::default());
+        let verdict = CHECK.verdict(&fresh(&tcp("*:10250", "nginx")), &CheckPolicy::default());
         assert_eq!(verdict.says, "nginx listens on 10250, the kubelet's port");
         assert_eq!(verdict.evidence[0].line, Some(3));
         assert_eq!(verdict.remedy, ["systemctl status 1234    # names its unit; stop that"]);
-        let kernel = CHECK.verdict(&fresh(&udp("")).with_query(&LINKS, flannel), &Policy::default());
+        let kernel = CHECK.verdict(&fresh(&udp("")).with_query(&LINKS, flannel), &CheckPolicy::default());
         assert_eq!(kernel.says, "UDP 8472 is the kernel's, for flannel.1");
-        assert_eq!(CHECK.verdict(&fresh(""), &Policy::default()).says, "10248, 10250, 10256 and UDP 8472 are free");
+        assert_eq!(
+            CHECK.verdict(&fresh(""), &CheckPolicy::default()).says,
+            "10248, 10250, 10256 and UDP 8472 are free"
+        );
     }
 }

@@ -9,7 +9,7 @@
 //! /etc/environment and in containerd's drop-in.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::cidr::Cidr;
 use crate::fact::proxy::Proxy;
 use crate::fact::{Facts, Known, Missing, Why};
@@ -27,7 +27,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let proxy = facts.proxy()?;
     if proxy.proxies().next().is_none() {
         return Ok(pass("no proxy is set"));
@@ -95,7 +95,7 @@ mod tests {
                 ("not looked", facts(), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&with("10.244.0.0/16").with_api("kubeadm-config", CONFIG), &Policy::default());
+        let verdict = CHECK.verdict(&with("10.244.0.0/16").with_api("kubeadm-config", CONFIG), &CheckPolicy::default());
         assert_eq!(verdict.says, "no_proxy does not spare the cluster's 10.96.0.0/12");
         assert!(verdict.remedy[0].starts_with("export no_proxy=10.244.0.0/16,10.96.0.0/12 "));
         assert_eq!(verdict.evidence[0].text, "https_proxy=http://proxy:3128");

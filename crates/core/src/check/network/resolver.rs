@@ -10,7 +10,9 @@
 //! kubelet's configuration to a file that has one.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::resolver::{RESOLV_CONF, RESOLVED_CONF, Resolver};
 use crate::fact::{Facts, Known};
 
@@ -29,7 +31,7 @@ pub const CHECK: Check = Check {
 
 const ADD: &str = "echo 'nameserver ADDRESS' >> /etc/resolv.conf    # a server that pods can reach";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(resolver) = facts.resolver()? else {
         return Ok(fail("there is no /etc/resolv.conf: no pod could start")
             .seen(Evidence::of(RESOLV_CONF, "not there, or a link to nothing"))
@@ -87,7 +89,7 @@ mod tests {
         );
         let verdict = CHECK.verdict(
             &stub().with_file(RESOLVED_CONF, "nameserver 192.168.4.1\nnameserver 9.9.9.9\n"),
-            &Policy::default(),
+            &CheckPolicy::default(),
         );
         assert_eq!(verdict.says, "asks 192.168.4.1, 9.9.9.9, behind systemd-resolved");
     }

@@ -8,7 +8,9 @@
 //! Mend it: `apt-get install -y apparmor && systemctl restart containerd`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::security::APPARMOR_ENABLED;
 use crate::fact::tools::INSTALLED;
 use crate::fact::version::Version;
@@ -31,7 +33,7 @@ pub const CHECK: Check = Check {
 const NEEDS_TOOL: std::ops::Range<Version> =
     Version { major: 1, minor: 6, patch: 0 }..Version { major: 1, minor: 6, patch: 18 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if !facts.apparmor()? {
         return Ok(pass("AppArmor is off"));
     }
@@ -88,7 +90,7 @@ mod tests {
 
     #[test]
     fn names_the_version() {
-        let verdict = CHECK.verdict(&on("", "1.6.8"), &Policy::default());
+        let verdict = CHECK.verdict(&on("", "1.6.8"), &CheckPolicy::default());
         assert_eq!(verdict.says, "no apparmor_parser: containerd 1.6.8 would start no container");
         assert_eq!(verdict.remedy, ["apt-get install -y apparmor && systemctl restart containerd"]);
     }

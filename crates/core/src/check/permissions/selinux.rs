@@ -9,7 +9,7 @@
 //! Mend it: `dnf install -y container-selinux`; to find out whether SELinux is the cause, `setenforce 0` for a while.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::security::{SELINUX_CONFIG, SELINUX_ENFORCE, SELINUX_PACKAGES, Selinux};
 use crate::fact::{Facts, Known};
 
@@ -26,7 +26,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let now = facts.selinux()?;
     let at_boot = facts.selinux_at_boot()?;
     let (says, seen) = match (now, at_boot) {
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn tells_now_from_the_next_boot() {
-        let policy = Policy::default();
+        let policy = CheckPolicy::default();
         let bare = enforcing().without_dir(SELINUX_PACKAGES);
         assert_eq!(CHECK.verdict(&bare, &policy).says, "SELinux enforces, and the policy for containers was not found");
         let later = CHECK.verdict(&bare.with_file(SELINUX_ENFORCE, "0"), &policy);

@@ -10,7 +10,7 @@
 //! Mend it: set `SystemdCgroup = true` in the table of runc's options, then `systemctl restart containerd`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::containerd_config::FILE;
 use crate::fact::{Facts, Known};
 
@@ -27,7 +27,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let runtime = facts.container_driver()?;
     let kubelet = facts.kubelet_driver()?;
     if kubelet.name != runtime.name {
@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn says(facts: &Facts) -> String {
-        let verdict = CHECK.verdict(facts, &Policy::default());
+        let verdict = CHECK.verdict(facts, &CheckPolicy::default());
         verdict.evidence.iter().fold(verdict.says, |text, seen| format!("{text} | {seen}"))
     }
 
@@ -182,7 +182,7 @@ mod tests {
 
     #[test]
     fn the_line_is_edited_where_there_is_one() {
-        let remedy = |facts: &Facts| CHECK.verdict(facts, &Policy::default()).remedy.remove(0);
+        let remedy = |facts: &Facts| CHECK.verdict(facts, &CheckPolicy::default()).remedy.remove(0);
         let set = machine(false).with_file(FILE, &containerd_config::sample::version_2(false));
         assert_eq!(remedy(&set), "sed -i '30s/false/true/' /etc/containerd/config.toml");
         let set = cluster(machine(true), "cgroupfs").with_file(FILE, &containerd_config::sample::version_2(true));
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn a_runtime_that_is_not_containerd_must_tell_itself() {
         let status = r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#;
-        let verdict = CHECK.verdict(&machine(true).with_cri("status", status), &Policy::default());
+        let verdict = CHECK.verdict(&machine(true).with_cri("status", status), &CheckPolicy::default());
         assert_eq!(verdict.outcome, Unknown);
     }
 }

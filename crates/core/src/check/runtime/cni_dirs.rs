@@ -9,7 +9,9 @@
 //! then `systemctl restart containerd`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
+};
 use crate::fact::containerd_config::FILE;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, Missing};
@@ -30,7 +32,7 @@ pub const CHECK: Check = Check {
 const CONF_DIR: &str = "/etc/cni/net.d";
 const BIN_DIR: &str = "/opt/cni/bin";
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
         return Ok(skip(format!("{} is the runtime", runtime.name())));
@@ -108,12 +110,12 @@ mod tests {
             ],
         );
         let crio = r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#;
-        judge_row(&CHECK, &Policy::default(), "CRI-O", &facts().with_cri("status", crio), Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "CRI-O", &facts().with_cri("status", crio), Skip);
     }
 
     #[test]
     fn names_the_directory() {
-        let says = |facts: &Facts| CHECK.verdict(facts, &Policy::default()).says;
+        let says = |facts: &Facts| CHECK.verdict(facts, &CheckPolicy::default()).says;
         assert_eq!(
             says(&dump("/opt/cni/bin", "/usr/lib/cni")),
             "CNI programs are looked for in /usr/lib/cni, not /opt/cni/bin"

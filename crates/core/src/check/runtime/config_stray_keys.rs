@@ -10,7 +10,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::containerd_config::{FILE, Stray, stray_keys};
 use crate::fact::runtime_sockets::Runtime;
@@ -29,7 +29,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
         return Ok(skip(format!("{} is the runtime", runtime.name())));
@@ -84,13 +84,13 @@ mod tests {
             ],
         );
         let crio = r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#;
-        judge_row(&CHECK, &Policy::default(), "CRI-O", &stub().with_cri("status", crio), Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "CRI-O", &stub().with_cri("status", crio), Skip);
     }
 
     #[test]
     fn the_key_that_matters_most_is_named_and_all_are_shown() {
         let known = facts().with_file(FILE, "sandbox_image = \"x\"\n[metrics]\n  SystemdCgroup = true\n");
-        let verdict = CHECK.verdict(&known, &Policy::default());
+        let verdict = CHECK.verdict(&known, &CheckPolicy::default());
         assert_eq!(verdict.says, "\"SystemdCgroup = true\" stands in [metrics]: it does nothing");
         let lines: Vec<Option<u32>> = verdict.evidence.iter().map(|it| it.line).collect();
         assert_eq!(lines, [Some(1), Some(3)]);

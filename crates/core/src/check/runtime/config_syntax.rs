@@ -7,7 +7,7 @@
 //! Mend it: correct the line, then `systemctl restart containerd`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass, skip};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::containerd_config::{self, DUMP, FILE, SyntaxError};
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Capture, Facts, Known, OrAbsent, Why};
@@ -25,7 +25,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
         return Ok(skip(format!("{} is the runtime", runtime.name())));
@@ -96,12 +96,12 @@ mod tests {
             ],
         );
         let crio = r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#;
-        judge_row(&CHECK, &Policy::default(), "CRI-O", &bad().with_cri("status", crio), Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "CRI-O", &bad().with_cri("status", crio), Skip);
     }
 
     #[test]
     fn names_the_line() {
-        let verdict = CHECK.verdict(&facts().with_file(FILE, BROKEN), &Policy::default());
+        let verdict = CHECK.verdict(&facts().with_file(FILE, BROKEN), &CheckPolicy::default());
         assert!(verdict.says.starts_with("containerd's configuration is broken in line 2: "), "{}", verdict.says);
         assert_eq!(verdict.evidence[0].to_string(), "/etc/containerd/config.toml:2  [plugins");
     }
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn says_what_containerd_says() {
         let known = facts().with_file(FILE, "version = 9\n").with_exit(&DUMP, 1, "", "\ncontainerd: unknown version\n");
-        let verdict = CHECK.verdict(&known, &Policy::default());
+        let verdict = CHECK.verdict(&known, &CheckPolicy::default());
         assert_eq!(verdict.evidence[0].to_string(), "containerd config dump: containerd: unknown version");
     }
 }

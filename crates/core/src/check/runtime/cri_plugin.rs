@@ -10,7 +10,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
@@ -29,7 +29,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
         return Ok(skip(format!("{} is the runtime", runtime.name())));
@@ -98,7 +98,7 @@ mod tests {
             ],
         );
         let crio = r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#;
-        judge_row(&CHECK, &Policy::default(), "CRI-O", &off().with_cri("status", crio), Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "CRI-O", &off().with_cri("status", crio), Skip);
     }
 
     #[test]
@@ -106,7 +106,7 @@ mod tests {
         let known =
             failing(facts().with_file(FILE, &format!("# c\n{OFF}")), "unknown service runtime.v1.RuntimeService");
         let seen: Vec<String> =
-            CHECK.verdict(&known, &Policy::default()).evidence.iter().map(ToString::to_string).collect();
+            CHECK.verdict(&known, &CheckPolicy::default()).evidence.iter().map(ToString::to_string).collect();
         assert_eq!(seen[0], "/etc/containerd/config.toml:2  disabled_plugins = [\"cri\"]");
         assert_eq!(seen[1], "CRI Status: unknown service runtime.v1.RuntimeService");
     }

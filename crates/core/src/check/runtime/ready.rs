@@ -7,7 +7,7 @@
 //! Mend it: `journalctl -u containerd -n 50`, then `systemctl restart containerd`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known, Missing};
 
 pub const CHECK: Check = Check {
@@ -23,7 +23,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let status = facts.runtime_status()?;
     let Some(ready) = status.condition("RuntimeReady") else {
         return Err(Missing::broken("crictl info", "there is no condition RuntimeReady"));
@@ -68,7 +68,7 @@ mod tests {
                 ("no answer", facts().without(Source::Cri("status"), Why::TimedOut), Unknown),
             ],
         );
-        let says = |conditions: &str| CHECK.verdict(&with(conditions), &Policy::default()).says;
+        let says = |conditions: &str| CHECK.verdict(&with(conditions), &CheckPolicy::default()).says;
         assert_eq!(says(not), "the runtime says it is not ready: server is not initialized yet");
         assert_eq!(
             says(r#"{"type":"RuntimeReady","status":false,"reason":"Down"}"#),

@@ -8,7 +8,7 @@
 //! Mend it: `ctr -n k8s.io images pull registry.k8s.io/pause:3.10.1`, or set the image in containerd's configuration
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known, Missing};
 
@@ -29,7 +29,7 @@ pub const CHECK: Check = Check {
 const WANTED: [(u32, &str); 4] = [(26, "3.9"), (31, "3.10"), (34, "3.10.1"), (36, "3.10.2")];
 const NEWEST_KNOWN: u32 = 37;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let (image, seen) = configured(facts)?;
     let images = facts.runtime_images()?;
     if !images.contains(&image) {
@@ -134,10 +134,10 @@ mod tests {
 
     #[test]
     fn names_what_is_there_and_what_is_wanted() {
-        let verdict = CHECK.verdict(&machine(OLD, OLD), &Policy::default());
+        let verdict = CHECK.verdict(&machine(OLD, OLD), &CheckPolicy::default());
         assert_eq!(verdict.says, "the pause image is 3.6; this kubeadm goes with 3.10.1");
         assert!(verdict.remedy[0].contains("|registry.k8s.io/pause:3.6|registry.k8s.io/pause:3.10.1|"));
-        let verdict = CHECK.verdict(&machine(WANTED, OLD), &Policy::default());
+        let verdict = CHECK.verdict(&machine(WANTED, OLD), &CheckPolicy::default());
         assert_eq!(
             verdict.evidence[0].to_string(),
             "containerd config dump: sandbox image registry.k8s.io/pause:3.10.1"

@@ -8,7 +8,9 @@
 //! Mend it: set `snapshotter = "overlayfs"` in /etc/containerd/config.toml, then `systemctl restart containerd`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
+};
 use crate::fact::containerd_config::FILE;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, Missing};
@@ -26,7 +28,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
         return Ok(skip(format!("{} is the runtime", runtime.name())));
@@ -83,13 +85,14 @@ mod tests {
             ],
         );
         let crio = r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#;
-        judge_row(&CHECK, &Policy::default(), "CRI-O", &facts().with_cri("status", crio), Skip);
+        judge_row(&CHECK, &CheckPolicy::default(), "CRI-O", &facts().with_cri("status", crio), Skip);
     }
 
     #[test]
     fn names_it_and_cites_the_line() {
         let native = sample::version_2(true).replace("overlayfs", "native");
-        let verdict = CHECK.verdict(&facts().with_query(&DUMP, &native).with_file(FILE, &native), &Policy::default());
+        let verdict =
+            CHECK.verdict(&facts().with_query(&DUMP, &native).with_file(FILE, &native), &CheckPolicy::default());
         assert_eq!(verdict.says, "the snapshotter is native, not overlayfs");
         assert_eq!(verdict.evidence[0].to_string(), "/etc/containerd/config.toml:21  snapshotter = \"native\"");
     }

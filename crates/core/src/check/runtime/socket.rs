@@ -8,7 +8,7 @@
 //! Mend it: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass, warn};
 use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, Why};
@@ -28,7 +28,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let (runtime, named) = (facts.runtime(), facts.named_socket());
     let answers = match named {
         Some(socket) => pass(format!("{} answers", runtime.name())).seen(Evidence::of(socket, "as --cri-socket says")),
@@ -129,14 +129,14 @@ mod tests {
 
     #[test]
     fn names_what_it_saw() {
-        let verdict = CHECK.verdict(&failing(one(), Why::Broken(REFUSED.into())), &Policy::default());
+        let verdict = CHECK.verdict(&failing(one(), Why::Broken(REFUSED.into())), &CheckPolicy::default());
         assert_eq!(verdict.says, format!("containerd does not answer: {REFUSED}"));
         assert_eq!(verdict.evidence[0].to_string(), format!("unix:///run/containerd/containerd.sock: {REFUSED}"));
-        let verdict = CHECK.verdict(&two().with_cri("status", STATUS), &Policy::default());
+        let verdict = CHECK.verdict(&two().with_cri("status", STATUS), &CheckPolicy::default());
         assert_eq!(verdict.says, "several runtimes: containerd, cri-dockerd; kubeadm asks which");
-        let verdict = CHECK.verdict(&failing(none(), Why::Absent), &Policy::default());
+        let verdict = CHECK.verdict(&failing(none(), Why::Absent), &CheckPolicy::default());
         assert_eq!(verdict.says, "there is no /run/containerd/containerd.sock");
-        let verdict = CHECK.verdict(&named(failing(two(), Why::Absent)), &Policy::default());
+        let verdict = CHECK.verdict(&named(failing(two(), Why::Absent)), &CheckPolicy::default());
         assert_eq!(verdict.says, "there is no /run/elsewhere/containerd.sock");
         assert_eq!(verdict.evidence[0].to_string(), "unix:///run/elsewhere/containerd.sock: not there");
     }

@@ -7,7 +7,7 @@
 //! Mend it: `systemctl enable --now containerd`
 
 use crate::catalogue::Class;
-use crate::check::{Check, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -23,7 +23,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let runtime = facts.runtime();
     let (name, unit) = (runtime.name(), runtime.unit());
     let state = facts.unit_state(unit)?;
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn says_which_runtime_and_how_it_is() {
-        let say = |facts: Facts| CHECK.verdict(&facts, &Policy::default()).says;
+        let say = |facts: Facts| CHECK.verdict(&facts, &CheckPolicy::default()).says;
         let crashing =
             containerd("LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nUnitFileState=enabled\n");
         assert_eq!(say(crashing), "containerd does not run: it is activating (auto-restart)");

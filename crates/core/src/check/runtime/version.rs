@@ -7,7 +7,9 @@
 //! Mend it: `apt-get install containerd.io` (Docker's repository has 2.x), or a newer release of the distribution
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::version::{CONTAINERD, KUBELET};
 use crate::fact::{Facts, Known};
@@ -34,7 +36,7 @@ const WARNED_FROM: (u32, u32) = (1, 35);
 /// The kubelet no longer goes on without it.
 const REFUSED_FROM: (u32, u32) = (1, 38);
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let runtime = facts.runtime();
     if runtime != Runtime::Containerd {
         facts.runtime_driver()?;
@@ -100,14 +102,14 @@ mod tests {
             || facts().with_cri("status", r#"{"endpoint":"unix:///run/crio/crio.sock","status":{"conditions":[]}}"#);
         judge_row(
             &CHECK,
-            &Policy::default(),
+            &CheckPolicy::default(),
             "CRI-O",
             &crio().with_cri("runtime-config", r#"{"linux":{"cgroupDriver":"SYSTEMD"}}"#),
             Pass,
         );
         judge_row(
             &CHECK,
-            &Policy::default(),
+            &CheckPolicy::default(),
             "an old CRI-O",
             &crio().without(Source::Cri("runtime-config"), Why::TimedOut),
             Unknown,

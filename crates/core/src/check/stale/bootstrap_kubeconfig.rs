@@ -8,7 +8,7 @@
 //! Mend it: `rm /etc/kubernetes/bootstrap-kubelet.conf`, or `kubeadm reset` where more is left
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::kubeconfig::BOOTSTRAP;
 use crate::fact::{Facts, Known, Missing, Why};
 
@@ -25,7 +25,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if !facts.has_bootstrap_conf()? {
         return Ok(pass("there is no bootstrap-kubelet.conf"));
     }
@@ -62,7 +62,7 @@ mod tests {
                 ("not readable", facts().without(Source::File(BOOTSTRAP), Why::Denied), Unknown),
             ],
         );
-        let seen = |facts: &Facts| CHECK.verdict(facts, &Policy::default()).evidence.remove(0).text;
+        let seen = |facts: &Facts| CHECK.verdict(facts, &CheckPolicy::default()).evidence.remove(0).text;
         assert_eq!(seen(&left()), "for https://10.0.0.11:6443, with a token");
         assert_eq!(seen(&facts().with_file(BOOTSTRAP, "")), "for no server");
     }

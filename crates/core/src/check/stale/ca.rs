@@ -8,7 +8,9 @@
 //! Mend it: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::join_state::JoinState;
 use crate::fact::pki::CA;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
@@ -26,7 +28,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if facts.file(CA).or_absent()?.is_none() {
         return Ok(pass("there is no ca.crt"));
     }
@@ -88,16 +90,16 @@ mod tests {
                 ("not readable", clean().without(Source::File(CA), Why::Denied), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&left().with_api("cluster-ca", &other.pem), &Policy::default());
+        let verdict = CHECK.verdict(&left().with_api("cluster-ca", &other.pem), &CheckPolicy::default());
         assert_eq!(verdict.says, "ca.crt is another cluster's: the join would fail");
         assert_eq!(verdict.evidence.len(), 2);
         assert_eq!(verdict.remedy, ["rm /etc/kubernetes/pki/ca.crt"]);
-        let verdict = CHECK.verdict(&left().with_api("cluster-ca", &ca.pem), &Policy::default());
+        let verdict = CHECK.verdict(&left().with_api("cluster-ca", &ca.pem), &CheckPolicy::default());
         assert_eq!(
             (verdict.says.as_str(), verdict.evidence.len()),
             ("ca.crt is left by an earlier join to this cluster: kubeadm stops", 1)
         );
-        let verdict = CHECK.verdict(&joined(&ca), &Policy::default());
+        let verdict = CHECK.verdict(&joined(&ca), &CheckPolicy::default());
         assert!(verdict.remedy[0].starts_with("kubeadm reset"));
     }
 }

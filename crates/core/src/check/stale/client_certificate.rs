@@ -9,7 +9,9 @@
 //! Mend it: `rm /var/lib/kubelet/pki/kubelet-client-*.pem`, or `kubeadm reset`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::join_state::JoinState;
 use crate::fact::pki::{CLIENT, Certificate};
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
@@ -27,7 +29,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(client) = facts.client_certificate().or_absent()? else {
         return Ok(pass("the kubelet has no certificate yet"));
     };
@@ -146,7 +148,7 @@ mod tests {
     fn says_what_is_wrong_with_it() {
         let (ca, other) = (Authority::make(), Authority::make());
         let look = |facts: &Facts| {
-            let verdict = CHECK.verdict(facts, &Policy::default());
+            let verdict = CHECK.verdict(facts, &CheckPolicy::default());
             (verdict.says, verdict.evidence[0].text.clone(), verdict.remedy.first().cloned().unwrap_or_default())
         };
         let (says, seen, fix) = look(&clean().with_file(CLIENT, &ca.node("system:node:w2", 2027)));
@@ -169,10 +171,10 @@ mod tests {
         let ca = Authority::make();
         let mut facts = joined(&ca);
         facts.taken_at = "2027-01-01T00:00:00Z".parse().unwrap();
-        assert_eq!(CHECK.verdict(&facts, &Policy::default()).outcome, Fail);
+        assert_eq!(CHECK.verdict(&facts, &CheckPolicy::default()).outcome, Fail);
         facts.taken_at = "2026-12-31T23:59:59Z".parse().unwrap();
-        assert_eq!(CHECK.verdict(&facts, &Policy::default()).outcome, Pass);
+        assert_eq!(CHECK.verdict(&facts, &CheckPolicy::default()).outcome, Pass);
         facts.taken_at = "2026-01-01T00:00:00Z".parse().unwrap();
-        assert_eq!(CHECK.verdict(&facts, &Policy::default()).outcome, Pass);
+        assert_eq!(CHECK.verdict(&facts, &CheckPolicy::default()).outcome, Pass);
     }
 }

@@ -9,7 +9,9 @@
 //! Mend it: `kubeadm reset`, on a machine that is no control plane
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Known, kubeconfig};
 
@@ -26,7 +28,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(match facts.join_state()? {
         JoinState::Unjoined => pass("there is no kubelet.conf"),
         JoinState::Joined { server } => warn(format!("this machine has already joined {server}"))
@@ -68,9 +70,9 @@ mod tests {
                 ("not readable", clean().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
             ],
         );
-        let verdict = CHECK.verdict(&joined(&ca), &Policy::default());
+        let verdict = CHECK.verdict(&joined(&ca), &CheckPolicy::default());
         assert_eq!(verdict.says, "this machine has already joined https://10.0.0.11:6443");
-        let verdict = CHECK.verdict(&joined(&ca).without_file(pki::CLIENT), &Policy::default());
+        let verdict = CHECK.verdict(&joined(&ca).without_file(pki::CLIENT), &CheckPolicy::default());
         assert_eq!(verdict.says, "kubelet.conf is left by an earlier join: the kubelet has no certificate");
         assert_eq!(verdict.evidence.len(), 2);
     }

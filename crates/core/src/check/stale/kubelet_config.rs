@@ -9,7 +9,7 @@
 //! or `kubeadm reset`
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::kubelet_config::FILE;
 use crate::fact::unit::KUBEADM_FLAGS;
 use crate::fact::{Facts, Known, OrAbsent};
@@ -27,7 +27,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if facts.has_kubelet_conf()? {
         return Ok(pass("the configuration belongs to kubelet.conf"));
     }
@@ -73,13 +73,13 @@ mod tests {
                 ),
             ],
         );
-        let verdict = CHECK.verdict(&clean().with_file(FILE, "").with_file(KUBEADM_FLAGS, ""), &Policy::default());
+        let verdict = CHECK.verdict(&clean().with_file(FILE, "").with_file(KUBEADM_FLAGS, ""), &CheckPolicy::default());
         assert_eq!(verdict.evidence.len(), 2);
         assert_eq!(
             verdict.remedy,
             ["systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env"]
         );
-        let verdict = CHECK.verdict(&clean().with_file(FILE, ""), &Policy::default());
+        let verdict = CHECK.verdict(&clean().with_file(FILE, ""), &CheckPolicy::default());
         assert_eq!(verdict.remedy, ["systemctl stop kubelet && rm /var/lib/kubelet/config.yaml"]);
     }
 }

@@ -8,7 +8,9 @@
 //! Mend it: move the files away
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, skip, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
+};
 use crate::fact::join_state::MANIFESTS;
 use crate::fact::{Facts, Known, OrAbsent};
 
@@ -29,7 +31,7 @@ pub const CHECK: Check = Check {
 const CONTROL_PLANE: [&str; 4] =
     ["kube-apiserver.yaml", "kube-controller-manager.yaml", "kube-scheduler.yaml", "etcd.yaml"];
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let entries = facts.dir(MANIFESTS).or_absent()?.unwrap_or_default();
     // The kubelet passes over names that begin with a dot.
     let files: Vec<String> = entries
@@ -83,8 +85,8 @@ mod tests {
             ],
         );
         let control_plane = with(&[(FILE, "etcd.yaml"), (FILE, "kube-apiserver.yaml")]);
-        judge_row(&CHECK, &Policy::default(), "a control plane", &control_plane, Skip);
-        let says = |names: &[(&str, &str)]| CHECK.verdict(&with(names), &Policy::default()).says;
+        judge_row(&CHECK, &CheckPolicy::default(), "a control plane", &control_plane, Skip);
+        let says = |names: &[(&str, &str)]| CHECK.verdict(&with(names), &CheckPolicy::default()).says;
         assert_eq!(says(&[(FILE, "a.yaml")]), "the kubelet would start the static pod a.yaml");
         assert_eq!(
             says(&[(FILE, "a.yaml"), (FILE, "b.yaml"), (FILE, "c.yaml")]),

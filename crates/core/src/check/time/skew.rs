@@ -9,7 +9,7 @@
 
 use crate::catalogue::Class;
 use crate::check::{
-    Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, fail, nothing, pass, skip, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::{Facts, Known};
 
@@ -31,7 +31,7 @@ const NOTICEABLE: i64 = 5;
 /// kubeadm dates certificates five minutes back: beyond that a fresh one is not valid here yet.
 const BREAKS: i64 = 300;
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let path = facts.api_path()?;
     let Some(clocks) = path.clocks else {
         return Ok(skip("the API server was not reached, or sent no Date"));
@@ -81,7 +81,10 @@ mod tests {
             ("nobody asked", facts(), Skip),
         ];
         table(&CHECK, rows);
-        assert_eq!(CHECK.verdict(&off(300), &Policy::default()).says, "this clock is 300 s ahead of the API server's");
-        assert_eq!(CHECK.verdict(&off(-7), &Policy::default()).says, "this clock is 7 s behind the API server's");
+        assert_eq!(
+            CHECK.verdict(&off(300), &CheckPolicy::default()).says,
+            "this clock is 300 s ahead of the API server's"
+        );
+        assert_eq!(CHECK.verdict(&off(-7), &CheckPolicy::default()).says, "this clock is 7 s behind the API server's");
     }
 }

@@ -8,7 +8,7 @@
 //! Mend it: `timedatectl set-ntp true`, with chrony or systemd-timesyncd installed and UDP 123 open to a server.
 
 use crate::catalogue::Class;
-use crate::check::{Check, Evidence, FixedBy, InJoin, Needed, Policy, Subsystem, Verdict, nothing, pass, warn};
+use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -24,7 +24,7 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-fn judge(facts: &Facts, _: &Policy) -> Known<Verdict> {
+fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let clock = facts.clock()?;
     let seen = Evidence::at(clock.source, clock.line, &clock.text);
     if clock.synchronised {
@@ -78,10 +78,10 @@ mod tests {
 
     #[test]
     fn a_missing_service_is_told_from_a_missing_server() {
-        let verdict = CHECK.verdict(&show("no", "no"), &Policy::default());
+        let verdict = CHECK.verdict(&show("no", "no"), &CheckPolicy::default());
         assert_eq!(verdict.says, "the clock is not synchronised, and no service keeps it right");
         assert_eq!(verdict.remedy, ["apt-get install -y chrony", "timedatectl set-ntp true"]);
-        let verdict = CHECK.verdict(&show("yes", "no"), &Policy::default());
+        let verdict = CHECK.verdict(&show("yes", "no"), &CheckPolicy::default());
         assert_eq!(verdict.says, "the clock is not synchronised: the time service has found no server yet");
     }
 }

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::check::Outcome::{self, Fail, Pass, Unknown, Warn};
-use crate::check::{CHECKS, Policy, Verdict};
+use crate::check::{CHECKS, CheckPolicy, Verdict};
 use crate::fact::{Facts, example};
 use crate::testing::{NOW, facts};
 
@@ -37,7 +37,7 @@ fn known(paste: &str) -> Facts {
 #[track_caller]
 fn judge(paste: &str, id: &str) -> Verdict {
     let check = CHECKS.iter().find(|registered| registered.check.id == id).expect("a check").check;
-    check.verdict(&known(paste), &Policy::default())
+    check.verdict(&known(paste), &CheckPolicy::default())
 }
 
 /// A name, a paste, the keys of its facts, and what checks say of it.
@@ -881,7 +881,7 @@ proptest! {
         for segment in segments {
             known.insert(segment.key, segment.capture);
         }
-        prop_assert_eq!(crate::check::run(&known, &Policy::default()).len(), CHECKS.len());
+        prop_assert_eq!(crate::check::run(&known, &CheckPolicy::default()).len(), CHECKS.len());
     }
 
     #[test]

@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::catalogue::about;
-use crate::join::existing::Local;
+use crate::join::existing::LocalJoin;
 use crate::join::existing::sample::any_found;
 use crate::join::verify::testing as sample;
 use crate::testing::NOW;
@@ -13,96 +13,96 @@ fn at(seconds: i64) -> Timestamp {
 
 /// A join that is taken through events, each with the second at which it comes.
 struct Story {
-    state: State,
-    effects: Vec<Effect>,
+    state: JoinStatus,
+    effects: Vec<JoinEffect>,
 }
 
 impl Story {
-    fn new(policy: Policy) -> Self {
-        let (state, effects) = State::begin(policy, NOW);
+    fn new(policy: JoinPolicy) -> Self {
+        let (state, effects) = JoinStatus::begin(policy, NOW);
         Story { state, effects }
     }
 
     #[allow(clippy::needless_pass_by_value)] // So that a story reads as one.
-    fn then(mut self, second: i64, event: Event) -> Self {
+    fn then(mut self, second: i64, event: JoinEvent) -> Self {
         (self.state, self.effects) = step(&self.state, &event, at(second));
         self
     }
 
     /// Up to kubeadm at work, at second 3.
-    fn joining(policy: Policy) -> Self {
+    fn joining(policy: JoinPolicy) -> Self {
         Story::new(policy)
-            .then(1, Event::Found(nothing()))
-            .then(2, Event::Checked { blockers: vec![], fixed: false })
-            .then(2, Event::Prepared)
-            .then(3, Event::Started)
+            .then(1, JoinEvent::Found(nothing()))
+            .then(2, JoinEvent::Checked { blockers: vec![], fixed: false })
+            .then(2, JoinEvent::Prepared)
+            .then(3, JoinEvent::Started)
     }
 
     /// Up to a kubelet that waits for its certificate, started at second 4.
-    fn requested(policy: Policy) -> Self {
+    fn requested(policy: JoinPolicy) -> Self {
         Story::joining(policy)
-            .then(4, Event::Kubeadm(Milestone::KubeletStarted))
+            .then(4, JoinEvent::Kubeadm(Milestone::KubeletStarted))
             .then(5, kubelet())
             .then(6, request(Signing::Pending))
     }
 
     /// Up to a Node with a lease, at second 9.
-    fn registered(policy: Policy) -> Self {
+    fn registered(policy: JoinPolicy) -> Self {
         Story::requested(policy)
-            .then(7, Event::Certificate(Ok(Certificate::Trusted)))
-            .then(8, Event::Node(Ok(Node { ready: false, ..sample::node() })))
-            .then(9, Event::Lease(Ok(sample::renewal("1", 5))))
+            .then(7, JoinEvent::Certificate(Ok(ClientCertificate::Trusted)))
+            .then(8, JoinEvent::Node(Ok(Node { ready: false, ..sample::node() })))
+            .then(9, JoinEvent::Lease(Ok(sample::renewal("1", 5))))
     }
 
-    fn failure(&self) -> &Failure {
+    fn failure(&self) -> &JoinFailure {
         self.state.failures.last().expect("a failure")
     }
 }
 
-fn nothing() -> Found {
-    let (local, node) = (Local::Nothing, Err(Why::Absent));
-    Found { local, kubeadm: None, node, lease_age: None, admin: false, path: None, proven: true, named: None }
+fn nothing() -> ExistingJoin {
+    let (local, node) = (LocalJoin::Nothing, Err(Why::Absent));
+    ExistingJoin { local, kubeadm: None, node, lease_age: None, admin: false, path: None, proven: true, named: None }
 }
 
-fn kubelet() -> Event {
-    Event::Kubelet(Ok(Kubelet { active: true, started_at: Some(at(4)), ..Kubelet::default() }))
+fn kubelet() -> JoinEvent {
+    JoinEvent::Kubelet(Ok(Kubelet { active: true, started_at: Some(at(4)), ..Kubelet::default() }))
 }
 
-fn request(state: Signing) -> Event {
-    Event::Request(Ok(CertificateRequest { name: "csr-1".into(), state }))
+fn request(state: Signing) -> JoinEvent {
+    JoinEvent::Request(Ok(CertificateRequest { name: "csr-1".into(), state }))
 }
 
 #[test]
 fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
-    let refused = || Event::Sandbox(Err(Why::Broken("failed to find plugin \"flannel\"".into())));
-    let network = Event::Runtime(Ok(Runtime { ready: true, network_ready: true, says: String::new() }));
-    let story = Story::registered(Policy::default()).then(10, Event::Lease(Ok(sample::renewal("2", 15))));
+    let refused = || JoinEvent::Sandbox(Err(Why::Broken("failed to find plugin \"flannel\"".into())));
+    let network = JoinEvent::Runtime(Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() }));
+    let story = Story::registered(JoinPolicy::default()).then(10, JoinEvent::Lease(Ok(sample::renewal("2", 15))));
     let story = story.then(11, network).then(12, refused()).then(31, refused());
     assert_eq!(story.state.stage, Stage::NetworkReady);
-    let again = story.then(31, Event::Sandbox(Err(Why::TimedOut)));
+    let again = story.then(31, JoinEvent::Sandbox(Err(Why::TimedOut)));
     let again = again.then(40, refused()).then(59, refused());
     assert_eq!(again.state.stage, Stage::NetworkReady, "a silent one refused nothing");
-    let known = again.then(59, Event::Trouble(Cause::of(id!("cni.no-subnet-env"), "flannel is behind")));
+    let known = again.then(59, JoinEvent::Trouble(JoinCause::of(id!("cni.no-subnet-env"), "flannel is behind")));
     assert!(known.effects.is_empty(), "every join sees that: {:?}", known.effects);
     let ended = known.then(60, refused());
     assert_eq!(ended.state.stage, Stage::Failed);
     let ids: Vec<&str> = ended.failure().causes.iter().map(|cause| cause.id.as_str()).collect();
     assert_eq!(ids, ["cni.no-subnet-env", "node.not-ready"]);
-    assert!(!ended.failure().overdue && !ended.effects.contains(&Effect::CleanUp), "{:?}", ended.effects);
-    assert!(ended.effects.contains(&Effect::Leave), "its token must not stay: {:?}", ended.effects);
+    assert!(!ended.failure().overdue && !ended.effects.contains(&JoinEffect::CleanUp), "{:?}", ended.effects);
+    assert!(ended.effects.contains(&JoinEffect::Leave), "its token must not stay: {:?}", ended.effects);
 }
 
 #[test]
 fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
     let got = |address: [u8; 4]| {
-        Event::Sandbox(Ok(Sandbox::new(std::net::IpAddr::from(address), vec!["10.244.2.0/24".to_owned()])))
+        JoinEvent::Sandbox(Ok(Sandbox::new(std::net::IpAddr::from(address), vec!["10.244.2.0/24".to_owned()])))
     };
-    let network = Event::Runtime(sample::joined().runtime);
-    let story = Story::registered(Policy::default()).then(11, network).then(12, got([10, 244, 1, 4]));
-    let again = Effect::Sandbox { not_before: later(at(12), SANDBOX_AGAIN) };
+    let network = JoinEvent::Runtime(sample::joined().runtime);
+    let story = Story::registered(JoinPolicy::default()).then(11, network).then(12, got([10, 244, 1, 4]));
+    let again = JoinEffect::Sandbox { not_before: later(at(12), SANDBOX_AGAIN) };
     assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [again].as_slice()));
     let right = Story { state: story.state.clone(), effects: vec![] }.then(13, got([10, 244, 2, 4]));
-    assert_eq!(right.then(14, Event::Node(Ok(sample::node()))).state.stage, Stage::Verified);
+    assert_eq!(right.then(14, JoinEvent::Node(Ok(sample::node()))).state.stage, Stage::Verified);
     let ended = story.then(32, got([10, 244, 1, 4]));
     assert_eq!(ended.state.stage, Stage::Failed);
     assert_eq!(ended.failure().says, "a pod gets 10.244.1.4, which is not of this node's range");
@@ -111,10 +111,10 @@ fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
 #[test]
 fn what_no_network_agent_sets_right_is_believed_the_second_time() {
     for (id, expected) in [("cni.plugins", Stage::Failed), ("cni.no-subnet-env", Stage::NetworkReady)] {
-        let refused = || Event::Sandbox(Err(Why::Broken("no".into())));
-        let network = Event::Runtime(sample::joined().runtime);
-        let story = Story::registered(Policy::default()).then(11, network);
-        let known = story.then(12, Event::Trouble(Cause::of(about(id).unwrap(), "x"))).then(12, refused());
+        let refused = || JoinEvent::Sandbox(Err(Why::Broken("no".into())));
+        let network = JoinEvent::Runtime(sample::joined().runtime);
+        let story = Story::registered(JoinPolicy::default()).then(11, network);
+        let known = story.then(12, JoinEvent::Trouble(JoinCause::of(about(id).unwrap(), "x"))).then(12, refused());
         assert_eq!(known.state.stage, Stage::NetworkReady);
         assert_eq!(known.then(13, refused()).state.stage, expected, "{id}");
     }
@@ -122,45 +122,45 @@ fn what_no_network_agent_sets_right_is_believed_the_second_time() {
 
 #[test]
 fn what_may_pass_is_told_once() {
-    let trouble = || Event::Trouble(Cause::of(id!("cni.image-pull"), "no image"));
-    let told = Story::registered(Policy::default()).then(10, trouble());
-    assert_eq!(told.effects, [Effect::Tell("no image".to_owned())]);
+    let trouble = || JoinEvent::Trouble(JoinCause::of(id!("cni.image-pull"), "no image"));
+    let told = Story::registered(JoinPolicy::default()).then(10, trouble());
+    assert_eq!(told.effects, [JoinEffect::Tell("no image".to_owned())]);
     let again = told.then(20, trouble());
     assert!(again.effects.is_empty() && again.state.stage == Stage::Registered, "{:?}", again.effects);
 }
 
-fn until(until: Until) -> Policy {
-    Policy { until, ..Policy::default() }
+fn until(until: Until) -> JoinPolicy {
+    JoinPolicy { until, ..JoinPolicy::default() }
 }
 
 #[test]
 fn a_join_as_it_should_be() {
-    let story = Story::new(Policy::default());
-    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Begun, [Effect::Observe].as_slice()));
-    let story = story.then(1, Event::Found(nothing()));
-    assert_eq!((story.state.stage, story.effects.last()), (Stage::Unjoined, Some(&Effect::Check)));
-    let story = story.then(2, Event::Checked { blockers: vec![], fixed: false });
-    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Probed, [Effect::Prepare].as_slice()));
-    let story = story.then(2, Event::Prepared);
-    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Prepared, [Effect::StartKubeadm].as_slice()));
+    let story = Story::new(JoinPolicy::default());
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Begun, [JoinEffect::Observe].as_slice()));
+    let story = story.then(1, JoinEvent::Found(nothing()));
+    assert_eq!((story.state.stage, story.effects.last()), (Stage::Unjoined, Some(&JoinEffect::Check)));
+    let story = story.then(2, JoinEvent::Checked { blockers: vec![], fixed: false });
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Probed, [JoinEffect::Prepare].as_slice()));
+    let story = story.then(2, JoinEvent::Prepared);
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Prepared, [JoinEffect::StartKubeadm].as_slice()));
 
-    let story = Story::registered(Policy::default());
+    let story = Story::registered(JoinPolicy::default());
     assert_eq!(story.state.stage, Stage::Registered);
-    let story = story.then(9, Event::KubeadmEnded { status: Some(0), causes: vec![] });
+    let story = story.then(9, JoinEvent::KubeadmEnded { status: Some(0), causes: vec![] });
     assert_eq!(story.state.stage, Stage::Registered, "kubeadm's word is no evidence");
-    let story = story.then(20, Event::Runtime(sample::joined().runtime));
+    let story = story.then(20, JoinEvent::Runtime(sample::joined().runtime));
     assert_eq!(
         (story.state.stage, story.effects.as_slice()),
-        (Stage::NetworkReady, [Effect::Sandbox { not_before: at(20) }].as_slice())
+        (Stage::NetworkReady, [JoinEffect::Sandbox { not_before: at(20) }].as_slice())
     );
-    let story = story.then(21, Event::Sandbox(Err(Why::Broken("no subnet.env".into()))));
-    assert_eq!(story.effects, [Effect::Sandbox { not_before: later(at(21), SANDBOX_AGAIN) }], "it is tried again");
-    let story = story.then(23, Event::Sandbox(sample::joined().sandbox));
+    let story = story.then(21, JoinEvent::Sandbox(Err(Why::Broken("no subnet.env".into()))));
+    assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), SANDBOX_AGAIN) }], "it is tried again");
+    let story = story.then(23, JoinEvent::Sandbox(sample::joined().sandbox));
     assert_eq!(story.state.stage, Stage::NetworkReady, "not Ready yet");
-    let story = story.then(24, Event::Node(Ok(sample::node())));
-    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Verified, [Effect::Finish].as_slice()));
-    let story = story.then(25, Event::Finished { changed: false });
-    assert_eq!(story.effects, [Effect::Report(Outcome::Joined { until: Until::Verified, already: false })]);
+    let story = story.then(24, JoinEvent::Node(Ok(sample::node())));
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Verified, [JoinEffect::Finish].as_slice()));
+    let story = story.then(25, JoinEvent::Finished { changed: false });
+    assert_eq!(story.effects, [JoinEffect::Report(JoinOutcome::Joined { until: Until::Verified, already: false })]);
     assert_eq!(story.state.stage, Stage::Joined);
 }
 
@@ -169,137 +169,138 @@ fn far_enough_is_what_was_asked_for() {
     assert_eq!(Story::registered(until(Until::Registered)).state.stage, Stage::Verified);
     let network = Story::registered(until(Until::Network));
     assert_eq!(network.state.stage, Stage::Registered);
-    assert_eq!(network.then(20, Event::Runtime(sample::joined().runtime)).state.stage, Stage::Verified);
+    assert_eq!(network.then(20, JoinEvent::Runtime(sample::joined().runtime)).state.stage, Stage::Verified);
 }
 
 #[test]
 fn a_join_that_holds_changes_nothing() {
-    let found = Found { local: Local::Joined, node: Ok(sample::node()), ..nothing() };
-    let mut story = Story::new(Policy::default()).then(1, Event::Found(found));
+    let found = ExistingJoin { local: LocalJoin::Joined, node: Ok(sample::node()), ..nothing() };
+    let mut story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(found));
     assert_eq!(story.state.stage, Stage::CertificateIssued);
     let seen = sample::joined();
     for event in [
-        Event::Kubelet(seen.kubelet),
-        Event::Certificate(seen.certificate),
-        Event::Node(seen.node),
-        Event::Lease(Ok(sample::renewal("7", 3))),
-        Event::Runtime(seen.runtime),
-        Event::Sandbox(seen.sandbox),
-        Event::Finished { changed: false },
+        JoinEvent::Kubelet(seen.kubelet),
+        JoinEvent::Certificate(seen.certificate),
+        JoinEvent::Node(seen.node),
+        JoinEvent::Lease(Ok(sample::renewal("7", 3))),
+        JoinEvent::Runtime(seen.runtime),
+        JoinEvent::Sandbox(seen.sandbox),
+        JoinEvent::Finished { changed: false },
     ] {
         story = story.then(2, event);
     }
-    assert_eq!(story.effects, [Effect::Report(Outcome::Joined { until: Until::Verified, already: true })]);
+    assert_eq!(story.effects, [JoinEffect::Report(JoinOutcome::Joined { until: Until::Verified, already: true })]);
 }
 
 #[test]
 fn a_kubelet_that_was_stopped_is_started_and_watched() {
-    let found = Found { local: Local::Stopped, node: Ok(sample::node()), ..nothing() };
-    let story = Story::new(Policy::default()).then(1, Event::Found(found));
-    assert_eq!((story.state.stage, story.effects.last()), (Stage::Begun, Some(&Effect::WakeKubelet)));
+    let found = ExistingJoin { local: LocalJoin::Stopped, node: Ok(sample::node()), ..nothing() };
+    let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(found));
+    assert_eq!((story.state.stage, story.effects.last()), (Stage::Begun, Some(&JoinEffect::WakeKubelet)));
     let failed = Story { state: story.state.clone(), effects: vec![] }
-        .then(2, Event::Failed(Cause::of(id!("kubelet.masked"), "it is masked")));
+        .then(2, JoinEvent::Failed(JoinCause::of(id!("kubelet.masked"), "it is masked")));
     assert_eq!((failed.state.stage, failed.failure().causes[0].id.as_str()), (Stage::Failed, "kubelet.masked"));
-    let woken = story.then(2, Event::Woken);
+    let woken = story.then(2, JoinEvent::Woken);
     assert_eq!((woken.state.stage, woken.state.changed), (Stage::CertificateIssued, true));
 }
 
 #[test]
 fn a_kubelet_that_got_no_certificate_is_joined_anew() {
-    let bootstrapping = || Event::Found(Found { local: Local::Bootstrapping, ..nothing() });
-    let watched = Story::new(Policy::default()).then(1, bootstrapping());
+    let bootstrapping = || JoinEvent::Found(ExistingJoin { local: LocalJoin::Bootstrapping, ..nothing() });
+    let watched = Story::new(JoinPolicy::default()).then(1, bootstrapping());
     assert_eq!(watched.state.stage, Stage::KubeletUp);
     let deadline = watched.state.deadline.duration_since(NOW).as_secs();
-    let waiting = watched.then(deadline, Event::Tick);
+    let waiting = watched.then(deadline, JoinEvent::Tick);
     assert_eq!(waiting.state.stage, Stage::Waiting);
-    let again = waiting.then(deadline + 60, Event::Tick).then(deadline + 61, bootstrapping());
-    assert_eq!((again.state.stage, again.effects.last()), (Stage::Unjoined, Some(&Effect::Check)));
+    let again = waiting.then(deadline + 60, JoinEvent::Tick).then(deadline + 61, bootstrapping());
+    assert_eq!((again.state.stage, again.effects.last()), (Stage::Unjoined, Some(&JoinEffect::Check)));
 }
 
 #[test]
 fn what_no_waiting_mends_ends_it_at_once() {
-    let alone = || Event::Kubelet(Ok(Kubelet { active: true, standalone: true, ..Kubelet::default() }));
-    let crashed = |restarts, exit| Event::Kubelet(Ok(Kubelet { restarts, exit, ..Kubelet::default() }));
-    let ended = |status, causes: &[&str]| Event::KubeadmEnded {
+    let alone = || JoinEvent::Kubelet(Ok(Kubelet { active: true, standalone: true, ..Kubelet::default() }));
+    let crashed = |restarts, exit| JoinEvent::Kubelet(Ok(Kubelet { restarts, exit, ..Kubelet::default() }));
+    let ended = |status, causes: &[&str]| JoinEvent::KubeadmEnded {
         status,
-        causes: causes.iter().map(|id| Cause::of(about(id).unwrap(), "x")).collect(),
+        causes: causes.iter().map(|id| JoinCause::of(about(id).unwrap(), "x")).collect(),
     };
-    let started = || Story::joining(Policy::default()).then(4, Event::Kubeadm(Milestone::KubeletStarted));
+    let started = || Story::joining(JoinPolicy::default()).then(4, JoinEvent::Kubeadm(Milestone::KubeletStarted));
     for (name, story, id) in [
         ("alone", started().then(5, alone()), "kubelet.standalone"),
         ("not executable", started().then(5, crashed(0, Some(203))), "kubelet.cannot-execute"),
         ("crashes", started().then(25, crashed(2, Some(1))), "kubelet.restart-loop"),
         (
             "denied",
-            Story::requested(Policy::default()).then(7, request(Signing::Denied { why: "no".into() })),
+            Story::requested(JoinPolicy::default()).then(7, request(Signing::Denied { why: "no".into() })),
             "csr.denied",
         ),
         (
             "failed",
-            Story::requested(Policy::default()).then(7, request(Signing::Failed { why: "no".into() })),
+            Story::requested(JoinPolicy::default()).then(7, request(Signing::Failed { why: "no".into() })),
             "csr.failed",
         ),
         (
             "stale certificate",
-            started().then(5, Event::Certificate(Ok(Certificate::Stale { why: "of another CA".into() }))),
+            started().then(5, JoinEvent::Certificate(Ok(ClientCertificate::Stale { why: "of another CA".into() }))),
             "stale.client-certificate",
         ),
         (
             "disk full",
-            Story::joining(Policy::default()).then(4, Event::Trouble(Cause::of(id!("filesystem.space"), "full"))),
+            Story::joining(JoinPolicy::default())
+                .then(4, JoinEvent::Trouble(JoinCause::of(id!("filesystem.space"), "full"))),
             "filesystem.space",
         ),
-        ("no kubeadm", Story::joining(Policy::default()).then(4, ended(Some(203), &[])), "kubeadm.installed"),
+        ("no kubeadm", Story::joining(JoinPolicy::default()).then(4, ended(Some(203), &[])), "kubeadm.installed"),
         (
             "no token",
-            Story::joining(Policy::default()).then(4, ended(Some(1), &["kubeadm.token-not-signed"])),
+            Story::joining(JoinPolicy::default()).then(4, ended(Some(1), &["kubeadm.token-not-signed"])),
             "kubeadm.token-not-signed",
         ),
         (
             "not fit",
-            Story::new(Policy::default())
-                .then(1, Event::Found(nothing()))
-                .then(2, Event::Checked { blockers: vec![Cause::of(id!("machine.swap"), "on")], fixed: false }),
+            Story::new(JoinPolicy::default())
+                .then(1, JoinEvent::Found(nothing()))
+                .then(2, JoinEvent::Checked { blockers: vec![JoinCause::of(id!("machine.swap"), "on")], fixed: false }),
             "machine.swap",
         ),
     ] {
         assert_eq!(story.state.stage, Stage::Failed, "{name}");
         assert_eq!(story.failure().causes[0].id, id, "{name}");
-        assert_eq!(story.effects.first(), Some(&Effect::Diagnose), "{name}");
-        assert!(matches!(story.effects.last(), Some(Effect::Report(Outcome::Failed(_)))), "{name}");
+        assert_eq!(story.effects.first(), Some(&JoinEffect::Diagnose), "{name}");
+        assert!(matches!(story.effects.last(), Some(JoinEffect::Report(JoinOutcome::Failed(_)))), "{name}");
     }
 }
 
 #[test]
 fn a_kubelet_before_this_one_accuses_nobody() {
-    let alone = Event::Kubelet(Ok(Kubelet { active: true, standalone: true, restarts: 900, ..Kubelet::default() }));
-    let story = Story::joining(Policy::default())
+    let alone = JoinEvent::Kubelet(Ok(Kubelet { active: true, standalone: true, restarts: 900, ..Kubelet::default() }));
+    let story = Story::joining(JoinPolicy::default())
         .then(4, alone)
         .then(4, request(Signing::Denied { why: "of last week".into() }))
-        .then(5, Event::Kubeadm(Milestone::KubeletStarted))
-        .then(5, Event::Tick);
+        .then(5, JoinEvent::Kubeadm(Milestone::KubeletStarted))
+        .then(5, JoinEvent::Tick);
     assert_eq!(story.state.stage, Stage::Joining);
     assert_eq!(story.then(6, kubelet()).state.stage, Stage::KubeletUp);
-    let found = Found { local: Local::Joined, node: Ok(sample::node()), ..nothing() };
-    let restarted = |restarts| Event::Kubelet(Ok(Kubelet { active: true, restarts, ..Kubelet::default() }));
-    let joined = Story::new(Policy::default()).then(1, Event::Found(found)).then(2, restarted(7));
+    let found = ExistingJoin { local: LocalJoin::Joined, node: Ok(sample::node()), ..nothing() };
+    let restarted = |restarts| JoinEvent::Kubelet(Ok(Kubelet { active: true, restarts, ..Kubelet::default() }));
+    let joined = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(found)).then(2, restarted(7));
     assert_eq!(joined.state.stage, Stage::CertificateIssued, "that was long ago");
     assert_eq!(joined.then(30, restarted(9)).state.stage, Stage::Failed);
 }
 
 #[test]
 fn a_runtime_may_be_restarted_and_not_stay_away() {
-    let gone = || Event::Runtime(Err(Why::Broken("connection refused".into())));
-    let story = Story::joining(Policy::default()).then(4, gone());
+    let gone = || JoinEvent::Runtime(Err(Why::Broken("connection refused".into())));
+    let story = Story::joining(JoinPolicy::default()).then(4, gone());
     let back = Story { state: story.state.clone(), effects: vec![] }
-        .then(6, Event::Runtime(sample::joined().runtime))
+        .then(6, JoinEvent::Runtime(sample::joined().runtime))
         .then(20, gone());
     assert_eq!(back.state.stage, Stage::Joining);
     let dead = story.then(7, gone());
     assert_eq!((dead.state.stage, dead.failure().causes[0].id.as_str()), (Stage::Failed, "runtime.socket"));
     assert_eq!(dead.failure().says, "the container runtime does not answer: connection refused");
-    let silent = || Event::Runtime(Err(Why::TimedOut));
-    let story = Story::joining(Policy::default()).then(4, silent()).then(23, silent());
+    let silent = || JoinEvent::Runtime(Err(Why::TimedOut));
+    let story = Story::joining(JoinPolicy::default()).then(4, silent()).then(23, silent());
     assert_eq!(story.state.stage, Stage::Joining, "it may only be busy");
     let refused = Story { state: story.state.clone(), effects: vec![] }.then(24, gone());
     assert_eq!(refused.state.stage, Stage::Joining, "it may be restarted just now");
@@ -308,40 +309,46 @@ fn a_runtime_may_be_restarted_and_not_stay_away() {
 
 #[test]
 fn what_could_not_be_done_ends_the_attempt() {
-    let begun = || Story::new(Policy::default());
-    let unjoined = || begun().then(1, Event::Found(nothing()));
-    let probed = || unjoined().then(2, Event::Checked { blockers: vec![], fixed: false });
-    let blocked = || begun().then(1, Event::Found(Found { node: Ok(sample::node()), ..nothing() }));
-    let prepared = || probed().then(2, Event::Prepared);
+    let begun = || Story::new(JoinPolicy::default());
+    let unjoined = || begun().then(1, JoinEvent::Found(nothing()));
+    let probed = || unjoined().then(2, JoinEvent::Checked { blockers: vec![], fixed: false });
+    let blocked = || begun().then(1, JoinEvent::Found(ExistingJoin { node: Ok(sample::node()), ..nothing() }));
+    let prepared = || probed().then(2, JoinEvent::Prepared);
     for story in [begun(), blocked(), unjoined(), probed(), prepared()] {
         let name = story.state.stage.name();
-        let failed = |may_pass| Event::Failed(Cause::of(id!("runtime.sandbox-image"), "no image").may_pass(may_pass));
+        let failed =
+            |may_pass| JoinEvent::Failed(JoinCause::of(id!("runtime.sandbox-image"), "no image").may_pass(may_pass));
         let again = Story { state: story.state.clone(), effects: vec![] }.then(3, failed(true));
         assert_eq!(again.state.stage, Stage::Waiting, "{name}: nothing is waited for but the next attempt");
         let ended = story.then(3, failed(false));
         assert_eq!((ended.state.stage, ended.failure().says.as_str()), (Stage::Failed, "no image"), "{name}");
     }
-    let declined = unjoined().then(3, Event::Failed(Cause::of(id!("cni.directory"), "nothing was changed")));
+    let declined = unjoined().then(3, JoinEvent::Failed(JoinCause::of(id!("cni.directory"), "nothing was changed")));
     assert_eq!(declined.state.stage, Stage::Failed, "who said no to --fix is not asked again");
-    let joining = Story::joining(Policy::default()).then(9, Event::Failed(Cause::of(id!("kubeadm.installed"), "x")));
+    let joining =
+        Story::joining(JoinPolicy::default()).then(9, JoinEvent::Failed(JoinCause::of(id!("kubeadm.installed"), "x")));
     assert_eq!(joining.state.stage, Stage::Joining, "kubeadm runs: that was of something before it");
 }
 
 #[test]
 fn a_request_nobody_signs_is_told_once_after_twenty_seconds() {
-    let story = Story::requested(Policy::default()).then(25, request(Signing::Pending));
+    let story = Story::requested(JoinPolicy::default()).then(25, request(Signing::Pending));
     assert_eq!(story.effects, []);
     let story = story.then(26, request(Signing::Pending));
-    assert!(matches!(story.effects.as_slice(), [Effect::Tell(says)] if says.contains("csr-1")), "{:?}", story.effects);
+    assert!(
+        matches!(story.effects.as_slice(), [JoinEffect::Tell(says)] if says.contains("csr-1")),
+        "{:?}",
+        story.effects
+    );
     assert_eq!(story.then(27, request(Signing::Pending)).effects, []);
 }
 
 #[test]
 fn the_certificate_is_decided_on_before_kubelet_and_kubeadm_give_up() {
-    let story = Story::requested(Policy::default());
+    let story = Story::requested(JoinPolicy::default());
     assert_eq!(story.state.deadline, at(4 + 270), "from the start of the kubelet, whatever came between");
-    let story = story.then(4 + 270, Event::Tick);
-    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Waiting, [Effect::CleanUp].as_slice()));
+    let story = story.then(4 + 270, JoinEvent::Tick);
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Waiting, [JoinEffect::CleanUp].as_slice()));
     let failure = story.failure();
     assert_eq!(
         (failure.class, failure.overdue, failure.causes[0].id.as_str()),
@@ -351,125 +358,126 @@ fn the_certificate_is_decided_on_before_kubelet_and_kubeadm_give_up() {
 
 #[test]
 fn a_killed_kubeadm_leaves_a_kubelet_that_goes_on() {
-    let killed = || Event::KubeadmEnded { status: None, causes: vec![] };
-    assert_eq!(Story::requested(Policy::default()).then(7, killed()).state.stage, Stage::CertificateRequested);
-    assert_eq!(Story::joining(Policy::default()).then(4, killed()).state.stage, Stage::Waiting);
-    let restarted = Event::KubeadmEnded { status: Some(1), causes: vec![Cause::of(id!("runtime.socket"), "refused")] };
-    assert_eq!(Story::joining(Policy::default()).then(4, restarted).state.stage, Stage::Waiting);
-    let failed = Event::KubeadmEnded { status: Some(1), causes: vec![] };
-    assert_eq!(Story::registered(Policy::default()).then(10, failed).state.stage, Stage::Registered);
+    let killed = || JoinEvent::KubeadmEnded { status: None, causes: vec![] };
+    assert_eq!(Story::requested(JoinPolicy::default()).then(7, killed()).state.stage, Stage::CertificateRequested);
+    assert_eq!(Story::joining(JoinPolicy::default()).then(4, killed()).state.stage, Stage::Waiting);
+    let restarted =
+        JoinEvent::KubeadmEnded { status: Some(1), causes: vec![JoinCause::of(id!("runtime.socket"), "refused")] };
+    assert_eq!(Story::joining(JoinPolicy::default()).then(4, restarted).state.stage, Stage::Waiting);
+    let failed = JoinEvent::KubeadmEnded { status: Some(1), causes: vec![] };
+    assert_eq!(Story::registered(JoinPolicy::default()).then(10, failed).state.stage, Stage::Registered);
 }
 
 #[test]
 fn attempts_end() {
-    let mut story = Story::new(Policy::default());
+    let mut story = Story::new(JoinPolicy::default());
     for (attempt, pause) in [(1, 5), (2, 10)] {
         assert_eq!(story.state.attempt, attempt);
         let second = story.state.deadline.duration_since(NOW).as_secs();
-        story = story.then(second, Event::Tick);
+        story = story.then(second, JoinEvent::Tick);
         assert_eq!(
             (story.state.stage, story.effects.len()),
             (Stage::Waiting, 0),
             "nothing was done, nothing is cleaned up"
         );
         assert_eq!(story.state.deadline, at(second + pause));
-        story = story.then(second + pause, Event::Tick);
-        assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Begun, [Effect::Observe].as_slice()));
+        story = story.then(second + pause, JoinEvent::Tick);
+        assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Begun, [JoinEffect::Observe].as_slice()));
     }
     let second = story.state.deadline.duration_since(NOW).as_secs();
-    story = story.then(second, Event::Tick);
+    story = story.then(second, JoinEvent::Tick);
     assert_eq!((story.state.stage, story.state.failures.len()), (Stage::Failed, 3));
 }
 
 #[test]
 fn a_machine_with_its_certificate_is_left_in_the_cluster() {
-    let story = Story::registered(Policy::default());
+    let story = Story::registered(JoinPolicy::default());
     let second = story.state.deadline.duration_since(NOW).as_secs();
-    let story = story.then(second, Event::Tick);
+    let story = story.then(second, JoinEvent::Tick);
     assert_eq!(story.state.stage, Stage::Failed);
-    assert!(!story.effects.contains(&Effect::CleanUp), "{:?}", story.effects);
+    assert!(!story.effects.contains(&JoinEffect::CleanUp), "{:?}", story.effects);
     assert_eq!(story.failure().causes[0].id, "node.network-not-ready");
 }
 
 #[test]
 fn what_may_pass_is_told_when_the_time_is_over() {
-    let story = Story::registered(Policy::default())
-        .then(20, Event::Trouble(Cause::of(id!("cni.no-subnet-env"), "flannel is not up")));
+    let story = Story::registered(JoinPolicy::default())
+        .then(20, JoinEvent::Trouble(JoinCause::of(id!("cni.no-subnet-env"), "flannel is not up")));
     assert_eq!(story.state.stage, Stage::Registered);
     let second = story.state.deadline.duration_since(NOW).as_secs();
-    let story = story.then(second, Event::Tick);
+    let story = story.then(second, JoinEvent::Tick);
     let ids: Vec<&str> = story.failure().causes.iter().map(|cause| cause.id.as_str()).collect();
     assert_eq!(ids, ["cni.no-subnet-env", "node.network-not-ready"]);
 }
 
 #[test]
 fn an_old_node_is_waited_for_or_marked_once() {
-    let ready = |admin: bool| Found {
+    let ready = |admin: bool| ExistingJoin {
         node: Ok(sample::node()),
         lease_age: admin.then(|| SignedDuration::from_secs(60)),
         admin,
         ..nothing()
     };
-    let story = Story::new(Policy::default()).then(1, Event::Found(ready(false)));
+    let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(ready(false)));
     assert_eq!(story.state.stage, Stage::Blocked);
     let deadline = story.state.deadline;
-    let story = story.then(2, Event::Tick);
+    let story = story.then(2, JoinEvent::Tick);
     assert_eq!(story.effects, []);
-    let story = story.then(6, Event::Tick);
-    assert_eq!(story.effects, [Effect::Observe]);
-    let story = story.then(7, Event::Found(ready(false)));
+    let story = story.then(6, JoinEvent::Tick);
+    assert_eq!(story.effects, [JoinEffect::Observe]);
+    let story = story.then(7, JoinEvent::Found(ready(false)));
     assert_eq!(
         (story.state.deadline, story.effects.as_slice()),
         (deadline, [].as_slice()),
         "told once, and no longer for it"
     );
-    let gone = Found { node: Ok(Node { ready: false, ..sample::node() }), ..nothing() };
-    assert_eq!(story.then(12, Event::Found(gone)).state.stage, Stage::Unjoined);
+    let gone = ExistingJoin { node: Ok(Node { ready: false, ..sample::node() }), ..nothing() };
+    assert_eq!(story.then(12, JoinEvent::Found(gone)).state.stage, Stage::Unjoined);
 
-    let story = Story::new(Policy::default()).then(1, Event::Found(ready(true)));
-    assert!(matches!(story.effects.as_slice(), [Effect::MarkNotReady { name, .. }] if name == "w1"));
-    let story = story.then(2, Event::NodeCleared);
-    assert_eq!(story.effects, [Effect::Observe]);
-    let story = story.then(3, Event::Found(ready(true)));
+    let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(ready(true)));
+    assert!(matches!(story.effects.as_slice(), [JoinEffect::MarkNotReady { name, .. }] if name == "w1"));
+    let story = story.then(2, JoinEvent::NodeCleared);
+    assert_eq!(story.effects, [JoinEffect::Observe]);
+    let story = story.then(3, JoinEvent::Found(ready(true)));
     assert_eq!(story.state.stage, Stage::Failed, "it came back");
 }
 
 #[test]
 fn the_node_of_a_machine_that_is_gone_for_good_is_removed_once() {
-    let dead = || Found {
+    let dead = || ExistingJoin {
         node: Ok(Node { identity: Some(false), ready: false, ..sample::node() }),
         lease_age: Some(SignedDuration::from_secs(90)),
         admin: true,
         ..nothing()
     };
-    let replaces = Policy { replace_node: true, ..Policy::default() };
-    let story = Story::new(replaces).then(1, Event::Found(dead()));
-    assert!(matches!(story.effects.as_slice(), [Effect::RemoveNode { name, .. }] if name == "w1"));
-    let cleared = story.then(2, Event::NodeCleared);
-    assert_eq!(cleared.effects, [Effect::Observe]);
-    let gone = Story { state: cleared.state.clone(), effects: vec![] }.then(3, Event::Found(nothing()));
+    let replaces = JoinPolicy { replace_node: true, ..JoinPolicy::default() };
+    let story = Story::new(replaces).then(1, JoinEvent::Found(dead()));
+    assert!(matches!(story.effects.as_slice(), [JoinEffect::RemoveNode { name, .. }] if name == "w1"));
+    let cleared = story.then(2, JoinEvent::NodeCleared);
+    assert_eq!(cleared.effects, [JoinEffect::Observe]);
+    let gone = Story { state: cleared.state.clone(), effects: vec![] }.then(3, JoinEvent::Found(nothing()));
     assert_eq!(gone.state.stage, Stage::Unjoined);
-    assert_eq!(cleared.then(3, Event::Found(dead())).state.stage, Stage::Failed, "it came back");
+    assert_eq!(cleared.then(3, JoinEvent::Found(dead())).state.stage, Stage::Failed, "it came back");
 }
 
 #[test]
 fn what_was_mended_is_looked_at_once_more() {
-    let fixed = || Event::Checked { blockers: vec![], fixed: true };
-    let story = Story::new(Policy::default()).then(1, Event::Found(nothing())).then(2, fixed());
-    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Begun, [Effect::Observe].as_slice()));
-    assert_eq!(story.then(3, Event::Found(nothing())).then(4, fixed()).state.stage, Stage::Probed);
+    let fixed = || JoinEvent::Checked { blockers: vec![], fixed: true };
+    let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(nothing())).then(2, fixed());
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Begun, [JoinEffect::Observe].as_slice()));
+    assert_eq!(story.then(3, JoinEvent::Found(nothing())).then(4, fixed()).state.stage, Stage::Probed);
 }
 
 #[test]
 fn a_kubeadm_that_an_earlier_driver_started_is_followed_within_its_own_time() {
-    let running = Found { kubeadm: Some(at(3)), ..nothing() };
-    let attached = Story::new(Policy::default()).then(31, Event::Found(running));
-    assert_eq!((attached.state.stage, attached.effects.last()), (Stage::Joining, Some(&Effect::Attach)));
-    let replayed = attached.then(31, Event::Kubeadm(Milestone::KubeletStarted)).then(32, kubelet());
+    let running = ExistingJoin { kubeadm: Some(at(3)), ..nothing() };
+    let attached = Story::new(JoinPolicy::default()).then(31, JoinEvent::Found(running));
+    assert_eq!((attached.state.stage, attached.effects.last()), (Stage::Joining, Some(&JoinEffect::Attach)));
+    let replayed = attached.then(31, JoinEvent::Kubeadm(Milestone::KubeletStarted)).then(32, kubelet());
     assert_eq!((replayed.state.stage, replayed.state.deadline), (Stage::KubeletUp, at(3 + 270)));
 }
 
-fn any_event() -> impl Strategy<Value = Event> {
+fn any_event() -> impl Strategy<Value = JoinEvent> {
     let seen = sample::joined();
     let cause = prop_oneof![
         Just("api.refused"),
@@ -478,55 +486,61 @@ fn any_event() -> impl Strategy<Value = Event> {
         Just("cni.no-subnet-env"),
         Just("kubeadm.ca-hash-mismatch")
     ];
-    let cause = cause.prop_map(|id| Cause::of(about(id).unwrap(), "x"));
+    let cause = cause.prop_map(|id| JoinCause::of(about(id).unwrap(), "x"));
     let causes = prop::collection::vec(cause.clone(), 0..2);
     let kubelet = (any::<bool>(), any::<bool>(), 0u64..3, proptest::option::of(-1i32..204)).prop_map(
         |(active, alone, restarts, exit)| {
-            Event::Kubelet(Ok(Kubelet { active, standalone: alone && active, restarts, exit, started_at: Some(NOW) }))
+            JoinEvent::Kubelet(Ok(Kubelet {
+                active,
+                standalone: alone && active,
+                restarts,
+                exit,
+                started_at: Some(NOW),
+            }))
         },
     );
     let node = (any::<Option<bool>>(), any::<bool>(), any::<bool>()).prop_map(|(identity, ready, unavailable)| {
         let network_unavailable = unavailable.then(|| "x".to_owned());
-        Event::Node(Ok(Node { identity, ready, network_unavailable, ..sample::node() }))
+        JoinEvent::Node(Ok(Node { identity, ready, network_unavailable, ..sample::node() }))
     });
     prop_oneof![
-        any_found().prop_map(Event::Found),
-        Just(Event::Found(nothing())),
-        Just(Event::NodeCleared),
-        Just(Event::Woken),
-        (causes.clone(), any::<bool>()).prop_map(|(blockers, fixed)| Event::Checked { blockers, fixed }),
-        Just(Event::Checked { blockers: vec![], fixed: false }),
-        Just(Event::Prepared),
-        Just(Event::Started),
-        Just(Event::Kubeadm(Milestone::KubeletStarted)),
-        Just(Event::Kubeadm(Milestone::Done)),
-        (proptest::option::of(0i32..4), causes).prop_map(|(status, causes)| Event::KubeadmEnded { status, causes }),
+        any_found().prop_map(JoinEvent::Found),
+        Just(JoinEvent::Found(nothing())),
+        Just(JoinEvent::NodeCleared),
+        Just(JoinEvent::Woken),
+        (causes.clone(), any::<bool>()).prop_map(|(blockers, fixed)| JoinEvent::Checked { blockers, fixed }),
+        Just(JoinEvent::Checked { blockers: vec![], fixed: false }),
+        Just(JoinEvent::Prepared),
+        Just(JoinEvent::Started),
+        Just(JoinEvent::Kubeadm(Milestone::KubeletStarted)),
+        Just(JoinEvent::Kubeadm(Milestone::Done)),
+        (proptest::option::of(0i32..4), causes).prop_map(|(status, causes)| JoinEvent::KubeadmEnded { status, causes }),
         kubelet,
-        Just(Event::Kubelet(seen.kubelet)),
+        Just(JoinEvent::Kubelet(seen.kubelet)),
         Just(request(Signing::Pending)),
         Just(request(Signing::Approved)),
-        Just(Event::Certificate(Ok(Certificate::Trusted))),
-        Just(Event::Certificate(Err(Why::Absent))),
+        Just(JoinEvent::Certificate(Ok(ClientCertificate::Trusted))),
+        Just(JoinEvent::Certificate(Err(Why::Absent))),
         node,
-        Just(Event::Node(seen.node)),
-        Just(Event::Node(Err(Why::Absent))),
+        Just(JoinEvent::Node(seen.node)),
+        Just(JoinEvent::Node(Err(Why::Absent))),
         (0u8..3, -20i64..20)
-            .prop_map(|(version, seconds)| Event::Lease(Ok(sample::renewal(&version.to_string(), seconds)))),
-        Just(Event::Runtime(seen.runtime)),
-        Just(Event::Runtime(Err(Why::TimedOut))),
-        Just(Event::Sandbox(seen.sandbox)),
-        Just(Event::Sandbox(Err(Why::Broken("x".into())))),
-        cause.clone().prop_map(Event::Trouble),
-        (cause, any::<bool>()).prop_map(|(cause, may_pass)| Event::Failed(cause.may_pass(may_pass))),
-        Just(Event::Finished { changed: false }),
-        Just(Event::Tick),
+            .prop_map(|(version, seconds)| JoinEvent::Lease(Ok(sample::renewal(&version.to_string(), seconds)))),
+        Just(JoinEvent::Runtime(seen.runtime)),
+        Just(JoinEvent::Runtime(Err(Why::TimedOut))),
+        Just(JoinEvent::Sandbox(seen.sandbox)),
+        Just(JoinEvent::Sandbox(Err(Why::Broken("x".into())))),
+        cause.clone().prop_map(JoinEvent::Trouble),
+        (cause, any::<bool>()).prop_map(|(cause, may_pass)| JoinEvent::Failed(cause.may_pass(may_pass))),
+        Just(JoinEvent::Finished { changed: false }),
+        Just(JoinEvent::Tick),
     ]
 }
 
-fn any_policy() -> impl Strategy<Value = Policy> {
+fn any_policy() -> impl Strategy<Value = JoinPolicy> {
     let goal = prop_oneof![Just(Until::Registered), Just(Until::Network), Just(Until::Verified)];
     (goal, 1u32..4, 1u32..2000, any::<bool>(), any::<bool>(), 0u8..=100).prop_map(
-        |(until, attempts, join_timeout, replace_node, fix, jitter)| Policy {
+        |(until, attempts, join_timeout, replace_node, fix, jitter)| JoinPolicy {
             until,
             attempts,
             join_timeout,
@@ -538,7 +552,7 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 }
 
 /// What must hold of every state.
-fn keeps_its_promises(state: &State) -> Result<(), TestCaseError> {
+fn keeps_its_promises(state: &JoinStatus) -> Result<(), TestCaseError> {
     prop_assert!(
         state.stage.is_over() || state.deadline >= state.since || state.memory.bootstrap_since.is_some(),
         "no deadline: {:?}",
@@ -556,7 +570,7 @@ fn keeps_its_promises(state: &State) -> Result<(), TestCaseError> {
         prop_assert!(holds(&state.seen, state.policy.until), "joined without evidence: {:?}", state);
     }
     let text = serde_json::to_string(state).unwrap();
-    prop_assert_eq!(&serde_json::from_str::<State>(&text).unwrap(), state);
+    prop_assert_eq!(&serde_json::from_str::<JoinStatus>(&text).unwrap(), state);
     Ok(())
 }
 
@@ -565,7 +579,7 @@ proptest! {
 
     #[test]
     fn whatever_comes_every_state_keeps_its_promises(policy in any_policy(), events in prop::collection::vec((any_event(), 0i64..40), 0..60)) {
-        let (mut state, _) = State::begin(policy, NOW);
+        let (mut state, _) = JoinStatus::begin(policy, NOW);
         let mut second = 0;
         for (event, wait) in events {
             second += wait;
@@ -573,9 +587,9 @@ proptest! {
             let effects;
             (state, effects) = step(&state, &event, at(second));
             keeps_its_promises(&state)?;
-            let reports = effects.iter().filter(|effect| matches!(effect, Effect::Report(_))).count();
+            let reports = effects.iter().filter(|effect| matches!(effect, JoinEffect::Report(_))).count();
             prop_assert_eq!(reports, usize::from(state.stage.is_over() && !before.stage.is_over()));
-            if effects.contains(&Effect::CleanUp) {
+            if effects.contains(&JoinEffect::CleanUp) {
                 prop_assert!(before.stage < Stage::CertificateIssued);
             }
         }
@@ -583,14 +597,14 @@ proptest! {
 
     #[test]
     fn whatever_came_time_ends_it(policy in any_policy(), events in prop::collection::vec(any_event(), 0..40), noise in prop::collection::vec(any_event(), 1..8)) {
-        let (mut state, _) = State::begin(policy, NOW);
+        let (mut state, _) = JoinStatus::begin(policy, NOW);
         for event in events {
             state = step(&state, &event, NOW).0;
         }
         // At each deadline one of any events: no more than the stages of the attempts that are left.
         let mut turns = 0usize;
         while !state.stage.is_over() {
-            let event = noise.get(turns % noise.len()).cloned().unwrap_or(Event::Tick);
+            let event = noise.get(turns % noise.len()).cloned().unwrap_or(JoinEvent::Tick);
             let now = state.deadline.max(state.since);
             state = step(&state, &event, now).0;
             keeps_its_promises(&state)?;
@@ -609,20 +623,20 @@ proptest! {
         };
         let all = [
             kubelet(),
-            Event::Certificate(seen.certificate),
-            Event::Node(seen.node),
-            Event::Lease(Ok(sample::renewal("1", 9))),
-            Event::Runtime(seen.runtime),
-            Event::Sandbox(seen.sandbox),
+            JoinEvent::Certificate(seen.certificate),
+            JoinEvent::Node(seen.node),
+            JoinEvent::Lease(Ok(sample::renewal("1", 9))),
+            JoinEvent::Runtime(seen.runtime),
+            JoinEvent::Sandbox(seen.sandbox),
         ];
-        let found = Found { local: Local::Joined, node: Ok(sample::node()), ..nothing() };
-        let mut story = Story::new(policy).then(1, Event::Found(found));
+        let found = ExistingJoin { local: LocalJoin::Joined, node: Ok(sample::node()), ..nothing() };
+        let mut story = Story::new(policy).then(1, JoinEvent::Found(found));
         for (n, event) in all.into_iter().enumerate() {
             if n != missing {
                 story = story.then(5, event);
             }
         }
-        story = story.then(6, Event::Finished { changed: false });
+        story = story.then(6, JoinEvent::Finished { changed: false });
         prop_assert_eq!(story.state.stage == Stage::Joined, missing >= needed, "{:?}", story.state);
     }
 }

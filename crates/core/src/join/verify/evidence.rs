@@ -10,22 +10,22 @@ use crate::fact::cidr::Cidr;
 
 /// All of it. `verify` fills it at once, `join` event by event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub struct NodeEvidence {
     pub kubelet: Result<Kubelet, Why>,
     pub request: Result<CertificateRequest, Why>,
-    pub certificate: Result<Certificate, Why>,
-    pub cluster: Result<Cluster, Why>,
+    pub certificate: Result<ClientCertificate, Why>,
+    pub cluster: Result<ClusterPins, Why>,
     pub node: Result<Node, Why>,
-    pub lease: Result<Lease, Why>,
-    pub runtime: Result<Runtime, Why>,
+    pub lease: Result<NodeLease, Why>,
+    pub runtime: Result<RuntimeConditions, Why>,
     pub sandbox: Result<Sandbox, Why>,
     /// The node's CNI and kube-proxy pods, watched for a while (`--soak`); without that, those caught in a loop.
-    pub pods: Result<Vec<Pod>, Why>,
+    pub pods: Result<Vec<AgentPod>, Why>,
 }
 
-impl Default for Seen {
+impl Default for NodeEvidence {
     fn default() -> Self {
-        Seen {
+        NodeEvidence {
             kubelet: Err(Why::NotCollected),
             request: Err(Why::NotCollected),
             certificate: Err(Why::NotCollected),
@@ -76,7 +76,7 @@ pub enum Signing {
 /// `kubelet-client-current.pem`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Certificate {
+pub enum ClientCertificate {
     /// Of this cluster's CA, for this node, and in date.
     Trusted,
     /// Of another cluster, for another node, or out of date.
@@ -85,7 +85,7 @@ pub enum Certificate {
 
 /// The CA the kubelet trusts, and the one of the cluster that was asked for, as pins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cluster {
+pub struct ClusterPins {
     pub own: String,
     pub asked: String,
 }
@@ -129,13 +129,13 @@ impl Node {
 
 /// What two looks at the node's lease saw; the first was taken after this kubelet came up.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lease {
-    pub first: Renewal,
-    pub last: Renewal,
+pub struct NodeLease {
+    pub first: LeaseRenewal,
+    pub last: LeaseRenewal,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Renewal {
+pub struct LeaseRenewal {
     /// `metadata.resourceVersion`: that it is another one is all that it says.
     pub version: String,
     /// By the clock of the kubelet that renewed it.
@@ -148,7 +148,7 @@ pub struct Renewal {
     pub lasts: Option<u32>,
 }
 
-impl Renewal {
+impl LeaseRenewal {
     /// For how long it is good; kubeadm's kubelets ask for 40 s.
     pub fn lasts(&self) -> SignedDuration {
         SignedDuration::from_secs(self.lasts.map_or(40, i64::from))
@@ -171,7 +171,7 @@ impl Renewal {
 
 /// CRI's Status.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Runtime {
+pub struct RuntimeConditions {
     pub ready: bool,
     pub network_ready: bool,
     /// Of the condition that does not hold.
@@ -205,7 +205,7 @@ impl Sandbox {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pod {
+pub struct AgentPod {
     pub name: String,
     /// Restarts while it was watched.
     pub restarts: u64,

@@ -3,7 +3,7 @@
 //! * [`evidence`]: what is looked at
 //! * [`proof`]: what must hold of it, one file each
 //!
-//! `verify` fills a [`Seen`] at once, `join` event by event; both are judged by the same proofs. What was not seen is
+//! `verify` fills a [`NodeEvidence`] at once, `join` event by event; both are judged by the same proofs. What was not seen is
 //! unknown, and what is unknown does not hold. kubeadm's word, a file's existence and healthz are not among the evidence.
 
 use serde::{Deserialize, Serialize};
@@ -18,7 +18,8 @@ pub mod proof;
 pub mod testing;
 
 pub use evidence::{
-    Certificate, CertificateRequest, Cluster, Kubelet, Lease, Node, Pod, Renewal, Runtime, Sandbox, Seen, Signing,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
+    RuntimeConditions, Sandbox, Signing,
 };
 pub use proof::PROOFS;
 
@@ -65,11 +66,11 @@ pub struct Proof {
     pub until: Until,
     /// What it cannot hold without. Where one of these fails, what is not known of this one is no news.
     after: &'static [&'static str],
-    judge: fn(&Seen) -> Known<Verdict>,
+    judge: fn(&NodeEvidence) -> Known<Verdict>,
 }
 
 impl Proof {
-    fn verdict(&self, seen: &Seen) -> Verdict {
+    fn verdict(&self, seen: &NodeEvidence) -> Verdict {
         (self.judge)(seen).unwrap_or_else(|missing| not_seen(&missing.source_name, &missing.why))
     }
 
@@ -91,7 +92,7 @@ pub fn find(id: &str) -> Option<&'static Proof> {
 }
 
 /// What `verify` has to say of a machine: every proof, and of those that fail the causes, the first first.
-pub fn report(host: &str, seen: &Seen, until: Until) -> Report {
+pub fn report(host: &str, seen: &NodeEvidence, until: Until) -> Report {
     let findings = judge(seen, until);
     let causes = findings.iter().filter(|finding| finding.verdict == Outcome::Fail).map(|it| cause(it, &findings));
     let (causes, reached) = (causes.collect(), reached(&findings));
@@ -128,7 +129,7 @@ fn reached(findings: &[Judged]) -> Option<Until> {
 }
 
 /// Every proof, judged; what is beyond the goal is skipped, and what is not known because of a failure before it.
-pub fn judge(seen: &Seen, until: Until) -> Vec<Judged> {
+pub fn judge(seen: &NodeEvidence, until: Until) -> Vec<Judged> {
     // Each id that fails, or is not judged, with the failure behind it.
     let mut lost: Vec<(&'static str, &'static str)> = Vec::new();
     let mut judged = Vec::new();
@@ -153,7 +154,7 @@ pub fn judge(seen: &Seen, until: Until) -> Vec<Judged> {
 }
 
 /// What the lease is still waited for to show, where waiting makes sense: its kubelet runs, and it was not yet seen renewed.
-pub fn awaits_renewal(seen: &Seen) -> Option<String> {
+pub fn awaits_renewal(seen: &NodeEvidence) -> Option<String> {
     let runs = proof::kubelet::PROOF.verdict(seen).outcome == Outcome::Pass && seen.lease.is_ok();
     Some(proof::lease::PROOF.verdict(seen))
         .filter(|verdict| runs && verdict.outcome == Outcome::Unknown)
@@ -161,13 +162,13 @@ pub fn awaits_renewal(seen: &Seen) -> Option<String> {
 }
 
 /// All the evidence is there. Nothing may be unknown.
-pub fn holds(seen: &Seen, until: Until) -> bool {
+pub fn holds(seen: &NodeEvidence, until: Until) -> bool {
     let outcomes = PROOFS.into_iter().filter(|proof| proof.until <= until).map(|proof| proof.verdict(seen).outcome);
     outcomes.into_iter().all(|outcome| matches!(outcome, Outcome::Pass | Outcome::Skip))
 }
 
 /// The first thing that is still missing, as the live line says it.
-pub fn first_missing(seen: &Seen, until: Until) -> Option<(&'static str, String)> {
+pub fn first_missing(seen: &NodeEvidence, until: Until) -> Option<(&'static str, String)> {
     let asked = PROOFS.into_iter().filter(|proof| proof.until <= until);
     asked
         .map(|proof| (proof.id, proof.verdict(seen)))
@@ -177,7 +178,11 @@ pub fn first_missing(seen: &Seen, until: Until) -> Option<(&'static str, String)
 
 /// What was seen, or why not. That nothing is there is for the proof itself to judge.
 fn known<'a, T>(what: &str, sight: &'a Result<T, Why>) -> Known<&'a T> {
-    sight.as_ref().map_err(|why| Missing { source_name: what.to_owned(), why: why.clone() })
+    sight.as_ref().map_err(|why| missing(what, why))
+}
+
+fn missing(what: &str, why: &Why) -> Missing {
+    Missing { source_name: what.to_owned(), why: why.clone() }
 }
 
 /// Never skipped, whatever the reason: a join is proven by what was seen.
@@ -186,8 +191,7 @@ fn not_seen(what: &str, why: &Why) -> Verdict {
         Why::NotCollected | Why::NotAsked | Why::NotAdmin => format!("cannot tell: {what}: nobody could look"),
         why => format!("cannot tell: {what}: {why}"),
     };
-    let missing = Missing { source_name: what.to_owned(), why: why.clone() };
-    Verdict { outcome: Outcome::Unknown, says, missing: Some(missing), ..skip("") }
+    Verdict { outcome: Outcome::Unknown, says, missing: Some(missing(what, why)), ..skip("") }
 }
 
 #[cfg(test)]

@@ -5,17 +5,17 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 
 use super::{
-    Certificate, CertificateRequest, Kubelet, Lease, Node, Pod, Proof, Renewal, Runtime, Sandbox, Seen, Signing, Until,
-    holds,
+    AgentPod, CertificateRequest, ClientCertificate, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease, Proof,
+    RuntimeConditions, Sandbox, Signing, Until, holds,
 };
 use crate::check::Outcome::{self, Fail, Pass};
 use crate::fact::Why;
 
 pub const STARTED: Timestamp = Timestamp::constant(1_794_744_000, 0);
 
-pub fn renewal(version: &str, seconds: i64) -> Renewal {
+pub fn renewal(version: &str, seconds: i64) -> LeaseRenewal {
     let renewed_at = Timestamp::from_second(STARTED.as_second() + seconds).ok();
-    Renewal { version: version.into(), renewed_at, ..Renewal::default() }
+    LeaseRenewal { version: version.into(), renewed_at, ..LeaseRenewal::default() }
 }
 
 pub fn node() -> Node {
@@ -31,46 +31,46 @@ pub fn node() -> Node {
     }
 }
 
-pub fn joined() -> Seen {
-    Seen {
+pub fn joined() -> NodeEvidence {
+    NodeEvidence {
         kubelet: Ok(Kubelet { active: true, started_at: Some(STARTED), ..Kubelet::default() }),
         request: Ok(CertificateRequest { name: "csr-1".into(), state: Signing::Approved }),
-        certificate: Ok(Certificate::Trusted),
+        certificate: Ok(ClientCertificate::Trusted),
         node: Ok(node()),
-        lease: Ok(Lease { first: renewal("1", 2), last: renewal("2", 12) }),
-        runtime: Ok(Runtime { ready: true, network_ready: true, says: String::new() }),
+        lease: Ok(NodeLease { first: renewal("1", 2), last: renewal("2", 12) }),
+        runtime: Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() }),
         sandbox: Ok(Sandbox::new(IpAddr::from([10, 244, 1, 7]), vec!["10.244.1.0/24".into()])),
-        ..Seen::default()
+        ..NodeEvidence::default()
     }
 }
 
-pub fn pod(restarts: u64, down: Option<&str>) -> Pod {
-    Pod { name: "net/p".into(), restarts, why: "Error 2".into(), down: down.map(str::to_owned) }
+pub fn pod(restarts: u64, down: Option<&str>) -> AgentPod {
+    AgentPod { name: "net/p".into(), restarts, why: "Error 2".into(), down: down.map(str::to_owned) }
 }
 
 /// A Node without a lease: made, and looked at, so many seconds after the kubelet started.
-pub fn young(made: i64, looked: i64) -> Seen {
+pub fn young(made: i64, looked: i64) -> NodeEvidence {
     let at = |seconds| Timestamp::from_second(STARTED.as_second() + seconds).ok();
     let own = Node { created_at: at(made), seen_at: at(looked), ..node() };
-    Seen { node: Ok(own), lease: Err(Why::Absent), ..joined() }
+    NodeEvidence { node: Ok(own), lease: Err(Why::Absent), ..joined() }
 }
 
 /// A lease that did not move while it was watched: renewed, and last looked at, so many seconds after the kubelet started.
-pub fn looked_at(renewed: i64, seen: i64) -> Lease {
+pub fn looked_at(renewed: i64, seen: i64) -> NodeLease {
     let at = |seconds: i64| Timestamp::from_second(STARTED.as_second() + seconds).ok();
-    let first = Renewal { seen_at: at(1), ..renewal("1", renewed) };
-    Lease { last: Renewal { seen_at: at(seen), ..first.clone() }, first }
+    let first = LeaseRenewal { seen_at: at(1), ..renewal("1", renewed) };
+    NodeLease { last: LeaseRenewal { seen_at: at(seen), ..first.clone() }, first }
 }
 
 /// A machine that has joined, but for this.
-pub fn with(change: fn(&mut Seen)) -> Seen {
+pub fn with(change: fn(&mut NodeEvidence)) -> NodeEvidence {
     let mut seen = joined();
     change(&mut seen);
     seen
 }
 
 /// Given what was seen, this outcome. A table has a row that passes and one that does not.
-pub fn table<const N: usize>(proof: &Proof, rows: [(&str, Seen, Outcome); N]) {
+pub fn table<const N: usize>(proof: &Proof, rows: [(&str, NodeEvidence, Outcome); N]) {
     let outcomes = rows.each_ref().map(|row| row.2);
     assert!(outcomes.contains(&Pass) && outcomes.contains(&Fail), "{}", proof.id);
     for (name, seen, expected) in rows {

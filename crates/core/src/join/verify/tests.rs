@@ -8,10 +8,10 @@ use Outcome::{Fail, Pass, Skip, Unknown};
 #[test]
 fn nothing_seen_holds_nothing() {
     for until in [Until::Registered, Until::Network, Until::Verified] {
-        assert!(!holds(&Seen::default(), until));
+        assert!(!holds(&NodeEvidence::default(), until));
         assert!(holds(&joined(), until));
-        assert!(judge(&Seen::default(), until).iter().all(|judged| matches!(judged.verdict, Unknown | Skip)));
-        assert_eq!(first_missing(&Seen::default(), until).map(|it| it.0), Some("verify.kubelet"));
+        assert!(judge(&NodeEvidence::default(), until).iter().all(|judged| matches!(judged.verdict, Unknown | Skip)));
+        assert_eq!(first_missing(&NodeEvidence::default(), until).map(|it| it.0), Some("verify.kubelet"));
         assert_eq!(until.name().parse(), Ok(until));
     }
     assert!("ready".parse::<Until>().is_err());
@@ -31,14 +31,14 @@ fn how_far_decides_what_is_needed() {
 #[test]
 fn every_id_that_is_named_can_be_explained() {
     let signatures = crate::signature::built_in().unwrap();
-    let mut worst = Seen {
+    let mut worst = NodeEvidence {
         node: Ok(Node { identity: Some(false), ready: false, network_unavailable: Some("x".into()), ..node() }),
         ..joined()
     };
     worst.kubelet = Ok(Kubelet { standalone: true, ..Kubelet::default() });
-    worst.certificate = Ok(Certificate::Stale { why: "x".into() });
-    worst.cluster = Ok(Cluster { own: "a".into(), asked: "b".into() });
-    worst.runtime = Ok(Runtime { ready: false, network_ready: false, says: "x".into() });
+    worst.certificate = Ok(ClientCertificate::Stale { why: "x".into() });
+    worst.cluster = Ok(ClusterPins { own: "a".into(), asked: "b".into() });
+    worst.runtime = Ok(RuntimeConditions { ready: false, network_ready: false, says: "x".into() });
     worst.sandbox = Ok(Sandbox::new(IpAddr::from([1, 1, 1, 1]), vec!["10.0.0.0/8".into()]));
     worst.pods = Ok(vec![pod(2, None)]);
     let named = judge(&worst, Until::Verified).into_iter().flat_map(|judged| judged.explains);
@@ -49,12 +49,13 @@ fn every_id_that_is_named_can_be_explained() {
 
 #[test]
 fn what_is_not_known_because_of_a_failure_is_told_there() {
-    let outcomes = |seen: &Seen| -> Vec<(&'static str, Outcome)> {
+    let outcomes = |seen: &NodeEvidence| -> Vec<(&'static str, Outcome)> {
         judge(seen, Until::Verified).iter().map(|it| (it.id, it.verdict)).filter(|it| it.1 != Pass).collect()
     };
-    let never = Seen { kubelet: Ok(Kubelet::default()), certificate: Err(Why::Absent), ..Seen::default() };
-    let runtime = Ok(Runtime { ready: true, network_ready: false, says: String::new() });
-    let never = Seen { runtime, ..never };
+    let never =
+        NodeEvidence { kubelet: Ok(Kubelet::default()), certificate: Err(Why::Absent), ..NodeEvidence::default() };
+    let runtime = Ok(RuntimeConditions { ready: true, network_ready: false, says: String::new() });
+    let never = NodeEvidence { runtime, ..never };
     let failed: Vec<_> = outcomes(&never).into_iter().filter(|it| it.1 != Skip).collect();
     assert_eq!(failed, [("verify.certificate", Fail)]);
     assert!(!holds(&never, Until::Registered));
@@ -71,14 +72,14 @@ fn what_is_not_known_because_of_a_failure_is_told_there() {
 
 #[test]
 fn the_report_names_the_first_failure_first_and_how_far_it_got() {
-    let told = |seen: &Seen, until| {
+    let told = |seen: &NodeEvidence, until| {
         let report = report("w1", seen, until);
         let causes: Vec<String> = report.causes.iter().map(|cause| cause.id.clone()).collect();
         (report.verdict, report.reached.unwrap().reached, causes)
     };
     assert_eq!(told(&joined(), Until::Verified), (Overall::Pass, Some(Until::Verified), vec![]));
     assert_eq!(told(&joined(), Until::Registered), (Overall::Pass, Some(Until::Registered), vec![]));
-    assert_eq!(told(&Seen::default(), Until::Verified), (Overall::Unknown, None, vec![]));
+    assert_eq!(told(&NodeEvidence::default(), Until::Verified), (Overall::Unknown, None, vec![]));
     let deleted = with(|s| (s.node, s.lease) = (Err(Why::Absent), Err(Why::Absent)));
     let (verdict, reached, causes) = told(&deleted, Until::Verified);
     assert_eq!((verdict, reached), (Overall::Fail, None));

@@ -8,7 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
-use crate::join::verify::{Proof, Seen, Until, not_seen};
+use crate::join::verify::{NodeEvidence, Proof, Until, missing};
 
 pub const PROOF: Proof = Proof {
     id: "verify.address",
@@ -19,11 +19,11 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     let sandbox = match &seen.sandbox {
         Ok(sandbox) => sandbox,
         Err(Why::Broken(_)) => return Ok(skip("there is none: see verify.sandbox")),
-        Err(why) => return Ok(not_seen("sandbox", why)),
+        Err(why) => return Err(missing("sandbox", why)),
     };
     match sandbox.is_in_range() {
         None => return Ok(skip("this pod network allots addresses by itself")),

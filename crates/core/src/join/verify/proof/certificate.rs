@@ -8,7 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};
-use crate::join::verify::{Certificate, Proof, Seen, Until, known};
+use crate::join::verify::{ClientCertificate, NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.certificate",
@@ -19,7 +19,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     if seen.certificate == Err(Why::Absent) {
         return Ok(fail("this machine has not joined: its kubelet has no certificate")
             .seen(Evidence::of(crate::fact::pki::CLIENT, "not there"))
@@ -28,8 +28,8 @@ fn judge(seen: &Seen) -> Known<Verdict> {
             .explains(["node.never-registered"]));
     }
     Ok(match known("kubelet-client-current.pem", &seen.certificate)? {
-        Certificate::Trusted => pass("the kubelet's certificate is of this cluster, for this node"),
-        Certificate::Stale { why } => fail(format!("the kubelet's certificate is stale: {why}"))
+        ClientCertificate::Trusted => pass("the kubelet's certificate is of this cluster, for this node"),
+        ClientCertificate::Stale { why } => fail(format!("the kubelet's certificate is stale: {why}"))
             .seen(Evidence::of(crate::fact::pki::CLIENT, why))
             .fix("carrick reset && carrick join …")
             .explains(["stale.client-certificate"]),
@@ -48,7 +48,7 @@ mod tests {
             &PROOF,
             [
                 ("of this cluster", joined(), Pass),
-                ("of another", with(|s| s.certificate = Ok(Certificate::Stale { why: "x".into() })), Fail),
+                ("of another", with(|s| s.certificate = Ok(ClientCertificate::Stale { why: "x".into() })), Fail),
                 ("never joined", with(|s| s.certificate = Err(Why::Absent)), Fail),
                 ("unreadable", with(|s| s.certificate = Err(Why::Denied)), Unknown),
             ],

@@ -8,7 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
-use crate::join::verify::{Cluster, Proof, Seen, Until, not_seen};
+use crate::join::verify::{ClusterPins, NodeEvidence, Proof, Until, missing};
 
 pub const PROOF: Proof = Proof {
     id: "verify.cluster",
@@ -19,15 +19,15 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     Ok(match &seen.cluster {
         Err(Why::NotCollected | Why::NotAsked) => skip("no other cluster was asked for"),
-        Ok(Cluster { own, asked }) if own == asked => pass("it is the cluster that was asked for"),
-        Ok(Cluster { own, asked }) => fail("this machine belongs to another cluster")
+        Ok(ClusterPins { own, asked }) if own == asked => pass("it is the cluster that was asked for"),
+        Ok(ClusterPins { own, asked }) => fail("this machine belongs to another cluster")
             .seen([Evidence::of("kubelet.conf", format!("CA {own}")), Evidence::of("asked for", format!("CA {asked}"))])
             .fix("carrick reset      # takes it out of the other one")
             .explains(["stale.kubelet-conf"]),
-        Err(why) => not_seen("the cluster that was asked for", why),
+        Err(why) => return Err(missing("the cluster that was asked for", why)),
     })
 }
 
@@ -43,8 +43,8 @@ mod tests {
             &PROOF,
             [
                 ("nobody asked", joined(), Skip),
-                ("the same", with(|s| s.cluster = Ok(Cluster { own: "a".into(), asked: "a".into() })), Pass),
-                ("another", with(|s| s.cluster = Ok(Cluster { own: "a".into(), asked: "b".into() })), Fail),
+                ("the same", with(|s| s.cluster = Ok(ClusterPins { own: "a".into(), asked: "a".into() })), Pass),
+                ("another", with(|s| s.cluster = Ok(ClusterPins { own: "a".into(), asked: "b".into() })), Fail),
                 ("unreadable", with(|s| s.cluster = Err(Why::Denied)), Unknown),
             ],
         );

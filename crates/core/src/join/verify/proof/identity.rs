@@ -9,7 +9,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};
-use crate::join::verify::{Proof, Seen, Until, known, not_seen};
+use crate::join::verify::{NodeEvidence, Proof, Until, known, not_seen};
 
 pub const PROOF: Proof = Proof {
     id: "verify.identity",
@@ -20,7 +20,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     if seen.node == Err(Why::Absent) {
         return Ok(fail("there is no Node of this name")
             .seen(Evidence::of("API server", "not found"))

@@ -7,7 +7,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
-use crate::join::verify::{Proof, Seen, Until, known};
+use crate::join::verify::{NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.kubelet",
@@ -18,7 +18,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     let kubelet = known("kubelet.service", &seen.kubelet)?;
     let source = "systemctl show kubelet";
     if kubelet.standalone {

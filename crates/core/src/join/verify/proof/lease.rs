@@ -10,7 +10,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
-use crate::join::verify::{Proof, Seen, Until, known, not_seen};
+use crate::join::verify::{NodeEvidence, Proof, Until, known, not_seen};
 
 pub const PROOF: Proof = Proof {
     id: "verify.lease",
@@ -21,7 +21,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     if seen.lease == Err(Why::Absent) && seen.node == Err(Why::Absent) {
         return Ok(skip("without a Node there is none: see verify.identity"));
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::join::verify::testing::{STARTED, joined, looked_at, renewal, table, with, young};
-    use crate::join::verify::{Kubelet, Lease};
+    use crate::join::verify::{Kubelet, NodeLease};
 
     #[test]
     fn judges() {
@@ -74,18 +74,18 @@ mod tests {
                 ("its version moved", joined(), Pass),
                 (
                     "renewed since",
-                    with(|s| s.lease = Ok(Lease { first: renewal("1", 2), last: renewal("1", 2) })),
+                    with(|s| s.lease = Ok(NodeLease { first: renewal("1", 2), last: renewal("1", 2) })),
                     Pass,
                 ),
                 (
                     "not seen when",
-                    with(|s| s.lease = Ok(Lease { first: renewal("1", -9), last: renewal("1", -9) })),
+                    with(|s| s.lease = Ok(NodeLease { first: renewal("1", -9), last: renewal("1", -9) })),
                     Unknown,
                 ),
                 (
                     "since when the kubelet runs is not known",
                     with(|s| {
-                        s.lease = Ok(Lease { first: renewal("1", 9), last: renewal("1", 9) });
+                        s.lease = Ok(NodeLease { first: renewal("1", 9), last: renewal("1", 9) });
                         s.kubelet = Ok(Kubelet { active: true, ..Kubelet::default() });
                     }),
                     Unknown,

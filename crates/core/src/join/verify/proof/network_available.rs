@@ -5,7 +5,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;
-use crate::join::verify::{Proof, Seen, Until, known};
+use crate::join::verify::{NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.network-available",
@@ -16,7 +16,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     Ok(match &known("Node", &seen.node)?.network_unavailable {
         None => pass("no network agent says that it is unavailable"),
         Some(reason) => fail("the node's network is unavailable")

@@ -5,7 +5,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;
-use crate::join::verify::{Proof, Seen, Until, known};
+use crate::join::verify::{NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.ready",
@@ -23,7 +23,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     let node = known("Node", &seen.node)?;
     if node.ready {
         return Ok(pass(format!("node {} is Ready", node.name)));

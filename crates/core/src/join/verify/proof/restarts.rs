@@ -8,7 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
-use crate::join::verify::{Pod, Proof, Seen, Until, known, not_seen};
+use crate::join::verify::{AgentPod, NodeEvidence, Proof, Until, known, not_seen};
 
 pub const PROOF: Proof = Proof {
     id: "verify.restarts",
@@ -19,12 +19,12 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     let pods = match &seen.pods {
         Err(Why::NotCollected | Why::NotAsked) => return Ok(skip("not watched: --soak 3m does")),
         sight => known("the node's pods", sight)?,
     };
-    let unsteady: Vec<&Pod> = pods.iter().filter(|pod| pod.restarts > 0 || pod.down.is_some()).collect();
+    let unsteady: Vec<&AgentPod> = pods.iter().filter(|pod| pod.restarts > 0 || pod.down.is_some()).collect();
     let Some(worst) = unsteady.iter().max_by_key(|pod| pod.restarts) else {
         // A network without a single agent on a node is none that could be watched.
         return Ok(match pods.len() {
@@ -32,7 +32,7 @@ fn judge(seen: &Seen) -> Known<Verdict> {
             count => pass(format!("{count} network agents stayed up")),
         });
     };
-    let how = |pod: &Pod| match &pod.down {
+    let how = |pod: &AgentPod| match &pod.down {
         Some(down) => format!("{} restarts, now {down}; last: {}", pod.restarts, pod.why),
         None => format!("{} restarts; last: {}", pod.restarts, pod.why),
     };

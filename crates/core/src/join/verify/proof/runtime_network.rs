@@ -8,7 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
-use crate::join::verify::{Proof, Seen, Until, known};
+use crate::join::verify::{NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.runtime-network",
@@ -19,7 +19,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     let runtime = known("container runtime", &seen.runtime)?;
     if runtime.ready && runtime.network_ready {
         return Ok(pass("the runtime's pod network is ready"));
@@ -38,7 +38,7 @@ fn judge(seen: &Seen) -> Known<Verdict> {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::join::verify::Runtime;
+    use crate::join::verify::RuntimeConditions;
     use crate::join::verify::testing::{joined, table, with};
 
     #[test]
@@ -49,7 +49,7 @@ mod tests {
                 ("ready", joined(), Pass),
                 (
                     "no CNI",
-                    with(|s| s.runtime = Ok(Runtime { ready: true, network_ready: false, says: "x".into() })),
+                    with(|s| s.runtime = Ok(RuntimeConditions { ready: true, network_ready: false, says: "x".into() })),
                     Fail,
                 ),
                 ("no answer", with(|s| s.runtime = Err(Why::TimedOut)), Unknown),

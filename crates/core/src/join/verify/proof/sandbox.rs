@@ -9,7 +9,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};
-use crate::join::verify::{Proof, Sandbox, Seen, Until, not_seen};
+use crate::join::verify::{NodeEvidence, Proof, Sandbox, Until, missing, not_seen};
 
 pub const PROOF: Proof = Proof {
     id: "verify.sandbox",
@@ -28,7 +28,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &Seen) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     Ok(match &seen.sandbox {
         Ok(Sandbox { address, pod: Some(pod), .. }) => pass(format!("pod {pod} has the address {address}")),
         Ok(Sandbox { address, left: None, .. }) => pass(format!("a sandbox got the address {address}")),
@@ -44,7 +44,7 @@ fn judge(seen: &Seen) -> Known<Verdict> {
             &Why::Broken("this pod network serves only Pods of the cluster, and none runs here yet".to_owned()),
         )
         .fix("kubectl get pods -A -o wide    # once one with an address of its own runs here: carrick verify"),
-        Err(why) => not_seen("sandbox", why),
+        Err(why) => return Err(missing("sandbox", why)),
     })
 }
 

@@ -10,8 +10,8 @@ use carrick_core::cni::Addresses;
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::existing::Asked;
-use carrick_core::join::sight;
-use carrick_core::join::verify::{Node, Pod, Renewal, Sandbox};
+use carrick_core::join::observed;
+use carrick_core::join::verify::{AgentPod, LeaseRenewal, Node, Sandbox};
 use carrick_host::cri;
 use carrick_host::cri::sandbox::{self, Failed};
 use carrick_host::probe::{Progress, gather};
@@ -24,7 +24,7 @@ use crate::credentials;
 const RUNTIME: Duration = Duration::from_secs(3);
 
 /// Who looks, and at what.
-pub struct Eyes<'a> {
+pub struct NodeObserver<'a> {
     machine: &'a Arc<dyn Host>,
     /// The same, to look at.
     host: &'a dyn Host,
@@ -39,9 +39,9 @@ pub struct Eyes<'a> {
     own: Option<ClusterClient>,
 }
 
-impl<'a> Eyes<'a> {
+impl<'a> NodeObserver<'a> {
     pub fn new(machine: &'a Arc<dyn Host>, node: String, identity: Identity, asker: Option<&'a ClusterClient>) -> Self {
-        Eyes {
+        NodeObserver {
             machine,
             host: machine.as_ref(),
             node,
@@ -59,7 +59,7 @@ impl<'a> Eyes<'a> {
         let progress = Progress::default();
         let endpoints = cri::endpoints(probe);
         let (seen, runtime) =
-            tokio::join!(probe.observe(sight::WATCHED, &progress), cri::observe_status(probe, &endpoints, RUNTIME));
+            tokio::join!(probe.observe(observed::WATCHED, &progress), cri::observe_status(probe, &endpoints, RUNTIME));
         gather(probe.name(), probe.now(), seen.into_iter().chain([runtime]).collect()).0
     }
 
@@ -109,12 +109,12 @@ impl<'a> Eyes<'a> {
 
     pub fn node(&self, object: &Result<Value, Why>) -> Result<Node, Why> {
         let object = object.as_ref().map_err(Clone::clone)?;
-        Ok(Node { seen_at: Some(self.host.now()), ..sight::node(object, &self.identity) })
+        Ok(Node { seen_at: Some(self.host.now()), ..observed::node(object, &self.identity) })
     }
 
-    pub async fn lease(&self) -> Result<Renewal, Why> {
-        let renewal = sight::renewal(&leases::of_node(self.client()?, &self.node).await?);
-        Ok(Renewal { seen_at: Some(self.host.now()), ..renewal })
+    pub async fn lease(&self) -> Result<LeaseRenewal, Why> {
+        let renewal = observed::renewal(&leases::of_node(self.client()?, &self.node).await?);
+        Ok(LeaseRenewal { seen_at: Some(self.host.now()), ..renewal })
     }
 
     /// Takes the mark of our reset off the Node, and what it stands for. Whether there was something to do.
@@ -123,8 +123,8 @@ impl<'a> Eyes<'a> {
     }
 
     /// The node's network agents and kube-proxy.
-    pub async fn agents(&self) -> Result<Vec<Pod>, Why> {
-        Ok(sight::agents(&self.pods().await?))
+    pub async fn agents(&self) -> Result<Vec<AgentPod>, Why> {
+        Ok(observed::agents(&self.pods().await?))
     }
 
     async fn pods(&self) -> Result<Value, Why> {
@@ -135,14 +135,14 @@ impl<'a> Eyes<'a> {
     pub async fn sandbox(&self, facts: &Facts, node: &Result<Value, Why>) -> Result<Sandbox, Why> {
         // Only the runtime's own refusal says that no pod can start: that the cluster was not heard is no such word.
         let pods = self.pods().await.map_err(|why| if let Why::Broken(_) = why { Why::TimedOut } else { why })?;
-        let network = sight::network(&pods);
+        let network = observed::network(&pods);
         if network.is_some_and(|flavour| flavour.needs_pod) {
-            let (pod, address) = sight::addressed(&pods).ok_or(Why::Absent)?;
+            let (pod, address) = observed::addressed(&pods).ok_or(Why::Absent)?;
             return Ok(Sandbox { pod: Some(pod), ..Sandbox::new(address, Vec::new()) });
         }
         // By what runs the network, not by the configuration that was loaded: that may be the one that is wrong.
         let by_node = network.is_some_and(|flavour| flavour.addresses == Addresses::PodCidr);
-        let expected = node.as_ref().ok().filter(|_| by_node).map(sight::pod_ranges).unwrap_or_default();
+        let expected = node.as_ref().ok().filter(|_| by_node).map(observed::pod_ranges).unwrap_or_default();
         let image = facts.runtime_status().ok().and_then(|status| status.sandbox_image);
         let endpoints = cri::endpoints(self.host);
         let how = sandbox::How { endpoints: &endpoints, image: image.as_deref(), time: sandbox::PLUGIN };
@@ -189,15 +189,15 @@ mod tests {
             (None, None),
         ] {
             let nobody = Identity { uuid: None, machine_id: None };
-            let mut eyes = Eyes::new(&machine, "w1".to_owned(), nobody, None);
-            eyes.own = Some(saying(said.clone()));
-            let told = eyes.own_is_refused().await;
+            let mut observer = NodeObserver::new(&machine, "w1".to_owned(), nobody, None);
+            observer.own = Some(saying(said.clone()));
+            let told = observer.own_is_refused().await;
             let fits = match (&told, refused) {
                 (Some(told), Some(refused)) => told.starts_with(refused),
                 (told, refused) => told.is_none() && refused.is_none(),
             };
             assert!(fits, "{said:?}: {told:?}");
-            assert_eq!(eyes.can_ask(), refused.is_none(), "who was refused does not ask again");
+            assert_eq!(observer.can_ask(), refused.is_none(), "who was refused does not ask again");
         }
     }
 }

@@ -1,14 +1,21 @@
-//! What a join is asked for: by flags, by kubeadm's own join line ([`super::line`]), by a JoinConfiguration
-//! ([`super::document`]), by the environment. What cannot be used is refused in one line that names the field.
+//! What a join is asked for: by flags, by kubeadm's own join line ([`line`]), by a JoinConfiguration ([`file`]), by the
+//! environment; and the JoinConfiguration that kubeadm gets ([`configuration`]). What cannot be used is refused in one line
+//! that names the field.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::document::Document;
-use super::state::Policy;
-use crate::aim::{Aim, Endpoint, Pin, Token, is_dns_name};
+use crate::discovery::{Discovery, Endpoint, Pin, Token, is_dns_name};
+use crate::join::state::JoinPolicy;
 use crate::redact::redact;
+
+pub mod configuration;
+pub mod file;
+pub mod line;
+mod yaml;
+
+use file::Document;
 
 /// Where an API server listens unless somebody says otherwise.
 const API_PORT: u16 = 6443;
@@ -152,9 +159,9 @@ impl Request {
     }
 
     /// The cluster, as `check` walks to it.
-    pub fn aim(&self) -> Option<Aim> {
+    pub fn target(&self) -> Option<Discovery> {
         let endpoint = self.api.clone()?;
-        Some(Aim { endpoint, token: self.token.clone(), pins: self.pins.clone() })
+        Some(Discovery { endpoint, token: self.token.clone(), pins: self.pins.clone() })
     }
 }
 
@@ -206,9 +213,9 @@ impl Environment {
     }
 
     /// What it says over what is usual; there are no flags for these.
-    pub fn policy(&self) -> Policy {
-        let usual = Policy::default();
-        Policy {
+    pub fn policy(&self) -> JoinPolicy {
+        let usual = JoinPolicy::default();
+        JoinPolicy {
             attempts: self.attempts.unwrap_or(usual.attempts),
             join_timeout: self.join_timeout.unwrap_or(usual.join_timeout),
             ..usual
@@ -400,7 +407,7 @@ mod tests {
 
     #[test]
     fn the_environment_goes_before_what_is_usual() {
-        let usual = Policy::default();
+        let usual = JoinPolicy::default();
         for (timeout, retries, expected) in [
             (None, None, (usual.join_timeout, usual.attempts)),
             (Some("30"), None, (30, usual.attempts)),

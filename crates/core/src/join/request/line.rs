@@ -1,8 +1,8 @@
 //! The line of `kubeadm token create --print-join-command`, as people hand it on: with a prompt or `sudo` before it,
 //! broken over lines, in quotes, with other output around it.
 
-use super::input::{BadInput, Request, all, node_name, parsed};
-use crate::aim::Token;
+use super::{BadInput, Request, all, node_name, parsed};
+use crate::discovery::Token;
 use crate::fact::unit::split_words;
 
 /// How messages call the whole of it.

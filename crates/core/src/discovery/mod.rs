@@ -1,6 +1,11 @@
-//! The cluster a machine is to join: endpoint, token, pinned keys.
+//! Which cluster a machine is to join (endpoint, token, pinned keys), and what proves that it is the one: its signed
+//! `cluster-info`.
 //!
 //! What a person types is taken apart here, and refused in one line that says what was expected.
+
+mod cluster_info;
+
+pub use cluster_info::{ClusterInfo, Shown, Unsigned, describe, pins};
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,7 +13,7 @@ use std::str::FromStr;
 
 /// Where to join, and what proves that it is the right place.
 #[derive(Clone, Debug)]
-pub struct Aim {
+pub struct Discovery {
     pub endpoint: Endpoint,
     pub token: Option<Token>,
     pub pins: Vec<Pin>,

@@ -8,11 +8,11 @@ use std::fmt;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 
-use super::document::Beta;
-use super::input::{BadInput, Request};
-use super::state::{Policy, Stage};
+use super::file::Beta;
 use super::yaml;
+use super::{BadInput, Request};
 use crate::fact::version::Version;
+use crate::join::state::{JoinPolicy, Stage};
 
 /// By how much kubeadm waits longer than Carrick: enough to stop it in order.
 const MARGIN: SignedDuration = SignedDuration::from_secs(60);
@@ -40,7 +40,7 @@ pub fn beta_of(kubeadm: Version) -> Beta {
 }
 
 /// The file for this kubeadm.
-pub fn render(request: &Request, kubeadm: Version, policy: &Policy) -> Result<Rendered, BadInput> {
+pub fn render(request: &Request, kubeadm: Version, policy: &JoinPolicy) -> Result<Rendered, BadInput> {
     request.complete(false)?;
     let beta = beta_of(kubeadm);
     let mut root = match &request.document {
@@ -166,7 +166,7 @@ fn rendered_args(args: Vec<(String, String)>, beta: Beta) -> Value {
 }
 
 /// Sets kubeadm's waits past ours. What the person's file says stays where it is longer still.
-fn put_waits(root: &mut Map<String, Value>, beta: Beta, policy: &Policy) {
+fn put_waits(root: &mut Map<String, Value>, beta: Beta, policy: &JoinPolicy) {
     let joining = policy.wait(Stage::Joining).saturating_add(MARGIN);
     let bootstrap = policy.bootstrap().saturating_add(MARGIN);
     if beta == Beta::V3 {
@@ -218,8 +218,8 @@ fn parse_wait(text: &str) -> Option<SignedDuration> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{file, line};
     use super::*;
-    use crate::join::{document, line};
     use proptest::prelude::*;
 
     const LINE: &str = "kubeadm join 10.0.0.11:6443 --token abcdef.0123456789abcdef --discovery-token-ca-cert-hash \
@@ -231,7 +231,7 @@ mod tests {
     }
 
     fn rendered(request: &Request, minor: u32) -> Value {
-        let rendered = render(request, version(minor), &Policy::default()).unwrap();
+        let rendered = render(request, version(minor), &JoinPolicy::default()).unwrap();
         assert!(!format!("{rendered:?}").contains("abcdef"));
         serde_saphyr::from_str(rendered.text()).unwrap()
     }
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn begins_with_what_it_is() {
-        let text = render(&line::from_text(LINE).unwrap(), version(34), &Policy::default()).unwrap();
+        let text = render(&line::from_text(LINE).unwrap(), version(34), &JoinPolicy::default()).unwrap();
         assert!(
             text.text().starts_with("apiVersion: \"kubeadm.k8s.io/v1beta4\"\nkind: \"JoinConfiguration\"\n"),
             "{}",
@@ -303,7 +303,7 @@ patches: {directory: /p}
 
     #[test]
     fn a_persons_own_file_loses_nothing() {
-        let mut request = document::from_text(OWN).unwrap();
+        let mut request = file::from_text(OWN).unwrap();
         request.labels = vec!["disk=ssd".parse().unwrap()];
         let new = rendered(&request, 35);
         for (pointer, expected) in [
@@ -336,7 +336,7 @@ patches: {directory: /p}
             (&["mem", "NumCPU"], json!(["Swap", "Mem", "NumCPU"])),
             (&["NumCPU", "all"], Value::Null),
         ] {
-            let mut request = document::from_text(&own).unwrap();
+            let mut request = file::from_text(&own).unwrap();
             request.ignore_also(typed.iter().map(|&name| name.to_owned()));
             let file = rendered(&request, 34);
             let passed = file.pointer("/nodeRegistration/ignorePreflightErrors").cloned().unwrap_or_default();
@@ -348,11 +348,11 @@ patches: {directory: /p}
     fn refuses_what_this_kubeadm_cannot_read() {
         let text =
             "apiVersion: kubeadm.k8s.io/v1beta4\nkind: JoinConfiguration\ndiscovery: {file: {kubeConfigPath: /x}}\n";
-        let request = document::from_text(text).unwrap();
-        let error = render(&request, version(30), &Policy::default()).unwrap_err().to_string();
+        let request = file::from_text(text).unwrap();
+        let error = render(&request, version(30), &JoinPolicy::default()).unwrap_err().to_string();
         assert_eq!(error, "apiVersion: kubeadm 1.30.4 reads no newer than kubeadm.k8s.io/v1beta3");
         assert_eq!(rendered(&request, 31).pointer("/discovery"), Some(&json!({"file": {"kubeConfigPath": "/x"}})));
-        assert_eq!(render(&Request::default(), version(34), &Policy::default()).unwrap_err().field, "--api");
+        assert_eq!(render(&Request::default(), version(34), &JoinPolicy::default()).unwrap_err().field, "--api");
     }
 
     #[test]
@@ -374,8 +374,8 @@ patches: {directory: /p}
         #[test]
         fn kubeadm_always_waits_longer_than_carrick(own in "[0-9]{0,4}[hms]?([0-9]{1,3}s)?", seconds in 1u32..90_000, minor in 28u32..36) {
             let text = OWN.replace("20m0s", &format!("'{own}'"));
-            let policy = Policy { join_timeout: seconds, ..Policy::default() };
-            let rendered = render(&document::from_text(&text).unwrap(), version(minor), &policy).unwrap();
+            let policy = JoinPolicy { join_timeout: seconds, ..JoinPolicy::default() };
+            let rendered = render(&file::from_text(&text).unwrap(), version(minor), &policy).unwrap();
             let root: Value = serde_saphyr::from_str(rendered.text()).unwrap();
             let wait = |pointer: &str| root.pointer(pointer).and_then(Value::as_str).and_then(parse_wait);
             let discovery = wait("/discovery/timeout").or(wait("/timeouts/discovery"));

@@ -1,12 +1,12 @@
 //! A JoinConfiguration, v1beta3 or v1beta4, alone or among other documents of a file.
 //!
-//! What this program does not know of it is kept as it was written: [`super::config`] puts it into what kubeadm gets.
+//! What this program does not know of it is kept as it was written: [`super::configuration`] puts it into what kubeadm gets.
 
 use std::fmt;
 
 use serde_json::{Map, Value};
 
-use super::input::{BadInput, Request, all, node_name, parsed};
+use super::{BadInput, Request, all, node_name, parsed};
 
 /// How messages call the whole of it.
 const FILE: &str = "--config";

@@ -8,7 +8,7 @@ use serde_json::Value;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use crate::aim::Token;
+use super::Token;
 use crate::fact::pki::parse_certificates;
 
 /// The ConfigMap every joining machine reads first, without credentials.
@@ -130,7 +130,7 @@ mod tests {
     use proptest::prelude::*;
 
     /// Signed by a real bootstrap signer (kube-controller-manager 1.34.4) for the token abcdef.0123456789abcdef.
-    const REAL: &str = include_str!("../tests/discovery/cluster-info.json");
+    const REAL: &str = include_str!("../../tests/discovery/cluster-info.json");
 
     fn token(text: &str) -> Token {
         text.parse().unwrap()

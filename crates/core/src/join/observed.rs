@@ -6,8 +6,11 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::existing::Asked;
-use super::failure::Cause;
-use super::verify::{Certificate, CertificateRequest, Cluster, Kubelet, Node, Pod, Renewal, Runtime, Signing};
+use super::failure::JoinCause;
+use super::verify::{
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, RuntimeConditions,
+    Signing,
+};
 use crate::cni::Flavour;
 use crate::fact::identity::{self, Identity};
 use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, pki, process, unit};
@@ -56,13 +59,13 @@ pub fn after_boot(facts: &Facts, micros: Option<u64>) -> Option<Timestamp> {
 }
 
 /// The kubelet's client certificate, held against a CA. `Absent`: it has none yet.
-pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<Certificate, Why> {
-    let judged = || -> Known<Certificate> {
+pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<ClientCertificate, Why> {
+    let judged = || -> Known<ClientCertificate> {
         let client = facts.client_certificate()?;
         let own = facts.own_common_name()?;
         let conf = facts.kubelet_kubeconfig().or_absent()?;
         let own_ca = conf.and_then(|conf| conf.ca());
-        let stale = |why: String| Ok(Certificate::Stale { why });
+        let stale = |why: String| Ok(ClientCertificate::Stale { why });
         if client.common_name != own {
             return stale(format!("it is {}'s", client.common_name));
         }
@@ -71,7 +74,7 @@ pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<Certi
         }
         match ca.or(own_ca.as_ref()) {
             Some(ca) if !client.is_signed_by(ca) => stale("another cluster's CA has signed it".to_owned()),
-            Some(_) => Ok(Certificate::Trusted),
+            Some(_) => Ok(ClientCertificate::Trusted),
             None => stale("there is no CA to hold it against".to_owned()),
         }
     };
@@ -79,23 +82,23 @@ pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<Certi
 }
 
 /// The cluster in kubelet.conf, beside the one that was asked for.
-pub fn cluster(facts: &Facts, asked: &Asked) -> Result<Cluster, Why> {
+pub fn cluster(facts: &Facts, asked: &Asked) -> Result<ClusterPins, Why> {
     if asked.ca.is_none() && asked.pins.is_empty() {
         return Err(Why::NotAsked);
     }
     let conf = facts.kubelet_kubeconfig().map_err(|missing| missing.why)?;
     let own = conf.ca().ok_or_else(|| Why::Broken("kubelet.conf holds no CA".to_owned()))?.pin;
     let asked = asked.pin(&own).ok_or(Why::NotAsked)?;
-    Ok(Cluster { own, asked })
+    Ok(ClusterPins { own, asked })
 }
 
 /// What the runtime says of itself.
-pub fn runtime(facts: &Facts) -> Result<Runtime, Why> {
+pub fn runtime(facts: &Facts) -> Result<RuntimeConditions, Why> {
     let status = facts.runtime_status().map_err(|missing| missing.why)?;
     let holds = |kind| status.condition(kind).is_some_and(|condition| condition.status);
     let not_holding = status.conditions.iter().find(|condition| !condition.status);
     let says = not_holding.map(|condition| format!("{}: {} {}", condition.kind, condition.reason, condition.message));
-    Ok(Runtime {
+    Ok(RuntimeConditions {
         ready: holds("RuntimeReady"),
         network_ready: holds("NetworkReady"),
         says: says.unwrap_or_default().trim().to_owned(),
@@ -140,10 +143,10 @@ pub fn pod_ranges(node: &Value) -> Vec<String> {
 }
 
 /// A lease as it is now; when that is, the caller knows.
-pub fn renewal(lease: &Value) -> Renewal {
+pub fn renewal(lease: &Value) -> LeaseRenewal {
     let text = |pointer: &str| lease.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let lasts = lease.pointer("/spec/leaseDurationSeconds").and_then(Value::as_u64);
-    Renewal {
+    LeaseRenewal {
         version: text("/metadata/resourceVersion").to_owned(),
         renewed_at: text("/spec/renewTime").parse().ok(),
         seen_at: None,
@@ -198,7 +201,7 @@ fn signing(request: &Value) -> Signing {
 }
 
 /// The network agents and kube-proxy among a node's pods.
-pub fn agents(pods: &Value) -> Vec<Pod> {
+pub fn agents(pods: &Value) -> Vec<AgentPod> {
     items(pods).iter().filter(|pod| is_kube_proxy(pod) || network_of(pod).is_some()).map(agent).collect()
 }
 
@@ -222,23 +225,23 @@ pub fn addressed(pods: &Value) -> Option<(String, IpAddr)> {
 }
 
 /// Those in a loop already: held back after more restarts than a start may take.
-pub fn looping(agents: &[Pod]) -> Vec<Pod> {
+pub fn looping(agents: &[AgentPod]) -> Vec<AgentPod> {
     agents.iter().filter(|pod| is_looping(pod)).cloned().collect()
 }
 
-fn is_looping(pod: &Pod) -> bool {
+fn is_looping(pod: &AgentPod) -> bool {
     pod.restarts >= STUMBLES && pod.down.as_deref() == Some("CrashLoopBackOff")
 }
 
 /// What keeps the pod network from coming up on this node, by what its agents wait for. It may pass: a registry comes back.
-pub fn held_up(agents: &[Pod]) -> Vec<Cause> {
-    let cause = |pod: &Pod| match pod.down.as_deref()? {
+pub fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
+    let cause = |pod: &AgentPod| match pod.down.as_deref()? {
         down @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName") => {
-            Some(Cause::of(id!("cni.image-pull"), format!("the image of {} cannot be pulled: {down}", pod.name)))
+            Some(JoinCause::of(id!("cni.image-pull"), format!("the image of {} cannot be pulled: {down}", pod.name)))
         }
         _ if is_looping(pod) => {
             let says = format!("{} has ended {} times: {}", pod.name, pod.restarts, pod.why);
-            Some(Cause::of(id!("cni.daemon-crash-loop"), says))
+            Some(JoinCause::of(id!("cni.daemon-crash-loop"), says))
         }
         _ => None,
     };
@@ -277,7 +280,7 @@ fn network_of(pod: &Value) -> Option<&'static Flavour> {
     daemon_set(pod).filter(|_| is_in_host_network(pod)).and_then(Flavour::of_daemon_set)
 }
 
-fn agent(pod: &Value) -> Pod {
+fn agent(pod: &Value) -> AgentPod {
     // An init container that ends again and again keeps the rest from ever starting.
     let of = |list: &str| pod.pointer(&format!("/status/{list}")).and_then(Value::as_array).into_iter().flatten();
     let containers: Vec<&Value> = of("initContainerStatuses").chain(of("containerStatuses")).collect();
@@ -290,7 +293,7 @@ fn agent(pod: &Value) -> Pod {
     // What waits because of another is told after what that one waits for.
     let waits = containers.iter().filter_map(|container| container.pointer("/state/waiting/reason")?.as_str());
     let down = waits.clone().find(|reason| *reason != "PodInitializing").or_else(|| waits.clone().next());
-    Pod {
+    AgentPod {
         name: name(pod),
         restarts: containers.iter().map(restarts).sum(),
         why: ended.unwrap_or_else(|| "nothing ended".to_owned()),
@@ -299,9 +302,9 @@ fn agent(pod: &Value) -> Pod {
 }
 
 /// How often each restarted between two looks. One that is gone in between was replaced: its successor counts from nothing.
-pub fn restarted(before: &[Pod], after: &[Pod]) -> Vec<Pod> {
-    let earlier = |pod: &Pod| before.iter().find(|known| known.name == pod.name).map_or(0, |known| known.restarts);
-    after.iter().map(|pod| Pod { restarts: pod.restarts.saturating_sub(earlier(pod)), ..pod.clone() }).collect()
+pub fn restarted(before: &[AgentPod], after: &[AgentPod]) -> Vec<AgentPod> {
+    let earlier = |pod: &AgentPod| before.iter().find(|known| known.name == pod.name).map_or(0, |known| known.restarts);
+    after.iter().map(|pod| AgentPod { restarts: pod.restarts.saturating_sub(earlier(pod)), ..pod.clone() }).collect()
 }
 
 #[cfg(test)]
@@ -319,7 +322,7 @@ mod tests {
 
     #[test]
     fn what_holds_the_pod_network_up_is_named() {
-        let pod = |name: &str, restarts, down: Option<&str>| Pod {
+        let pod = |name: &str, restarts, down: Option<&str>| AgentPod {
             name: name.to_owned(),
             restarts,
             why: "Error, exit 1".to_owned(),
@@ -377,16 +380,16 @@ mod tests {
         let (ca, other) = (Authority::make(), Authority::make());
         let pin = |authority: &Authority| pki::parse_certificates(&authority.pem).unwrap().remove(0);
         let facts = joined(&ca);
-        assert_eq!(certificate(&facts, None), Ok(Certificate::Trusted));
-        assert_eq!(certificate(&facts, Some(&pin(&ca))), Ok(Certificate::Trusted));
-        assert!(matches!(certificate(&facts, Some(&pin(&other))), Ok(Certificate::Stale { .. })));
+        assert_eq!(certificate(&facts, None), Ok(ClientCertificate::Trusted));
+        assert_eq!(certificate(&facts, Some(&pin(&ca))), Ok(ClientCertificate::Trusted));
+        assert!(matches!(certificate(&facts, Some(&pin(&other))), Ok(ClientCertificate::Stale { .. })));
         assert_eq!(certificate(&facts.clone().without_file(pki::CLIENT), None), Err(Why::Absent));
         assert_eq!(cluster(&facts, &Asked::default()), Err(Why::NotAsked));
         for (authority, expected) in [(&ca, true), (&other, false)] {
             let shown = Asked { ca: Some(pin(authority)), pins: Vec::new() };
             let pinned = Asked { ca: None, pins: vec![pin(authority).pin.parse().unwrap()] };
             for asked in [shown, pinned] {
-                let Cluster { own, asked } = cluster(&facts, &asked).unwrap();
+                let ClusterPins { own, asked } = cluster(&facts, &asked).unwrap();
                 assert_eq!(own == asked, expected);
             }
         }
@@ -439,7 +442,7 @@ mod tests {
         };
         let seen = restarted(&pods(3), &pods(5));
         let flannel =
-            Pod { name: "net/kube-flannel-ds-x".into(), restarts: 2, why: "Error, exit 2".into(), down: None };
+            AgentPod { name: "net/kube-flannel-ds-x".into(), restarts: 2, why: "Error, exit 2".into(), down: None };
         assert_eq!(seen, [flannel]);
     }
 
