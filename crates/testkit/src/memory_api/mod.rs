@@ -439,7 +439,7 @@ impl rows::Stage for MemoryApi {
         Ok(rows::Answer { status, retry_after, content_type, body: String::from_utf8_lossy(&body).into_owned() })
     }
 
-    async fn settle(&self) {}
+    async fn settle(&self, _: &str) {}
 
     async fn compact(&self, _: &str) -> Result<(), String> {
         MemoryApi::compact(self);

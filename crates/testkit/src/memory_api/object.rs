@@ -325,6 +325,21 @@ pub(crate) fn validate(object: &Value, resource: &Resource) -> Result<(), Status
     Ok(())
 }
 
+/// What a real server would refuse of a change.
+pub(crate) fn validate_change(new: &Value, old: &Value, resource: &Resource) -> Result<(), StatusError> {
+    let ranges = |object: &Value| object.pointer("/spec/podCIDRs").cloned().unwrap_or_default();
+    let provider = text(old, "/spec/providerID");
+    if resource.plural == NODES && !provider.is_empty() && provider != text(new, "/spec/providerID") {
+        return Err(StatusError::not_modelled("a change of spec.providerID"));
+    }
+    if resource.plural != NODES || ranges(old).is_null() || ranges(old) == ranges(new) {
+        return Ok(());
+    }
+    let what = "Forbidden: node updates may not change podCIDR except from \"\" to valid";
+    let name = text(old, "/metadata/name");
+    Err(StatusError::invalid(resource, name, "spec.podCIDRs", "FieldValueForbidden", what))
+}
+
 /// What a patch may not change: metadata is looked at twice.
 pub(crate) fn immutable(resource: &Resource, name: &str, field: &str, value: &str) -> StatusError {
     let what = format!("Invalid value: {value:?}: field is immutable");

@@ -269,6 +269,7 @@ impl Turn<'_> {
         }
         object::settle(&mut new, old, resource, &self.asked.subresource, self.now);
         admit(self.user, self.asked, resource, name, Some(old), Some(&new))?;
+        object::validate_change(&new, old, resource)?;
         let validated = object::validate(&new, resource);
         validated.map_err(|refused| if resource.plural == NODES { refused.twice() } else { refused })?;
         if new == *old {

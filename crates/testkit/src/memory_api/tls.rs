@@ -210,10 +210,11 @@ impl Stage for Https {
         self.ask(who, request).await.map_err(|error| error.to_string())
     }
 
-    async fn settle(&self) {
-        if self.busy {
-            // Controllers answer a new object within some tens of milliseconds.
-            tokio::time::sleep(std::time::Duration::from_millis(700)).await;
+    async fn settle(&self, path: &str) {
+        // Controllers answer a new object of these within some tens of milliseconds.
+        const WATCHED: [&str; 4] = ["/nodes", "/namespaces", "/daemonsets", "/poddisruptionbudgets"];
+        if self.busy && WATCHED.iter().any(|kind| path.ends_with(kind)) {
+            tokio::time::sleep(std::time::Duration::from_millis(500)).await;
         }
     }
 

@@ -218,8 +218,8 @@ pub trait Stage {
     /// Sends one request as somebody, and reads the answer to its end.
     fn send(&self, who: Who, request: Request<Bytes>) -> impl Future<Output = Result<Answer, String>>;
 
-    /// Until what was created is left alone by the cluster's controllers.
-    fn settle(&self) -> impl Future<Output = ()>;
+    /// Until what was created there is left alone by the cluster's controllers.
+    fn settle(&self, path: &str) -> impl Future<Output = ()>;
 
     /// Has every state before a version forgotten.
     fn compact(&self, version: &str) -> impl Future<Output = Result<(), String>>;
@@ -261,8 +261,9 @@ pub async fn compare(memory: &impl Stage, real: &impl Stage) -> Result<Vec<Strin
     kubeadm::wait_for_rules(real).await?;
     let mut found = Vec::new();
     for row in all() {
-        let (one, other) = (play(memory, &row).await?, play(real, &row).await?);
-        found.extend(differences(&row, &one, &other));
+        // Side by side: most of the time is waits.
+        let (one, other) = tokio::join!(play(memory, &row), play(real, &row));
+        found.extend(differences(&row, &one?, &other?));
     }
     for path in kubeadm::made_here() {
         real.remove(&path).await?;
@@ -288,7 +289,7 @@ pub async fn play(stage: &impl Stage, row: &Row) -> Result<Vec<Answer>, String> 
         let name = object.pointer("/metadata/name").and_then(Value::as_str);
         if let Some(name) = name.filter(|_| ask.method == Method::POST && answer.status == 201) {
             made.push(format!("{path}/{name}"));
-            stage.settle().await;
+            stage.settle(&path).await;
         }
         answers.push(answer);
     }

@@ -18,6 +18,18 @@ pub(super) fn made() -> Ask {
     create(NODES, node(NODE))
 }
 
+/// With a range of pod addresses, so that no controller gives it one.
+fn ranged(version: &str, more: &Value) -> Value {
+    let mut node = node(NODE);
+    node["spec"] = more.clone();
+    node["spec"]["podCIDR"] = "10.99.7.0/24".into();
+    node["spec"]["podCIDRs"] = json!(["10.99.7.0/24"]);
+    if !version.is_empty() {
+        node["metadata"]["resourceVersion"] = version.into();
+    }
+    node
+}
+
 fn condition(kind: &str, status: &str) -> Value {
     json!({
         "type": kind, "status": status, "reason": "Row", "message": "of a row",
@@ -108,17 +120,12 @@ fn written() -> Vec<Row> {
             ],
         ),
         row(
-            "a Node is replaced",
+            "a Node is replaced, but for its range of pod addresses",
             [
-                made(),
+                create(NODES, ranged("", &json!({}))),
                 get(ONE),
-                update(
-                    ONE,
-                    json!({
-                        "apiVersion": "v1", "kind": "Node", "spec": {"providerID": "row://1"},
-                        "metadata": {"name": NODE, "resourceVersion": "${1/metadata/resourceVersion}"},
-                    }),
-                ),
+                update(ONE, ranged("${1/metadata/resourceVersion}", &json!({"unschedulable": true}))),
+                update(ONE, json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}})),
                 update(
                     ONE,
                     json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "resourceVersion": "1"}}),

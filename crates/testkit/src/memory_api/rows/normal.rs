@@ -23,7 +23,10 @@ pub fn normal(value: &Value, ask: &Ask) -> Value {
         return json!({"major": value["major"], "minor": value["minor"], "gitVersion": value["gitVersion"]});
     }
     if let (true, Value::Array(events)) = (ask.is_watch(), value) {
-        return events.iter().filter_map(|event| normal_event(event, ask)).collect();
+        let mut seen: Vec<Value> = events.iter().filter_map(|event| normal_event(event, ask)).collect();
+        // What only controllers changed is set aside, and is then no change.
+        seen.dedup_by(|next, before| next["type"] == "MODIFIED" && next["object"] == before["object"]);
+        return seen.into();
     }
     let mut value = value.clone();
     if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
@@ -69,7 +72,8 @@ fn normalise(value: &mut Value, ask: &Ask) {
                 normalise_metadata(metadata);
             }
             if ask.method != Method::POST {
-                drop_taints_of_controllers(map);
+                drop_those_of_controllers(map, "taints", "key", "node.kubernetes.io/");
+                drop_those_of_controllers(map, "conditions", "reason", "NodeStatusNeverUpdated");
             }
             // By which credential, since 1.32.
             map.shift_remove("extra");
@@ -109,12 +113,12 @@ fn normalise_metadata(metadata: &mut Map<String, Value>) {
     }
 }
 
-/// They come and go with the conditions, when a controller looks.
-fn drop_taints_of_controllers(spec: &mut Map<String, Value>) {
-    let Some(taints) = spec.get_mut("taints").and_then(Value::as_array_mut) else { return };
-    taints.retain(|taint| !taint["key"].as_str().is_some_and(|key| key.starts_with("node.kubernetes.io/")));
-    if taints.is_empty() {
-        spec.shift_remove("taints");
+/// Taints and conditions that come and go when a controller looks, by how they begin.
+fn drop_those_of_controllers(map: &mut Map<String, Value>, list: &str, key: &str, begins: &str) {
+    let Some(entries) = map.get_mut(list).and_then(Value::as_array_mut) else { return };
+    entries.retain(|entry| !entry[key].as_str().is_some_and(|text| text.starts_with(begins)));
+    if entries.is_empty() {
+        map.shift_remove(list);
     }
 }
 

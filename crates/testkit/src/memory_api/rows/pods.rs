@@ -102,7 +102,8 @@ pub(super) fn rows() -> Vec<Row> {
                 strategic(format!("{one}/status"), running()),
                 strategic(format!("{two}/status"), running()),
                 create(BUDGETS, budget),
-                merge(format!("{BUDGETS}/row-1/status"), spent),
+                // Its controller says besides that it allows no disruption.
+                merge(format!("{BUDGETS}/row-1/status"), spent).only_status(),
                 create(format!("{one}/eviction"), eviction("row-1", "${1/metadata/uid}")),
                 create(format!("{two}/eviction"), eviction("row-2", "11111111-2222-3333-4444-555555555555")),
                 create(format!("{two}/eviction"), eviction("row-2", "${2/metadata/uid}")),
