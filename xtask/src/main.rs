@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask lab …`, `bench …`, `docs`, `fmt`, `dependencies`, `example`.
+//! The project's own chores: `cargo xtask lab …`, `bench …`, `docs`, `fmt`, `promises`, `dependencies`, `example`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // Its output is its purpose.
 
 use std::ffi::OsString;
@@ -12,6 +12,7 @@ mod docs;
 mod example;
 mod fmt;
 mod lab;
+mod promises;
 
 #[derive(Parser)]
 struct Xtask {
@@ -44,6 +45,11 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Break what Carrick promises, one line at a time, and see that a test notices
+    Promises {
+        /// Names of promises.toml; all without one
+        names: Vec<String>,
+    },
     /// Hold licences, bans and sources of all dependencies against deny.toml
     Dependencies,
     /// Turn a bundle into the example machine that `carrick demo` and the tests judge
@@ -62,6 +68,7 @@ fn main() -> ExitCode {
         Chore::Bench { what } => bench::run(&what),
         Chore::Docs { check } => docs::run(check),
         Chore::Fmt { check } => fmt::run(check),
+        Chore::Promises { names } => promises::run(&names),
         Chore::Dependencies => dependencies::run(),
         Chore::Example { bundle } => example::run(&bundle),
     };

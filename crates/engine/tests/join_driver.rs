@@ -13,8 +13,9 @@ use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::judge::Ignore;
+use carrick_core::plan::protect::Protected;
 use carrick_core::signature::Library;
-use carrick_engine::act::Actor;
+use carrick_engine::act::{Actor, undo};
 use carrick_engine::dialer;
 use carrick_engine::join::driver::{JoinEnd, JoinOptions, JoinProgress, join};
 use carrick_host::host::Entry;
@@ -23,9 +24,9 @@ use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
 use carrick_testkit::memory_api::tls::kubeconfig;
 use carrick_testkit::{API, Cluster, Kubeadm, Machine, NODE, Worker};
-
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 const BEGAN: &str = "2026-11-16T12:00:00Z";
@@ -60,6 +61,15 @@ fn options(cluster: &Cluster) -> JoinOptions<'static> {
 }
 
 async fn joined(machine: &Arc<Machine>, options: JoinOptions<'_>) -> (JoinEnd, Vec<JoinProgress>) {
+    joined_and(machine, options, |_| {}).await
+}
+
+/// The same, for who acts on what is told while it goes on.
+async fn joined_and(
+    machine: &Arc<Machine>,
+    options: JoinOptions<'_>,
+    mut act: impl FnMut(&JoinProgress) + Send,
+) -> (JoinEnd, Vec<JoinProgress>) {
     /// A look every 0.4 s and a word every second: whoever waits twice as long hears nothing.
     const SILENCE: Duration = Duration::from_secs(2);
     let library = Library::built_in().unwrap();
@@ -67,12 +77,30 @@ async fn joined(machine: &Arc<Machine>, options: JoinOptions<'_>) -> (JoinEnd, V
     let (mut told, mut longest, mut last) = (Vec::new(), Duration::ZERO, Instant::now());
     let mut tell = |it| {
         longest = longest.max(std::mem::replace(&mut last, Instant::now()).elapsed());
+        act(&it);
         told.push(it);
     };
     let host: Arc<dyn Host> = machine.clone();
     let ended = join(&host, &actor, options, &library, None, &mut tell).await;
+    longest = longest.max(last.elapsed());
     assert!(longest < SILENCE, "nothing was said for {longest:?}: {told:#?}");
     (ended, told)
+}
+
+/// A cluster in which nobody decides about certificate requests, until the test does.
+fn undecided() -> Cluster {
+    let cluster = Cluster::without_controllers(BEGAN.parse().unwrap()).unwrap();
+    cluster.token(TOKEN);
+    cluster.api.start(Controller::TokenSigner);
+    cluster
+}
+
+fn deny(cluster: &Cluster) {
+    cluster.api.start(Controller::Denier("not this one".to_owned()));
+}
+
+fn waits_for_its_certificate(told: &JoinProgress) -> bool {
+    matches!(told, JoinProgress::Waits { stage: Stage::CertificateRequested, .. })
 }
 
 /// An admin's kubeconfig in place of a token.
@@ -132,7 +160,7 @@ async fn a_worker_joins() {
     for path in [CONFIG, BOOTSTRAP_CONF, "/run/systemd/system/kubelet.service.d/90-carrick-join.conf"] {
         assert_eq!(machine.text(path), None, "{path}");
     }
-    assert_eq!((worker.kubeadm_runs(), worker.sandboxes(), worker.config_mode()), (1, 0, Some(0o600)));
+    assert_eq!((worker.kubeadm_runs(), worker.sandboxes(), worker.config_modes()), (1, 0, Some((0o600, 0o700))));
     assert!(machine.changes().iter().all(|change| !change.contains("0123456789abcdef")), "{:?}", machine.changes());
 }
 
@@ -191,10 +219,8 @@ async fn a_join_that_failed_late_is_continued_by_the_next() {
 
 #[tokio::test(start_paused = true)]
 async fn a_join_that_failed_early_puts_back_what_it_changed() {
-    let cluster = Cluster::without_controllers(BEGAN.parse().unwrap()).unwrap();
-    cluster.token(TOKEN);
-    cluster.api.start(Controller::TokenSigner);
-    cluster.api.start(Controller::Denier("not this one".to_owned()));
+    let cluster = undecided();
+    deny(&cluster);
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
     let before = files(&machine);
@@ -276,5 +302,100 @@ async fn what_another_join_left_stays_where_this_one_does_not_begin() {
         let (ended, told) = joined(&machine, options(&cluster)).await;
         assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{what}: {told:#?}");
         assert_eq!((files(&machine), worker.kubeadm_runs()), (before, 0), "{what}: {:?}", ended.outcome);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_hears_a_word_every_second() {
+    // Slower than a word, quicker than what counts as no answer.
+    const SLOW: Duration = Duration::from_millis(2500);
+    for (what, slow_machine) in [("a slow machine", true), ("a slow API server", false)] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        of_the_dead(&cluster);
+        if slow_machine {
+            machine.slow_down(SLOW);
+        } else {
+            // All that a join asks but cluster-info: a path as slow as that is no path.
+            for verb in ["get", "list", "create", "delete"] {
+                for resource in ["nodes", "leases", "pods", "certificatesigningrequests", "secrets"] {
+                    cluster.api.fail(&format!("{verb} {resource}"), None, Fault::Delay(SLOW));
+                }
+            }
+        }
+        let admin = admin(&cluster, &machine);
+        // That nobody waited in silence is asserted there.
+        let (ended, told) = joined(&machine, with_admin(&cluster, &admin, true)).await;
+        assert!(matches!(ended.outcome, JoinOutcome::Joined { .. }), "{what}: {:#?}\n{told:#?}", ended.outcome);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_can_be_seen_is_told_within_a_second() {
+    const SECOND: Duration = Duration::from_secs(1);
+    let cluster = undecided();
+    let (machine, _) = Worker::start(&cluster, []);
+    let mut denied: Option<Instant> = None;
+    let (ended, _) = joined_and(&machine, options(&cluster), |it| {
+        // Right before the driver pauses: it cannot have seen this yet.
+        if waits_for_its_certificate(it) && denied.is_none() {
+            deny(&cluster);
+            denied = Some(Instant::now());
+        }
+    })
+    .await;
+    assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{:#?}", ended.outcome);
+    let after = denied.unwrap().elapsed();
+    assert!(after < SECOND, "the request was denied, and that was told {after:?} later");
+
+    let cluster = self::cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    let (mut connected, mut after): (Option<Instant>, _) = (None, None);
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| match it {
+        JoinProgress::Waits { stage: Stage::Registered, .. } if connected.is_none() => {
+            worker.connect_network("10.244.0.7");
+            connected = Some(Instant::now());
+        }
+        JoinProgress::Reached { stage: Stage::NetworkReady, .. } => after = connected.map(|at| at.elapsed()),
+        _ => {}
+    })
+    .await;
+    assert_joined(&ended, &told);
+    assert!(after.unwrap() < SECOND, "the pod network came, and that was told {after:?} later");
+}
+
+/// What a join that was killed had changed, the next one takes back where it fails; unless somebody has done so in between.
+#[tokio::test(start_paused = true)]
+async fn what_a_killed_join_changed_is_taken_back_once() {
+    for undone in [false, true] {
+        let cluster = undecided();
+        let (machine, _) = Worker::start(&cluster, []);
+        let (before, killed) = (files(&machine), Notify::new());
+        let kill = |it: &JoinProgress| {
+            if waits_for_its_certificate(it) {
+                killed.notify_one();
+            }
+        };
+        tokio::select! {
+            (ended, _) = joined_and(&machine, options(&cluster), kill) => panic!("{:#?}", ended.outcome),
+            () = killed.notified() => {}
+        }
+        assert_ne!(files(&machine), before);
+        if undone {
+            let back = undo::plan(machine.as_ref(), None).await.unwrap();
+            undo::apply(&machine.shared(), &back, &Protected::default(), &mut |_| {}).await.unwrap();
+        }
+        let mut denied = false;
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if waits_for_its_certificate(it) && !denied {
+                deny(&cluster);
+                denied = true;
+            }
+        })
+        .await;
+        assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{:#?}", ended.outcome);
+        assert!(!ended.left.stuck, "undone before: {undone}: {told:#?}");
+        assert_eq!(files(&machine), before, "undone before: {undone}: {told:#?}");
     }
 }

@@ -11,6 +11,7 @@ use carrick_host::host::{CommandOutput, Entry, File, How, Lock, Locked, Trouble,
 use carrick_host::probe::{Answer, Observation, Progress, Stream, Target};
 use carrick_host::{Host, Probe};
 use jiff::Timestamp;
+use tokio::time::sleep;
 
 /// Paths and what is there; kernel settings, swaps and units by what the tools that show them print.
 #[derive(Default)]
@@ -45,6 +46,8 @@ struct Inner {
     power: Option<usize>,
     /// A path that has no room left.
     full: Option<String>,
+    /// What every command and every look takes.
+    delay: Duration,
     /// What `TOOL-save` prints, by `TOOL`.
     rules: BTreeMap<String, String>,
 }
@@ -131,16 +134,24 @@ impl Machine {
         self.inner().full = Some(path.to_owned());
     }
 
+    /// From now on every command, and every look at more than one file, takes so long.
+    pub fn slow_down(&self, delay: Duration) {
+        self.inner().delay = delay;
+    }
+
+    /// The mode of a file or a directory.
+    pub fn mode(&self, path: &str) -> Option<u32> {
+        match self.inner().files.get(path)? {
+            Entry::File(File { mode, .. }) | Entry::Dir { mode, .. } => Some(*mode),
+            Entry::Link(_) | Entry::Other(_) => None,
+        }
+    }
+
     /// The text of a file, by way of a link where it is one.
     pub fn text(&self, path: &str) -> Option<String> {
         let inner = self.inner();
         let Some(Entry::File(file)) = inner.files.get(inner.target(path)) else { return None };
         String::from_utf8(file.bytes.clone()).ok()
-    }
-
-    /// The mode of a file.
-    pub fn mode(&self, path: &str) -> Option<u32> {
-        if let Some(Entry::File(file)) = self.inner().files.get(path) { Some(file.mode) } else { None }
     }
 
     /// A program on the machine, not Carrick, makes a link.
@@ -205,6 +216,25 @@ impl Machine {
             })?;
         }
         Ok(CommandOutput::default())
+    }
+
+    async fn delay(&self) {
+        let delay = self.inner().delay;
+        if !delay.is_zero() {
+            sleep(delay).await;
+        }
+    }
+
+    /// What a command does, at once.
+    fn run_now(&self, argv: &[&str]) -> Result<CommandOutput, Trouble> {
+        if is_a_look(argv) {
+            return Ok(self.command(argv));
+        }
+        if let ["kubeadm", "reset", ..] = argv {
+            return self.kubeadm_reset();
+        }
+        // What a script does is noted before it is done, and the machine is free for it.
+        self.change("run", &argv.join(" "), |_| Ok(())).map(|()| self.command(argv))
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -461,8 +491,11 @@ impl Probe for Machine {
     }
 
     fn observe<'a>(&'a self, sources: &'a [Source], _: &'a Progress) -> Answer<'a, Vec<Observation>> {
-        let seen = sources.iter().filter_map(|source| Some((source.key(), self.see(source)?)));
-        ready(seen.map(|(key, capture)| Observation { key, capture, redactions: Vec::new() }).collect())
+        Box::pin(async move {
+            self.delay().await;
+            let seen = sources.iter().filter_map(|source| Some((source.key(), self.see(source)?)));
+            seen.map(|(key, capture)| Observation { key, capture, redactions: Vec::new() }).collect()
+        })
     }
 
     fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
@@ -567,14 +600,10 @@ impl Host for Machine {
     }
 
     fn run<'a>(&'a self, argv: &'a [&'a str], _: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
-        if is_a_look(argv) {
-            return ready(Ok(self.command(argv)));
-        }
-        if let ["kubeadm", "reset", ..] = argv {
-            return ready(self.kubeadm_reset());
-        }
-        // What a script does is noted before it is done, and the machine is free for it.
-        ready(self.change("run", &argv.join(" "), |_| Ok(())).map(|()| self.command(argv)))
+        Box::pin(async move {
+            self.delay().await;
+            self.run_now(argv)
+        })
     }
 
     fn lock<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Result<Lock, Locked>> {

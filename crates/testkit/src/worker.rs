@@ -148,8 +148,8 @@ struct State {
     kubelet: Option<(u32, Duration)>,
     kubelets: u32,
     kubeadms: u32,
-    /// Who may read what kubeadm was started with.
-    config_mode: Option<u32>,
+    /// Who may read what kubeadm was started with, and who the directory it is in.
+    config_modes: Option<(u32, u32)>,
 }
 
 impl Worker {
@@ -198,9 +198,9 @@ impl Worker {
         self.state().kubeadms
     }
 
-    /// The mode of kubeadm's file when it was last started: the token is in it.
-    pub fn config_mode(&self) -> Option<u32> {
-        self.state().config_mode
+    /// The modes of kubeadm's file and of its directory when it was last started: the token is in it.
+    pub fn config_modes(&self) -> Option<(u32, u32)> {
+        self.state().config_modes
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -332,7 +332,7 @@ impl Worker {
         let play = {
             let mut state = self.state();
             state.unit = Unit::Running;
-            state.config_mode = config.and_then(|path| machine.mode(path));
+            state.config_modes = config.and_then(|path| machine.mode(path).zip(machine.mode(path.rsplit_once('/')?.0)));
             state.kubeadms += 1;
             state.plays.pop_front().unwrap_or(Kubeadm::Joins)
         };

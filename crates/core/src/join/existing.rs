@@ -441,6 +441,8 @@ mod tests {
             ("another's, alive", found(nothing(), Ok(the(theirs, true))), false, "refuse"),
             ("another's, alive, to be replaced", found(nothing(), Ok(the(theirs, true))), true, "refuse"),
             ("another's, alive by its lease", aged(20, found(nothing(), Ok(the(theirs, false)))), true, "refuse"),
+            ("another's, its lease not yet over", aged(39, found(nothing(), Ok(the(theirs, false)))), true, "refuse"),
+            ("another's, its lease just over", aged(40, found(nothing(), Ok(the(theirs, false)))), true, "remove"),
             ("another's, down", found(nothing(), Ok(the(theirs, false))), false, "refuse"),
             ("another's, down, replaced", found(nothing(), Ok(the(theirs, false))), true, "join"),
             ("another's, down, replaced, admin", aged(90, found(nothing(), Ok(the(theirs, false)))), true, "remove"),

@@ -246,6 +246,28 @@ mod tests {
         assert_eq!(causes(&capture!("sound-join-debian12"), &library), []);
     }
 
+    #[test]
+    fn what_is_quoted_is_redacted() {
+        const REFUSED: &str = "couldn't validate the identity of the API Server: failed to request the cluster-info ConfigMap: dial tcp 10.0.0.11:6443: connect: connection refused";
+        let library = Library::built_in().unwrap();
+        for (before, says, quoted) in [
+            ("error execution phase preflight: ", REFUSED, 1),
+            (
+                "\t[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: ",
+                "/proc/sys/net/ipv4/ip_forward contents are not set to 1",
+                1,
+            ),
+            ("[discovery] Retrying due to error: ", REFUSED, 1),
+            ("error: ", "unknown flag", 0),
+        ] {
+            let line = format!("{before}{says} (--token abcdef.0123456789abcdef)");
+            let (milestone, causes) = (milestone(&line).unwrap(), causes(&line, &library));
+            assert_eq!(causes.iter().flat_map(|cause| &cause.seen).count(), quoted, "{line}: {causes:?}");
+            let shown = format!("{milestone:?} {causes:?}");
+            assert!(!shown.contains("0123456789abcdef"), "{shown}");
+        }
+    }
+
     proptest! {
         #[test]
         fn any_line_is_a_milestone_or_none(line in "([IWE]1115 |\\[ERROR |\\[discovery\\] |error: |\\]: |abcdef\\.0123456789abcdef|.)*") {

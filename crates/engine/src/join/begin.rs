@@ -38,6 +38,7 @@ const SIGNING: Duration = Duration::from_secs(2);
 const WAKE: Duration = Duration::from_secs(30);
 /// The pause image is 300 kB. A runtime that reaches no registry says so after 30 s at the latest.
 const PULL: Duration = Duration::from_secs(45);
+const PREPARES: &str = "the machine is prepared for kubeadm";
 
 impl Driver<'_, '_> {
     pub(super) async fn observe(&mut self) -> JoinEvent {
@@ -197,7 +198,7 @@ impl Driver<'_, '_> {
     }
 
     /// The checks, and what `--fix` does about them.
-    pub(super) async fn check(&mut self, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> JoinEvent {
+    pub(super) async fn check(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> JoinEvent {
         let mut fixed = false;
         if let (true, Some(looked), Some(mender)) = (self.options.policy.fix, &self.looked, self.mender.as_mut()) {
             match mender.mend(&looked.facts, &looked.checked).await {
@@ -211,7 +212,8 @@ impl Driver<'_, '_> {
         }
         if fixed {
             self.left.fixed = true;
-            self.looked = Some(self.see().await);
+            let says = "the machine is looked at again";
+            self.looked = Some(attended(Box::pin(self.see()), says, state, tell).await);
         }
         let Some(looked) = &self.looked else { return JoinEvent::Checked { blockers: Vec::new(), fixed } };
         let blockers = looked.blockers();
@@ -242,7 +244,7 @@ impl Driver<'_, '_> {
         let missing = |missing: Missing| Trouble::missing("prepare", &missing);
         let plan = looked.preparation().map_err(unprepared)?;
         let protected = Protected::on(&looked.facts, self.options.protect.clone()).map_err(missing)?;
-        let steps = act::ground(self.host, &plan).await?;
+        let steps = attended(Box::pin(act::ground(self.host, &plan)), PREPARES, state, tell).await?;
         // Before anything else is changed: where it fails there is nothing to put back.
         if let Some(image) = looked.image_to_pull(&self.options.ignore) {
             let endpoints = cri::endpoints(self.host);
@@ -252,7 +254,9 @@ impl Driver<'_, '_> {
                 return Ok(JoinEvent::Failed(causes::of_unpulled(self.library, &image, &why)));
             }
         }
-        match act::apply(self.machine, self.actor, &steps, &protected, &mut |_| {}).await {
+        let mut silent = |_: act::StepProgress<'_>| {};
+        let applying = act::apply(self.machine, self.actor, &steps, &protected, &mut silent);
+        match attended(Box::pin(applying), PREPARES, state, tell).await {
             Ok(run) => self.runs.push(run),
             Err(stopped) => {
                 // What was done of it is put back, too.

@@ -255,16 +255,17 @@ impl<'a, 'm> Driver<'a, 'm> {
                 let (diagnosis, last_words) = (self.diagnosis.take(), std::mem::take(&mut self.last_words));
                 let (log, record) = (self.log.clone(), record.place());
                 let (left, declined) = (self.left.clone(), self.declined);
-                self.revoke_minted(tell).await;
+                self.revoke_minted(&state, tell).await;
                 return JoinEnd { outcome, state, diagnosis, log, record, last_words, left, declined };
             }
         }
     }
 
     /// The token that was made for this join is good for nothing any more.
-    async fn revoke_minted(&mut self, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
+    async fn revoke_minted(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
         let (Some(token), Some(admin)) = (self.minted.take(), self.options.admin) else { return };
-        if let Err(why) = token::revoke(admin, &token).await {
+        let revoking = Box::pin(token::revoke(admin, &token));
+        if let Err(why) = attended(revoking, "the token of this join is revoked", state, tell).await {
             tell(JoinProgress::Says(format!("the token {} could not be revoked ({why}); it ends by itself", token.id)));
         }
     }
@@ -294,7 +295,9 @@ impl<'a, 'm> Driver<'a, 'm> {
             if !due {
                 self.wait(state, tell).await;
             }
-            events = self.look(state).await;
+            let (so_far, says) = self.waits_for(state);
+            let word = |passed| waits(state, so_far + passed, &says);
+            events = with_word(Box::pin(self.look(state)), word, tell).await;
             events.push(JoinEvent::Tick);
         }
         for event in events {
@@ -306,17 +309,18 @@ impl<'a, 'm> Driver<'a, 'm> {
         None
     }
 
-    async fn wait(&self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
+    /// For how long already, and for what.
+    fn waits_for(&self, state: &JoinStatus) -> (Duration, String) {
         let missing = first_missing(&state.seen, state.policy.until).map(|(_, says)| says);
         let troubled = state.troubles.last().map(|trouble| trouble.says.clone());
         let says = troubled.or_else(|| missing.filter(|_| state.stage >= Stage::CertificateIssued));
-        tell(JoinProgress::Waits {
-            stage: state.stage,
-            elapsed: Duration::try_from(self.now().duration_since(state.since)).unwrap_or_default(),
-            limit: state.limit(),
-            says: says.unwrap_or_else(|| state.stage.awaits().to_owned()),
-            attempt: state.attempt,
-        });
+        let elapsed = Duration::try_from(self.now().duration_since(state.since)).unwrap_or_default();
+        (elapsed, says.unwrap_or_else(|| state.stage.awaits().to_owned()))
+    }
+
+    async fn wait(&self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
+        let (elapsed, says) = self.waits_for(state);
+        tell(waits(state, elapsed, &says));
         sleep(LOOK).await;
     }
 
@@ -349,18 +353,20 @@ impl<'a, 'm> Driver<'a, 'm> {
                 vec![attended(Box::pin(self.observe()), says, state, tell).await]
             }
             JoinEffect::RemoveNode { name, says } => {
-                tell(JoinProgress::Says(says));
-                vec![self.remove_node(&name).await]
+                tell(JoinProgress::Says(says.clone()));
+                vec![attended(Box::pin(self.remove_node(&name)), &says, state, tell).await]
             }
             JoinEffect::MarkNotReady { name, says } => {
-                tell(JoinProgress::Says(says));
-                vec![self.mark_not_ready(&name).await]
+                tell(JoinProgress::Says(says.clone()));
+                vec![attended(Box::pin(self.mark_not_ready(&name)), &says, state, tell).await]
             }
-            JoinEffect::WakeKubelet => vec![self.wake_kubelet().await],
+            JoinEffect::WakeKubelet => {
+                vec![attended(Box::pin(self.wake_kubelet()), "systemd starts the kubelet", state, tell).await]
+            }
             JoinEffect::Check => {
                 let says = "a token is made for this join";
                 vec![match attended(Box::pin(self.provide_token()), says, state, tell).await {
-                    Ok(()) => self.check(tell).await,
+                    Ok(()) => self.check(state, tell).await,
                     Err(event) => event,
                 }]
             }
@@ -373,7 +379,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             JoinEffect::StartKubeadm => {
                 vec![
-                    self.start(state)
+                    attended(Box::pin(self.start(state)), "kubeadm is started", state, tell)
                         .await
                         .unwrap_or_else(|trouble| not_done(id!("kubeadm.installed"), &trouble, self.library)),
                 ]
@@ -391,7 +397,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                 Vec::new()
             }
             JoinEffect::Finish => {
-                let changed = self.uncordon(state.policy.until, tell).await;
+                let changed = self.uncordon(state, tell).await;
                 self.tidy_up(state, tell).await;
                 vec![JoinEvent::Finished { changed }]
             }
@@ -450,19 +456,27 @@ pub(super) async fn attended<T>(
     state: &JoinStatus,
     tell: &mut (dyn FnMut(JoinProgress) + Send),
 ) -> T {
+    with_word(work, |passed| waits(state, passed, says), tell).await
+}
+
+/// Does something that may take long, and tells a word of how long it has taken, every second.
+async fn with_word<T>(
+    work: impl Future<Output = T>,
+    word: impl Fn(Duration) -> JoinProgress,
+    tell: &mut (dyn FnMut(JoinProgress) + Send),
+) -> T {
     let (began, mut work) = (Instant::now(), pin!(work));
     loop {
         if let Ok(done) = timeout(WORD, &mut work).await {
             return done;
         }
-        tell(JoinProgress::Waits {
-            stage: state.stage,
-            elapsed: began.elapsed(),
-            limit: state.limit(),
-            says: says.to_owned(),
-            attempt: state.attempt,
-        });
+        tell(word(began.elapsed()));
     }
+}
+
+fn waits(state: &JoinStatus, elapsed: Duration, says: &str) -> JoinProgress {
+    let (stage, limit, attempt) = (state.stage, state.limit(), state.attempt);
+    JoinProgress::Waits { stage, elapsed, limit, says: says.to_owned(), attempt }
 }
 
 /// What failed, under what it is known for: a full disk, a file system that cannot be written. What was done of it, the

@@ -15,7 +15,7 @@ use carrick_core::report::Report;
 use carrick_host::Progress;
 use carrick_host::host::Trouble;
 
-use super::driver::{CONFIG, Driver, JoinProgress};
+use super::driver::{CONFIG, Driver, JoinProgress, attended};
 use super::unit::{self, Kubeadm};
 use crate::act::undo;
 use crate::observe::observe;
@@ -48,17 +48,18 @@ impl Driver<'_, '_> {
 
     /// A Node that our reset cordoned takes pods again once it is verified; one that somebody else cordoned stays so.
     /// Whether something was changed.
-    pub(super) async fn uncordon(&self, until: Until, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> bool {
+    pub(super) async fn uncordon(&self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> bool {
         let ours = self.node.as_ref().is_ok_and(nodes::has_our_mark);
         let Some(observer) = self.observer.as_ref().filter(|_| ours) else { return false };
         let name = &observer.node;
-        if until != Until::Verified {
+        if state.policy.until != Until::Verified {
             tell(JoinProgress::Says(format!(
                 "the Node {name} stays cordoned, as carrick reset left it, until it is verified"
             )));
             return false;
         }
-        let opened = observer.uncordon().await;
+        let says = format!("the Node {name} is uncordoned");
+        let opened = attended(Box::pin(observer.uncordon()), &says, state, tell).await;
         tell(JoinProgress::Says(match &opened {
             Ok(_) => format!("the Node {name}, which carrick reset had cordoned, takes pods again"),
             Err(why) => format!("the Node {name} is still cordoned by carrick reset ({why}): kubectl uncordon {name}"),
