@@ -462,7 +462,7 @@ pub(super) async fn attended<T>(
 /// Does something that may take long, and tells a word of how long it has taken, every second.
 async fn with_word<T>(
     work: impl Future<Output = T>,
-    word: impl Fn(Duration) -> JoinProgress,
+    progress: impl Fn(Duration) -> JoinProgress,
     tell: &mut (dyn FnMut(JoinProgress) + Send),
 ) -> T {
     let (began, mut work) = (Instant::now(), pin!(work));
@@ -470,13 +470,13 @@ async fn with_word<T>(
         if let Ok(done) = timeout(WORD, &mut work).await {
             return done;
         }
-        tell(word(began.elapsed()));
+        tell(progress(began.elapsed()));
     }
 }
 
-fn waits(state: &JoinStatus, elapsed: Duration, says: &str) -> JoinProgress {
-    let (stage, limit, attempt) = (state.stage, state.limit(), state.attempt);
-    JoinProgress::Waits { stage, elapsed, limit, says: says.to_owned(), attempt }
+fn waits(status: &JoinStatus, elapsed: Duration, says: &str) -> JoinProgress {
+    let (limit, says) = (status.limit(), says.to_owned());
+    JoinProgress::Waits { stage: status.stage, elapsed, limit, says, attempt: status.attempt }
 }
 
 /// What failed, under what it is known for: a full disk, a file system that cannot be written. What was done of it, the
