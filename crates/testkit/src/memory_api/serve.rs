@@ -110,10 +110,12 @@ impl Turn<'_> {
         let within = format!("{}/", self.asked.namespace);
         let below = |place: &str| format!("/{}", place.strip_prefix(&within).unwrap_or(place));
         let all = all.into_iter().map(|(place, object)| (below(&place), object));
-        let mut left = all.filter(|(place, object)| *place >= start && selector.selects(object));
+        let mut left = all.filter(|(place, _)| *place >= start);
         let page = if limit == 0 { usize::MAX } else { limit };
-        let items: Vec<(String, Value)> = left.by_ref().take(page).collect();
+        let items: Vec<(String, Value)> =
+            left.by_ref().filter(|(_, object)| selector.selects(object)).take(page).collect();
         let mut metadata = json!({"resourceVersion": version.to_string()});
+        // Whether a selector leaves any of them is not known before they are read: the next page may be empty.
         let rest = left.count();
         if let Some((last, _)) = items.last().filter(|_| rest > 0) {
             // The key right after the last one.
