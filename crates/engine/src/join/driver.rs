@@ -295,8 +295,8 @@ impl<'a, 'm> Driver<'a, 'm> {
                 self.wait(state, tell).await;
             }
             let (so_far, says) = self.waits_for(state);
-            let word = |passed| waits(state, so_far + passed, &says);
-            events = with_word(Box::pin(self.look(state)), word, tell).await;
+            let waiting = |passed| waits(state, so_far + passed, &says);
+            events = told_of(Box::pin(self.look(state)), waiting, tell).await;
             events.push(JoinEvent::Tick);
         }
         for event in events {
@@ -455,13 +455,13 @@ pub(super) async fn attended<T>(
     state: &JoinStatus,
     tell: &mut (dyn FnMut(JoinProgress) + Send),
 ) -> T {
-    with_word(work, |passed| waits(state, passed, says), tell).await
+    told_of(work, |passed| waits(state, passed, says), tell).await
 }
 
-/// Does something that may take long, and tells a word of how long it has taken, every second.
-async fn with_word<T>(
+/// Does something that may take long, and every second tells what it makes of the time it has taken.
+async fn told_of<T>(
     work: impl Future<Output = T>,
-    word: impl Fn(Duration) -> JoinProgress,
+    waiting: impl Fn(Duration) -> JoinProgress,
     tell: &mut (dyn FnMut(JoinProgress) + Send),
 ) -> T {
     let (began, mut work) = (Instant::now(), pin!(work));
@@ -469,12 +469,12 @@ async fn with_word<T>(
         if let Ok(done) = timeout(WORD, &mut work).await {
             return done;
         }
-        tell(word(began.elapsed()));
+        tell(waiting(began.elapsed()));
     }
 }
 
-fn waits(state: &JoinStatus, elapsed: Duration, says: &str) -> JoinProgress {
-    let (stage, limit, attempt) = (state.stage, state.limit(), state.attempt);
+fn waits(join: &JoinStatus, elapsed: Duration, says: &str) -> JoinProgress {
+    let (stage, limit, attempt) = (join.stage, join.limit(), join.attempt);
     JoinProgress::Waits { stage, elapsed, limit, says: says.to_owned(), attempt }
 }
 
