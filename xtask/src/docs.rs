@@ -8,9 +8,13 @@ use anyhow::{Context, bail};
 use carrick_core::catalogue::{Class, Role};
 use carrick_core::check::{CHECKS, FixedBy, Registered};
 use carrick_core::fix;
+use carrick_core::join::event_line::EventLine;
 use carrick_core::join::verify::{PROOFS, Proof};
+use carrick_core::plan::printed::PlanReport;
 use carrick_core::report::Report;
 use carrick_core::signature::{self, Library, Signature, lint};
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
 
 pub fn run(check: bool) -> anyhow::Result<()> {
     let pages = [
@@ -19,7 +23,9 @@ pub fn run(check: bool) -> anyhow::Result<()> {
         ("signatures.md", signatures()?),
         ("join.md", carrick_core::join::page::page()),
         ("verify.md", evidence()),
-        ("report.schema.json", schema()?),
+        ("report.schema.json", schema::<Report>()?),
+        ("plan.schema.json", schema::<PlanReport>()?),
+        ("event.schema.json", schema::<EventLine>()?),
     ];
     let mut stale = Vec::new();
     for (name, text) in &pages {
@@ -149,6 +155,8 @@ fn keep_the_rules() -> anyhow::Result<()> {
     Ok(())
 }
 
-fn schema() -> anyhow::Result<String> {
-    Ok(serde_json::to_string_pretty(&schemars::schema_for!(Report))? + "\n")
+/// Of what is printed: a field that is left out where it is empty is not required.
+fn schema<T: JsonSchema>() -> anyhow::Result<String> {
+    let schema = SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
+    Ok(serde_json::to_string_pretty(&schema)? + "\n")
 }

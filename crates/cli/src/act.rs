@@ -20,7 +20,7 @@ use crate::terminal::{self, LiveLine, OK, WARN, styled};
 
 mod shown;
 
-pub use shown::{INDENT, Refused, as_json, as_value, told, told_with, with_note};
+pub use shown::{INDENT, Refused, as_json, planned, told, told_with, with_note, written};
 
 /// Whether, and how far, a verb may change something.
 #[derive(Clone, Debug, clap::Args)]

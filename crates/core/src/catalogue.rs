@@ -137,6 +137,33 @@ macro_rules! id {
     }};
 }
 
+/// The one of these ids that is closest to what was typed.
+pub fn nearest<'a>(typed: &str, ids: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let typed = typed.to_lowercase();
+    let (distance, id) = ids.into_iter().map(|id| (distance(&typed, id), id)).min()?;
+    (distance <= typed.len().max(3) / 2).then_some(id)
+}
+
+/// How many letters must be added, dropped or changed; a typed last part (`swap`) counts as the whole id.
+fn distance(typed: &str, id: &str) -> usize {
+    let last = id.rsplit('.').next().unwrap_or(id);
+    levenshtein(typed, id).min(levenshtein(typed, last) + 1)
+}
+
+fn levenshtein(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, right) in b.iter().enumerate() {
+            let change = diagonal + usize::from(left != *right);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,5 +219,11 @@ mod tests {
         for id in check::ids() {
             assert_eq!(about(id).map(|about| about.id), Some(id));
         }
+    }
+
+    #[test]
+    fn the_nearest_id_is_one_that_could_have_been_meant() {
+        assert_eq!(nearest("swapp", check::ids()), Some("machine.swap"));
+        assert_eq!(nearest("quite another thing altogether", check::ids()), None);
     }
 }

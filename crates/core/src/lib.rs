@@ -10,6 +10,7 @@
 //! * [`fix`]: what `check --fix` would change, one file per fix
 //! * [`join`]: a join as data: its inputs, its states, the evidence that it holds
 //! * [`reset`]: what `reset` would change to take a worker out of its cluster, or why it would not
+//! * [`judge`]: facts of a machine to what a report shows of them
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
 //! * [`discovery`]: what kubeadm's token discovery proves: the JWS, the pinned key
@@ -22,6 +23,7 @@ pub mod discovery;
 pub mod fact;
 pub mod fix;
 pub mod join;
+pub mod judge;
 pub mod plan;
 pub mod redact;
 pub mod report;

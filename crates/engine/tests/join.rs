@@ -6,7 +6,7 @@ use std::time::Duration;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::JoinOutcome;
-use carrick_core::report::Ignore;
+use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::act::Actor;
 use carrick_engine::join::driver::{JoinEnd, JoinOptions, JoinProgress, join};

@@ -8,9 +8,9 @@ use std::path::Path;
 use carrick_core::check::CheckPolicy;
 use carrick_core::fact::{Capture, Facts, dir_key};
 use carrick_core::fix;
+use carrick_core::judge::{self, Ignore};
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::{PlanRefusal, Protected};
-use carrick_core::report::{self, Ignore};
 use carrick_host::bundle;
 
 /// The facts of every capture, by its name.
@@ -23,7 +23,7 @@ fn machines() -> Vec<(String, Facts)> {
 }
 
 fn planned(facts: &Facts) -> Plan {
-    let report = report::check(facts, &CheckPolicy::default(), &Ignore::default());
+    let report = judge::check(facts, &CheckPolicy::default(), &Ignore::default());
     fix::plan(facts, &report).unwrap()
 }
 
@@ -57,7 +57,7 @@ fn on_a_control_plane_no_plan_is_carried_out() {
         }
         refused += 1;
         assert_eq!(refusal, Some(PlanRefusal::ControlPlane("/etc/kubernetes/admin.conf".into())), "{name}");
-        let report = report::check(&facts, &CheckPolicy::default(), &Ignore::default());
+        let report = judge::check(&facts, &CheckPolicy::default(), &Ignore::default());
         let offers = report.findings.iter().flat_map(|finding| &finding.remedy).find(|it| it.contains("--fix"));
         assert_eq!(offers, None, "{name}: a fix is offered on a control plane");
     }

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use carrick_core::plan::printed::{PlanReport, PlannedStep};
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Items, Plan};
 use carrick_engine::act::{Grounded, shown_change};
-use serde_json::json;
 
 use crate::exit::Failure;
 use crate::render::wrap;
@@ -116,37 +116,21 @@ fn items(grounded: &Grounded) -> Vec<String> {
 
 /// A plan for programs, with what of it would be refused.
 pub fn as_json(host: &str, steps: &[Grounded], refused: &Refused) -> Result<String, Failure> {
-    Ok(format!("{:#}\n", value(host, steps, refused)?))
+    written(&planned(host, steps, refused))
 }
 
-/// One that is not refused, for a verb that has more to say.
-pub fn as_value(host: &str, steps: &[Grounded]) -> Result<serde_json::Value, Failure> {
-    value(host, steps, &Refused::default())
+pub fn written(plan: &PlanReport) -> Result<String, Failure> {
+    let json = serde_json::to_string_pretty(plan).map_err(|error| Failure::internal(error.to_string()))?;
+    Ok(json + "\n")
 }
 
-fn value(host: &str, steps: &[Grounded], refused: &Refused) -> Result<serde_json::Value, Failure> {
-    let each = steps.iter().enumerate().map(|(at, grounded)| step_as_json(grounded, refused.steps.get(&at)));
-    let steps: Result<Vec<_>, serde_json::Error> = each.collect();
-    let steps = steps.map_err(|error| Failure::internal(error.to_string()))?;
-    let mut plan = json!({"schema": "carrick.plan/v1", "host": host, "steps": steps});
-    if let (Some(plan), Some(why)) = (plan.as_object_mut(), &refused.why) {
-        plan.insert("refused".into(), why.as_str().into());
-    }
-    Ok(plan)
-}
-
-fn step_as_json(grounded: &Grounded, refused: Option<&String>) -> Result<serde_json::Value, serde_json::Error> {
-    let mut step = serde_json::to_value(&grounded.step)?;
-    if let Some(step) = step.as_object_mut() {
-        step.insert("sentence".into(), grounded.step.effect.to_string().into());
-        step.insert("was".into(), serde_json::to_value(&grounded.was)?);
-        step.insert("undo".into(), grounded.step.effect.taken_back(&grounded.was).into());
-        step.insert("can_be_undone".into(), grounded.step.effect.can_be_undone().into());
-        let change = shown_change(grounded.old.as_ref(), grounded.new.as_ref());
-        step.insert("change".into(), change.into());
-        step.extend(refused.map(|why| ("refused".to_owned(), why.as_str().into())));
-    }
-    Ok(step)
+pub fn planned(host: &str, steps: &[Grounded], refused: &Refused) -> PlanReport {
+    let each = |(at, Grounded { step, was, old, new, .. }): (usize, &Grounded)| {
+        let change = shown_change(old.as_ref(), new.as_ref());
+        PlannedStep { refused: refused.steps.get(&at).cloned(), ..PlannedStep::new(step, was, change) }
+    };
+    let steps = steps.iter().enumerate().map(each).collect();
+    PlanReport { refused: refused.why.clone(), ..PlanReport::new(host, steps) }
 }
 
 #[cfg(test)]
@@ -204,7 +188,12 @@ mod tests {
         let why = "/etc/systemd/system/kubelet.service.d/05-carrick.conf is protected (--protect /etc/systemd)";
         let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
         assert!(words.contains(&format!("kubelet.standalone refused: {why} + Environment=")), "{text}");
-        let json = value("w1", &plan(), &refused).unwrap();
+        let json = as_json("w1", &plan(), &refused).unwrap();
+        assert!(
+            json.starts_with("{\n  \"schema\": \"carrick.plan/v1\",\n  \"host\": \"w1\",\n") && json.ends_with("\n}\n")
+        );
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(json, serde_json::json!(planned("w1", &plan(), &refused)));
         assert_eq!(json["steps"][0]["refused"], why);
         assert_eq!(json["steps"][1].get("refused"), None);
         let end = refused.ends().unwrap_err();
@@ -221,6 +210,6 @@ mod tests {
         assert!(!shown(&refused, 80).contains("refused"));
         assert!(Refused::by(&control, &[]).ends().is_ok());
         assert_eq!(Refused::by(&Protected::default(), &plan()), Refused::default());
-        assert_eq!(value("w1", &plan(), &Refused::default()).unwrap().get("refused"), None);
+        assert_eq!(planned("w1", &plan(), &Refused::default()).refused, None);
     }
 }

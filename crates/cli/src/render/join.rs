@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use carrick_core::join::ending::{self, Remains};
+use carrick_core::join::event_line::{EventKind, EventLine};
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::report::Report;
@@ -33,7 +34,7 @@ impl Show {
         if let Some(events) = &mut self.events {
             if let Some(event) = events.of(told) {
                 // A reader that has gone away is not told any more.
-                let _ = terminal::print(&format!("{event}\n"));
+                let _ = terminal::print(&format!("{}\n", json!(event)));
             }
             return;
         }
@@ -152,10 +153,7 @@ fn failed(report: &Report, ended: &JoinEnd) -> String {
     out
 }
 
-/// The name of the shape every event has; `elapsed` and `deadline` are in seconds.
-const EVENT: &str = "carrick.event/v1";
-
-/// What is told, as JSON. An event that does not itself say where the join is stands where the last one did.
+/// What is told, as events. One that does not itself say where the join is stands where the last one did.
 #[derive(Default)]
 struct Events {
     stage: Option<Stage>,
@@ -168,11 +166,11 @@ struct Events {
 
 impl Events {
     /// `None` for a wait of which was told within this second.
-    fn of(&mut self, told: &JoinProgress) -> Option<serde_json::Value> {
+    fn of(&mut self, told: &JoinProgress) -> Option<EventLine> {
         let (event, says) = match told {
             JoinProgress::Reached { stage, says, after, limit, attempt } => {
                 self.at(*stage, *after, *limit, *attempt);
-                ("reached", says)
+                (EventKind::Reached, says)
             }
             JoinProgress::Waits { stage, elapsed, limit, says, attempt } => {
                 self.at(*stage, *elapsed, *limit, *attempt);
@@ -180,24 +178,16 @@ impl Events {
                 if std::mem::replace(&mut self.waited, this) == this {
                     return None;
                 }
-                ("waits", says)
+                (EventKind::Waits, says)
             }
-            JoinProgress::Says(says) => ("says", says),
+            JoinProgress::Says(says) => (EventKind::Says, says),
             JoinProgress::Again { says, after, attempt } => {
                 self.at(Stage::Waiting, Duration::ZERO, *after, *attempt);
-                ("again", says)
+                (EventKind::Again, says)
             }
         };
-        let event = json!({
-            "schema": EVENT,
-            "event": event,
-            "state": self.stage.unwrap_or(Stage::Begun).name(),
-            "elapsed": self.elapsed.as_secs_f64(),
-            // What comes after the end has no limit of its own.
-            "deadline": (!self.limit.is_zero()).then_some(self.limit.as_secs_f64()),
-            "evidence": says,
-            "attempt": self.attempt.max(1),
-        });
+        let stage = self.stage.unwrap_or(Stage::Begun);
+        let event = EventLine::new(event, stage, self.elapsed, self.limit, says, self.attempt);
         if let JoinProgress::Reached { .. } = told {
             // It said how long the state before took; this one has only begun.
             self.elapsed = Duration::ZERO;
@@ -277,7 +267,7 @@ mod tests {
             waits(1200),
             JoinProgress::Again { says: "refused".into(), after: second(7), attempt: 1 },
         ] {
-            let Some(event) = events.of(&told) else { continue };
+            let Some(event) = events.of(&told).map(|event| json!(event)) else { continue };
             let keys: Vec<&str> = event.as_object().unwrap().keys().map(String::as_str).collect();
             assert_eq!(keys, ["schema", "event", "state", "elapsed", "deadline", "evidence", "attempt"]);
             assert_eq!(event["schema"], "carrick.event/v1");

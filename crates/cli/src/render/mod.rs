@@ -61,13 +61,13 @@ pub fn render(report: &Report, format: Format, look: &Look) -> Result<String, se
 mod tests {
     use carrick_core::check::CheckPolicy;
     use carrick_core::fact::example;
-    use carrick_core::report::{self, Ignore};
+    use carrick_core::judge::{self, Ignore};
 
     use super::*;
 
     fn report() -> Report {
         let ignore = Ignore::of(["time.synchronised"]).unwrap();
-        report::check(&example::troubled_worker(), &CheckPolicy::default(), &ignore)
+        judge::check(&example::troubled_worker(), &CheckPolicy::default(), &ignore)
     }
 
     fn rendered(format: Format, verbose: bool) -> String {

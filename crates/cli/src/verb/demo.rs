@@ -2,7 +2,7 @@
 
 use carrick_core::check::CheckPolicy;
 use carrick_core::fact::example;
-use carrick_core::report::{self, Ignore};
+use carrick_core::judge::{self, Ignore};
 
 use crate::exit::{Exit, Failure};
 use crate::render::{Format, Look, render};
@@ -20,7 +20,7 @@ pub struct Args {
 }
 
 pub fn run(args: &Args) -> Result<Exit, Failure> {
-    let report = report::check(&example::troubled_worker(), &CheckPolicy::default(), &Ignore::default());
+    let report = judge::check(&example::troubled_worker(), &CheckPolicy::default(), &Ignore::default());
     let look = Look { width: terminal::width(), verbose: args.verbose, took: None };
     let text = render(&report, args.output, &look).map_err(|error| Failure::internal(error.to_string()))?;
     let intro = "This is an example: a recorded machine with some faults put in. Nothing here was looked at.\n\

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use carrick_core::diagnose::Case;
 use carrick_core::diagnose::scan::Scan;
-use carrick_core::report::Ignore;
+use carrick_core::judge::Ignore;
 use carrick_core::signature::{self, Library, Signature, lint};
 use jiff::Timestamp;
 

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use carrick_core::catalogue::Class;
+use carrick_core::catalogue::nearest;
 use carrick_core::check::{self, CHECKS, Check, FixedBy, Registered};
 use carrick_core::fix;
 use carrick_core::join::verify::{self, PROOFS, Proof};
-use carrick_core::report::nearest;
 use carrick_core::signature::{self, Phase, Severity, Signature};
 
 use crate::exit::{Exit, Failure};

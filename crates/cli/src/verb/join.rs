@@ -16,7 +16,7 @@ use carrick_core::join::request::{file, line};
 use carrick_core::join::state::JoinPolicy;
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::join::verify::Until;
-use carrick_core::report::Ignore;
+use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::join::driver::{self, JoinEnd, JoinOptions, JoinProgress};
 use carrick_engine::join::{begin, discovery};

@@ -6,13 +6,13 @@ use std::time::{Duration, Instant};
 use carrick_cluster::client::ClusterClient;
 use carrick_cluster::pods;
 use carrick_core::fact::{Facts, Why};
+use carrick_core::plan::printed::PlanReport;
 use carrick_core::reset::{self, Reset, ResetOptions, ResetRefusal};
 use carrick_engine::act::Grounded;
 use carrick_engine::reset as engine;
 use carrick_host::Host;
-use serde_json::json;
 
-use crate::act::{self, Consent};
+use crate::act::{self, Consent, Refused};
 use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Where, client, read_kubeconfig};
 use crate::render::wrap;
@@ -153,12 +153,8 @@ async fn clean(args: &Args, host: &dyn Host) -> Result<(), Failure> {
 fn print(args: &Args, host: &str, reset: &Reset, steps: &[Grounded], run: Option<u32>) -> Result<(), Failure> {
     let text = match args.output {
         Format::Json => {
-            let mut plan = act::as_value(host, steps)?;
-            if let Some(plan) = plan.as_object_mut() {
-                plan.insert("stays".into(), json!(reset.stays));
-                plan.extend(run.map(|run| ("run".to_owned(), json!(run))));
-            }
-            format!("{plan:#}\n")
+            let plan = act::planned(host, steps, &Refused::default());
+            act::written(&PlanReport { stays: Some(reset.stays.clone()), run, ..plan })?
         }
         Format::Text if steps.is_empty() => format!("{host}: nothing of a join is left here.\n"),
         Format::Text => act::told(host, steps) + &stays(reset) + "\nNothing was changed. Do it: carrick reset\n",

@@ -8,7 +8,8 @@ use carrick_core::fact::api_path::StepOutcome;
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::verify::{self, NodeEvidence, Until};
-use carrick_core::report::{self, Report};
+use carrick_core::judge;
+use carrick_core::report::Report;
 use carrick_engine::join::observer::NodeObserver;
 use carrick_engine::join::verify::look;
 use clap::ValueEnum;
@@ -90,7 +91,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         seen.cluster = Err(why);
     }
     let report = verify::report(host.name(), &seen, args.until);
-    show(&args, &Report { machine: report::machine(&facts), ..report }, begun.elapsed())
+    show(&args, &Report { machine: judge::machine(&facts), ..report }, begun.elapsed())
 }
 
 /// The kubelet's credential and the runtime are root's. Who may not look has not seen that a node has not joined.

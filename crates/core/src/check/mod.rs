@@ -2,12 +2,12 @@
 //!
 //! A check reads facts and gives a [`Verdict`]. What it needs and does not know makes it `Unknown`, never a pass.
 
-use std::fmt;
-
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{About, Class, Role, is_same};
-use crate::fact::{Capture, Facts, Known, Missing, Why};
+use crate::fact::{Facts, Known, Missing, Why};
+
+pub use crate::fact::evidence::Evidence;
 
 include!(concat!(env!("OUT_DIR"), "/checks.rs"));
 
@@ -178,42 +178,6 @@ pub enum Outcome {
     Fail,
 }
 
-/// The very place where something was seen.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Evidence {
-    pub source: String,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub line: Option<u32>,
-    pub text: String,
-}
-
-impl Evidence {
-    pub fn of(source: impl Into<String>, text: impl Into<String>) -> Self {
-        Evidence { source: source.into(), line: None, text: text.into() }
-    }
-
-    pub fn at(source: impl Into<String>, line: u32, text: impl Into<String>) -> Self {
-        Evidence { source: source.into(), line: Some(line), text: text.into() }
-    }
-
-    /// The first line of a capture that contains a text, cited with its number.
-    pub fn line_with(source: &str, capture: &Capture, needle: &str) -> Option<Self> {
-        let (number, line) = capture.lines().find(|(_, line)| line.contains(needle))?;
-        Some(Evidence::at(source, number, line.trim()))
-    }
-}
-
-impl fmt::Display for Evidence {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.line, self.source.is_empty()) {
-            (Some(line), _) => write!(f, "{}:{line}  {}", self.source, self.text),
-            (None, false) => write!(f, "{}: {}", self.source, self.text),
-            (None, true) => f.write_str(&self.text),
-        }
-    }
-}
-
 /// What a check found: the outcome, one sentence, the evidence, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -308,15 +272,6 @@ impl Verdict {
     }
 }
 
-impl IntoIterator for Evidence {
-    type Item = Evidence;
-    type IntoIter = std::iter::Once<Evidence>;
-
-    fn into_iter(self) -> Self::IntoIter {
-        std::iter::once(self)
-    }
-}
-
 /// A check and what it found.
 pub struct Finding {
     pub check: &'static Check,
@@ -382,7 +337,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::fact::{Source, unit, version};
+    use crate::fact::{Source, example, unit, version};
     use crate::testing::facts;
 
     #[test]
@@ -472,5 +427,20 @@ mod tests {
                 finding.verdict.says
             );
         }
+    }
+
+    #[test]
+    fn the_troubled_worker_fails_for_what_was_put_in_and_nothing_else() {
+        let findings = run(&example::troubled_worker(), &CheckPolicy::default());
+        let ids = |outcome: Outcome| -> Vec<&str> {
+            findings
+                .iter()
+                .filter(|finding| finding.verdict.outcome == outcome)
+                .map(|finding| finding.check.id)
+                .collect()
+        };
+        assert_eq!(ids(Outcome::Fail), ["kubelet.standalone", "network.ports"]);
+        assert!(ids(Outcome::Warn).contains(&"machine.swap-after-boot"));
+        assert_eq!(ids(Outcome::Unknown), ["firewall.kubelet", "firewall.vxlan"]);
     }
 }

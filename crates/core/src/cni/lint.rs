@@ -8,7 +8,8 @@ use crate::check::{Check, CheckPolicy, Finding, Outcome, Verdict};
 use crate::fact::cni::{Candidate, is_conf_name};
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known, Missing, Why};
-use crate::report::{self, Ignore, Report};
+use crate::judge::{self, Ignore};
+use crate::report::{self, Report};
 
 pub const VERB: &str = "cni lint";
 
@@ -62,7 +63,7 @@ pub fn machine(facts: &Facts) -> Report {
         // None, or it could not be looked: the check says which.
         _ => findings.extend([by_check(&config::CHECK), by_check(&plugins::CHECK)]),
     }
-    Report { machine: report::machine(facts), ..report(&facts.host, findings) }
+    Report { machine: judge::machine(facts), ..report(&facts.host, findings) }
 }
 
 /// Every file; what is wrong with one that is not loaded harms nobody yet.
@@ -107,7 +108,7 @@ fn of_file(file: &Candidate, containerd: impl Fn() -> Known<Option<Version>>) ->
 }
 
 fn report(host: &str, findings: Vec<Finding>) -> Report {
-    let judged = findings.into_iter().map(|finding| report::judged(finding, &Ignore::default())).collect();
+    let judged = findings.into_iter().map(|finding| judge::judged(finding, &Ignore::default())).collect();
     report::of(VERB, &report::printable(host), judged)
 }
 

@@ -9,7 +9,8 @@ use crate::check::Subsystem;
 use crate::diagnose::Case;
 use crate::diagnose::pod_network::told;
 use crate::fact::{Facts, Known};
-use crate::report::{self, Cause, Ignore, Judged, Overall, Piece, Reading, Report};
+use crate::judge::Ignore;
+use crate::report::{self, Cause, Judged, Overall, Piece, Reading, Report};
 use crate::signature::Library;
 
 pub const VERB: &str = "cni status";

@@ -17,9 +17,8 @@ use crate::catalogue;
 use crate::check::{CheckPolicy, Evidence, Needed, Outcome, Subsystem};
 use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
-use crate::report::{
-    self, Cause, Confidence, Elsewhere, Health, Ignore, Judged, Overall, Reading, Report, SubsystemReport,
-};
+use crate::judge::{self, Ignore};
+use crate::report::{Cause, Confidence, Elsewhere, Health, Judged, Overall, Reading, Report, SubsystemReport};
 use crate::signature::{Library, Phase, Severity};
 
 pub mod cause;
@@ -144,7 +143,7 @@ impl<'l> Case<'l> {
     /// What the checks find on a machine that has come so far.
     fn checked(&self, phase: Phase, ignore: &Ignore) -> Report {
         let joined = phase == Phase::Joined;
-        let mut checked = report::judge(&self.facts, &CheckPolicy { cni_expected: joined }, ignore);
+        let mut checked = judge::without_fixes(&self.facts, &CheckPolicy { cni_expected: joined }, ignore);
         for finding in &mut checked.findings {
             if joined {
                 finding.verdict = once_joined(finding);

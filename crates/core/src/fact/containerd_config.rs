@@ -5,9 +5,9 @@
 
 use toml::{Table, Value};
 
+use super::evidence::Evidence;
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, OrAbsent, Query, Source, Why};
-use crate::check::Evidence;
 
 pub const FILE: &str = "/etc/containerd/config.toml";
 pub const DUMP: Query = Query { name: "containerd config dump", argv: &["containerd", "config", "dump"], keep: USUAL };

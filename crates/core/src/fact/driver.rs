@@ -1,9 +1,9 @@
 //! The cgroup driver: which one the kubelet will use, which one the runtime uses, and who says so.
 
 use super::containerd_config::FILE as CONTAINERD_FILE;
+use super::evidence::Evidence;
 use super::runtime_sockets::Runtime;
 use super::{Facts, Known, Missing, OrAbsent, Source, kubelet_config};
-use crate::check::Evidence;
 
 pub const SOURCES: &[Source] = &[Source::File(CONTROLLERS)];
 

@@ -44,24 +44,3 @@ fn read(facts: &Facts, query: &Query) -> String {
 fn put(facts: &mut Facts, query: &Query, text: &str) {
     facts.insert(super::query_key(query), Ok(Capture { exit: Some(0), ..Capture::text(text) }));
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::check::{CheckPolicy, Outcome, run};
-
-    #[test]
-    fn the_troubled_worker_fails_for_what_was_put_in_and_nothing_else() {
-        let findings = run(&troubled_worker(), &CheckPolicy::default());
-        let ids = |outcome: Outcome| -> Vec<&str> {
-            findings
-                .iter()
-                .filter(|finding| finding.verdict.outcome == outcome)
-                .map(|finding| finding.check.id)
-                .collect()
-        };
-        assert_eq!(ids(Outcome::Fail), ["kubelet.standalone", "network.ports"]);
-        assert!(ids(Outcome::Warn).contains(&"machine.swap-after-boot"));
-        assert_eq!(ids(Outcome::Unknown), ["firewall.kubelet", "firewall.vxlan"]);
-    }
-}

@@ -47,7 +47,7 @@ pub fn removed<'a>(command: &'a CommandLine, kubelet: Version) -> Vec<RemovedFla
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Evidence;
+    use crate::fact::evidence::Evidence;
 
     #[test]
     fn a_flag_is_gone_from_the_version_that_removed_it() {

@@ -1,9 +1,9 @@
 //! What an earlier join left on this machine, and whether it still lives.
 
+use super::evidence::Evidence;
 use super::kubeconfig::{self, Kubeconfig};
 use super::pki;
 use super::{Facts, Known, OrAbsent, Source, Why};
-use crate::check::Evidence;
 
 pub const MANIFESTS: &str = "/etc/kubernetes/manifests";
 

@@ -1,8 +1,8 @@
 //! The packages a join depends on: which are installed, and whether their files are still as they were shipped.
 
+use super::evidence::Evidence;
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, Query, Source, Why};
-use crate::check::Evidence;
 
 /// `127`, as a shell says it, where there is neither dpkg nor rpm.
 const NO_TOOL: i32 = 127;

@@ -1,8 +1,8 @@
 //! The kubelet that runs now.
 
+use super::evidence::Evidence;
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, Query, Source, Why};
-use crate::check::Evidence;
 
 pub const KUBELET: Query =
     Query { name: "ps -C kubelet", argv: &["ps", "-ww", "-C", "kubelet", "-o", "pid=", "-o", "args="], keep: USUAL };

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::evidence::Evidence;
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, OrAbsent, Query, Source, Why};
-use crate::check::Evidence;
 
 pub const KUBELET: Query = cat("systemctl cat kubelet", &["systemctl", "cat", "--no-pager", "kubelet.service"]);
 pub const CONTAINERD: Query =

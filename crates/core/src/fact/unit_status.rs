@@ -6,10 +6,10 @@
 //!
 //! Shared: `unit`, where only a paste is known.
 
+use super::evidence::Evidence;
 use super::process::Process;
 use super::unit::UnitState;
 use super::{Facts, Known, Missing, Why};
-use crate::check::Evidence;
 
 /// What `systemctl status` says of one unit.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -74,7 +74,7 @@ mod tests {
 
     use super::*;
     use crate::check::{CHECKS, Check, CheckPolicy, FixedBy};
-    use crate::report::{self, Ignore};
+    use crate::judge::{self, Ignore};
     use crate::testing::facts;
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
         let facts = facts().with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
         let planned = |ignore: &[&str]| {
             let ignore = Ignore::of(ignore.iter().copied()).unwrap();
-            plan(&facts, &report::check(&facts, &CheckPolicy::default(), &ignore)).unwrap()
+            plan(&facts, &judge::check(&facts, &CheckPolicy::default(), &ignore)).unwrap()
         };
         assert_eq!(planned(&[]).steps.len(), 1);
         assert_eq!(planned(&[]).steps[0].why, ["kernel.ip-forward"]);

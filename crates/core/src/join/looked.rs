@@ -7,9 +7,10 @@ use crate::catalogue;
 use crate::check::{self, Evidence, InJoin, Outcome};
 use crate::fact::{Facts, Known, Missing, Why, identity};
 use crate::id;
+use crate::judge::{self, Ignore};
 use crate::plan::protect::Protected;
 use crate::plan::{Conflict, Plan};
-use crate::report::{self, Ignore, Judged, Report};
+use crate::report::{Judged, Report};
 
 pub struct Looked {
     pub facts: Facts,
@@ -19,7 +20,7 @@ pub struct Looked {
 
 impl Looked {
     pub fn at(facts: Facts, ignore: &Ignore) -> Self {
-        let checked = report::check(&facts, &check::CheckPolicy::default(), ignore);
+        let checked = judge::check(&facts, &check::CheckPolicy::default(), ignore);
         Looked { facts, checked }
     }
 

@@ -11,6 +11,7 @@
 //! * [`state`], [`mod@step`]: where a join is, and the only place where that changes
 //! * [`failure`], [`causes`]: what can go wrong, whether trying again helps, and what names it
 //! * [`ending`]: the report at the end, and what stays on the machine
+//! * [`event_line`]: what `--events` prints on the way there
 //! * [`page`]: docs/reference/join.md, drawn from `step` itself
 //!
 //! A driver is a loop:
@@ -27,6 +28,7 @@
 
 pub mod causes;
 pub mod ending;
+pub mod event_line;
 pub mod existing;
 pub mod failure;
 pub mod looked;

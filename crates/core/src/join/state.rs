@@ -14,6 +14,7 @@ use crate::id;
 /// What has been reached. The order is the order of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Stage {
     /// Nothing is known yet: the machine and its name in the cluster are looked at.
     Begun,

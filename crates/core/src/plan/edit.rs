@@ -11,6 +11,7 @@ use toml_edit::{DocumentMut, Item, Table, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "edit", rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Edit {
     /// Keys of a TOML file have these values, or are gone.
     Toml { set: Vec<Set> },
@@ -22,6 +23,7 @@ pub enum Edit {
 
 /// One key of a TOML file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Set {
     /// From the root, unquoted.
     pub key: Vec<String>,

@@ -13,6 +13,7 @@ use crate::reset::volumes;
 /// One change. It says what shall be, not how to get there: making it again changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "effect", rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Effect {
     /// A directory is there.
     MakeDir {

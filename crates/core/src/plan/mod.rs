@@ -5,6 +5,7 @@
 //! * [`edit`]: how the text of a file that is not ours is changed without losing a word of it
 //! * [`protect`]: what no plan may touch
 //! * [`running`]: what runs on a runtime that is restarted
+//! * [`printed`]: a plan as programs read it
 //!
 //! Who makes plans: [`crate::fix`] (`check --fix`), [`crate::reset`]. Who carries them out: carrick-engine. Nothing here looks at a machine.
 //!
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod edit;
 pub mod effect;
+pub mod printed;
 pub mod protect;
 pub mod running;
 
@@ -30,6 +32,7 @@ pub struct Plan {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Step {
     #[serde(flatten)]
     pub effect: Effect,
@@ -40,6 +43,7 @@ pub struct Step {
 /// What stands where an effect acts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum PlaceState {
     Absent,
     File {

@@ -8,6 +8,7 @@ use crate::fact::Facts;
 
 /// What is not known is said to be so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Running {
     /// Containers of pods that run, by the runtime's own word.
     pub containers: Option<usize>,

@@ -17,7 +17,8 @@ use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
 use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, step};
 use carrick_core::join::verify::first_missing;
-use carrick_core::report::{Ignore, Report};
+use carrick_core::judge::Ignore;
+use carrick_core::report::Report;
 use carrick_core::signature::Library;
 use carrick_host::host::Trouble;
 use carrick_host::{Host, Progress};
@@ -295,8 +296,8 @@ impl<'a, 'm> Driver<'a, 'm> {
                 self.wait(state, tell).await;
             }
             let (so_far, says) = self.waits_for(state);
-            let waiting = |passed| waits(state, so_far + passed, &says);
-            events = told_of(Box::pin(self.look(state)), waiting, tell).await;
+            let word = |passed| waits(state, so_far + passed, &says);
+            events = with_word(Box::pin(self.look(state)), word, tell).await;
             events.push(JoinEvent::Tick);
         }
         for event in events {
@@ -455,13 +456,13 @@ pub(super) async fn attended<T>(
     state: &JoinStatus,
     tell: &mut (dyn FnMut(JoinProgress) + Send),
 ) -> T {
-    told_of(work, |passed| waits(state, passed, says), tell).await
+    with_word(work, |passed| waits(state, passed, says), tell).await
 }
 
-/// Does something that may take long, and every second tells what it makes of the time it has taken.
-async fn told_of<T>(
+/// Does something that may take long, and tells a word of how long it has taken, every second.
+async fn with_word<T>(
     work: impl Future<Output = T>,
-    waiting: impl Fn(Duration) -> JoinProgress,
+    progress: impl Fn(Duration) -> JoinProgress,
     tell: &mut (dyn FnMut(JoinProgress) + Send),
 ) -> T {
     let (began, mut work) = (Instant::now(), pin!(work));
@@ -469,13 +470,13 @@ async fn told_of<T>(
         if let Ok(done) = timeout(WORD, &mut work).await {
             return done;
         }
-        tell(waiting(began.elapsed()));
+        tell(progress(began.elapsed()));
     }
 }
 
-fn waits(join: &JoinStatus, elapsed: Duration, says: &str) -> JoinProgress {
-    let (stage, limit, attempt) = (join.stage, join.limit(), join.attempt);
-    JoinProgress::Waits { stage, elapsed, limit, says: says.to_owned(), attempt }
+fn waits(status: &JoinStatus, elapsed: Duration, says: &str) -> JoinProgress {
+    let (limit, says) = (status.limit(), says.to_owned());
+    JoinProgress::Waits { stage: status.stage, elapsed, limit, says, attempt: status.attempt }
 }
 
 /// What failed, under what it is known for: a full disk, a file system that cannot be written. What was done of it, the

@@ -155,7 +155,7 @@ fn last(text: &str) -> Vec<String> {
 mod tests {
     use carrick_core::join::request::Request;
     use carrick_core::join::state::JoinPolicy;
-    use carrick_core::report::Ignore;
+    use carrick_core::judge::Ignore;
     use carrick_core::signature::Library;
     use carrick_testkit::Machine;
 

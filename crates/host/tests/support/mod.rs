@@ -201,7 +201,13 @@ impl Containerd {
         let child = containerd.stdin(Stdio::null()).stdout(Stdio::null()).stderr(log).spawn().unwrap();
         let containerd = Containerd { child, dir };
         let log = containerd.dir.path().join("log");
-        let up = || fs::read_to_string(&log).unwrap_or_default().contains("containerd successfully booted");
+        // Booted is said before CRI answers: its last word before that is of its streaming server.
+        let words = ["containerd successfully booted", "Start streaming server"];
+        let words = if more.contains("disabled_plugins") { &words[..1] } else { &words[..] };
+        let up = || {
+            let said = fs::read_to_string(&log).unwrap_or_default();
+            words.iter().all(|word| said.contains(word))
+        };
         assert!(soon(up), "{}", fs::read_to_string(&log).unwrap_or_default());
         Some(containerd)
     }

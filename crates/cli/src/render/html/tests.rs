@@ -1,14 +1,15 @@
 //! What a page must be like, whatever the report; and two whole pages, to be looked at.
 
 use carrick_core::check::CheckPolicy;
-use carrick_core::report::{self, Ignore, example};
+use carrick_core::judge::{self, Ignore};
+use carrick_core::report::example;
 
 use super::*;
 
 /// The pages the tests look at: as `diagnose` and `check` make them, with nothing in them, with too much in them.
 fn pages() -> Vec<(&'static str, String)> {
     let machine = carrick_core::fact::example::troubled_worker();
-    let check = report::check(&machine, &CheckPolicy::default(), &Ignore::default());
+    let check = judge::check(&machine, &CheckPolicy::default(), &Ignore::default());
     vec![
         ("diagnosis", render(&example::standalone_kubelet())),
         ("hostile", render(&example::hostile_and_crowded())),

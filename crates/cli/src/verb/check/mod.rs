@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use carrick_cluster::client::ClusterClient;
 use carrick_core::check::CheckPolicy;
 use carrick_core::fact::Facts;
-use carrick_core::report::{self, Ignore, Report};
+use carrick_core::judge::{self, Ignore};
+use carrick_core::report::Report;
 use carrick_host::Probe;
 
 use crate::act::Consent;
@@ -77,7 +78,7 @@ async fn judge(args: &Args, probe: &dyn Probe, admin: Option<&ClusterClient>) ->
 fn report_on(args: &Args, facts: &Facts) -> Result<Report, Failure> {
     let ignore = Ignore::of(args.ignore.iter().map(String::as_str))
         .map_err(|error| Failure::usage(format!("--ignore: {error}")))?;
-    Ok(report::check(facts, &CheckPolicy { cni_expected: args.expect_cni }, &ignore))
+    Ok(judge::check(facts, &CheckPolicy { cni_expected: args.expect_cni }, &ignore))
 }
 
 fn show(args: &Args, report: &Report, took: Option<Duration>) -> Result<Exit, Failure> {
