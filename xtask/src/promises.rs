@@ -99,31 +99,37 @@ pub fn run(names: &[String]) -> anyhow::Result<()> {
     fs::create_dir_all(place.join("logs")).with_context(|| place.display().to_string())?;
     let place = place.canonicalize()?;
     copy(&root, &place.join("tree")).context("cannot copy the tree")?;
-    let mut sound = Vec::new();
-    let mut failed = 0;
-    for promise in promises {
-        match check(&promise, &place, "unchanged", Promise::holds)? {
-            (_, Ok(())) => sound.push(promise),
-            (seconds, Err(why)) => {
+    let (mut sound, mut passed, mut failed) = (Vec::new(), 0, 0);
+    for promise in &promises {
+        let (seconds, verdict) = check(promise, &place, "unchanged", Promise::holds)?;
+        match verdict {
+            Ok(()) => sound.push(promise),
+            Err(why) => {
                 failed += 1;
-                println!("FAILED  {:<32} {seconds:>4} s  {why}", promise.name);
+                say("FAILED", promise, seconds, &why);
             }
         }
     }
-    let mut passed = 0;
-    for promise in &sound {
+    for promise in sound {
         let (seconds, verdict) = break_and_check(promise, &place)?;
-        let word = if verdict.is_ok() { "ok" } else { "FAILED" };
-        println!(
-            "{word:<7} {:<32} {seconds:>4} s  {}",
-            promise.name,
-            verdict.as_ref().err().unwrap_or(&promise.caught_by)
-        );
-        *if verdict.is_ok() { &mut passed } else { &mut failed } += 1;
+        match verdict {
+            Ok(()) => {
+                passed += 1;
+                say("ok", promise, seconds, &promise.caught_by);
+            }
+            Err(why) => {
+                failed += 1;
+                say("FAILED", promise, seconds, &why);
+            }
+        }
     }
     println!("promises: {passed} passed, {failed} failed");
     ensure!(failed == 0, "what cargo said is in {}", place.join("logs").display());
     Ok(())
+}
+
+fn say(word: &str, promise: &Promise, seconds: u64, what: &str) {
+    println!("{word:<6}  {:<36} {seconds:>4} s  {what}", promise.name);
 }
 
 fn all(root: &Path) -> anyhow::Result<Vec<Promise>> {
