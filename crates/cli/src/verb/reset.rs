@@ -115,7 +115,7 @@ async fn plan(args: &Args, admin: Option<&ClusterClient>, facts: &Facts) -> Resu
             let node = reset::node(facts).map_err(|refusal| refused(&refusal.to_string()))?;
             let asked = pods::known_on_node(admin, &node).await;
             Some(asked.map_err(|error| {
-                Failure::failed(format!("nothing was changed: the pods on {node} are not to be had: {error}"))
+                Failure::failed(format!("nothing was changed: the pods on {node} could not be listed: {error}"))
             })?)
         }
     };
