@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Files that `build.rs` finds.
-pub struct Registry {
+pub(crate) struct Registry {
     /// One of them: `fix`.
     pub what: &'static str,
     /// How the line begins that registers a file: `pub const FIX: Fix`.
@@ -13,7 +13,7 @@ pub struct Registry {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
+pub(crate) enum Role {
     /// The module that includes what `build.rs` writes.
     Root,
     Registered,
@@ -26,7 +26,7 @@ const SHARED: &str = "//! Shared: ";
 
 impl Registry {
     /// What each of these is: Rust files that are registered or shared, and nothing else.
-    pub fn roles(&self, paths: Vec<PathBuf>) -> Result<Vec<(PathBuf, Role)>, String> {
+    pub(crate) fn roles(&self, paths: Vec<PathBuf>) -> Result<Vec<(PathBuf, Role)>, String> {
         let with_role = |file: PathBuf| {
             expect_extension(&file, "rs")?;
             let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
@@ -37,7 +37,7 @@ impl Registry {
     }
 
     /// What a file with this text is.
-    pub fn role(&self, text: &str) -> Result<Role, String> {
+    pub(crate) fn role(&self, text: &str) -> Result<Role, String> {
         let Registry { what, line } = self;
         if text.contains("include!(concat!(env!(\"OUT_DIR\")") {
             return Ok(Role::Root);
@@ -57,7 +57,7 @@ impl Registry {
 }
 
 /// Whatever is in a directory, by name; not the hidden files that editors make.
-pub fn all(dir: &Path) -> Result<Vec<PathBuf>, String> {
+pub(crate) fn all(dir: &Path) -> Result<Vec<PathBuf>, String> {
     let read = fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
     let mut paths: Vec<PathBuf> = read.flatten().map(|entry| entry.path()).filter(|path| !is_hidden(path)).collect();
     paths.sort();
@@ -68,7 +68,7 @@ fn is_hidden(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
 }
 
-pub fn expect_extension(path: &Path, extension: &str) -> Result<(), String> {
+pub(crate) fn expect_extension(path: &Path, extension: &str) -> Result<(), String> {
     let fits = path.is_file() && path.extension().is_some_and(|found| found == extension);
     if fits {
         Ok(())

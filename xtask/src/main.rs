@@ -1,5 +1,6 @@
 //! The project's own chores: `cargo xtask lab …`, `bench …`, `docs`, `fmt`, `promises`, `dependencies`, `example`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // Its output is its purpose.
+#![allow(unreachable_pub)] // A program has no outside: `pub` says what a module offers to the others.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

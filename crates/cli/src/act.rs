@@ -5,14 +5,13 @@ use std::io::{BufRead, BufReader, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
-use carrick_cluster::client::ClusterClient;
+use carrick_cluster::ClusterClient;
 use carrick_core::fact::Facts;
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
 use carrick_engine::act::undo::NotUndone;
 use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
-use carrick_host::Host;
-use carrick_host::host::{Lock, Locked};
+use carrick_host::{Host, Lock, Locked};
 
 use crate::exit::Failure;
 use crate::render::wrap;

@@ -5,15 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::credentials::ClusterCredentials;
+use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::discovery::{Discovery, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
 use carrick_core::join::request::Socket;
 use carrick_engine::dialer;
 use carrick_engine::observe::observe;
-use carrick_host::probe::Redactions;
-use carrick_host::{Host, Local, Probe, Progress, Ssh, bundle, ssh};
+use carrick_host::{Host, Local, Probe, Progress, Redactions, Ssh, SshOptions, bundle};
 use tokio::time::Instant;
 
 use crate::exit::Failure;
@@ -203,14 +201,8 @@ impl Where {
     async fn connect(&self, destination: &str, runtime: Option<String>) -> Result<Ssh, Failure> {
         let batch = !std::io::stderr().is_terminal();
         let config = self.ssh_config.clone();
-        let options = ssh::SshOptions {
-            batch,
-            sudo: self.sudo,
-            time_box: self.time_box,
-            config,
-            runtime,
-            ..ssh::SshOptions::default()
-        };
+        let options =
+            SshOptions { batch, sudo: self.sudo, time_box: self.time_box, config, runtime, ..SshOptions::default() };
         Ssh::connect(destination, options).await.map_err(|unreachable| Failure::unreachable(unreachable.to_string()))
     }
 }

@@ -1,4 +1,5 @@
 //! `carrick`: joins worker machines to Kubernetes. One file per verb under `verb/`; renderers under `render/`.
+#![allow(unreachable_pub)] // A program has no outside: `pub` says what a module offers to the others.
 
 use std::process::ExitCode;
 

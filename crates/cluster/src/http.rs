@@ -20,12 +20,12 @@ const LARGEST_ANSWER: usize = 4 << 20;
 /// Who asks, for the API server's log.
 pub(crate) const AGENT: &str = concat!("carrick/", env!("CARGO_PKG_VERSION"));
 
-pub struct Connection {
+pub(crate) struct Connection {
     sender: SendRequest<Empty<Bytes>>,
     host: String,
 }
 
-pub struct Response {
+pub(crate) struct Response {
     pub status: StatusCode,
     pub json: bool,
     pub date: Option<Timestamp>,
@@ -34,7 +34,7 @@ pub struct Response {
 }
 
 impl Connection {
-    pub async fn open<S>(stream: S, endpoint: &Endpoint) -> Result<Self, String>
+    pub(crate) async fn open<S>(stream: S, endpoint: &Endpoint) -> Result<Self, String>
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
@@ -45,7 +45,7 @@ impl Connection {
     }
 
     /// `authorization` is what [`bearer`] makes of a token.
-    pub async fn get(&mut self, path: &str, authorization: Option<&HeaderValue>) -> Result<Response, String> {
+    pub(crate) async fn get(&mut self, path: &str, authorization: Option<&HeaderValue>) -> Result<Response, String> {
         let mut request =
             Request::get(path).header(HOST, &self.host).header(ACCEPT, "application/json").header(USER_AGENT, AGENT);
         if let Some(authorization) = authorization {
@@ -66,7 +66,7 @@ impl Connection {
 }
 
 /// A token as a header that nothing prints; `None` where it holds what no header can.
-pub fn bearer(token: &str) -> Option<HeaderValue> {
+pub(crate) fn bearer(token: &str) -> Option<HeaderValue> {
     let mut value = HeaderValue::from_str(&format!("Bearer {token}")).ok()?;
     value.set_sensitive(true);
     Some(value)

@@ -1,11 +1,11 @@
 //! How Carrick speaks with a cluster. The only crate that knows `kube`, and where an object is served.
 //!
-//! * [`credentials`]: who asks an API server, and whom it trusts
-//! * [`client`]: the one client; below it `service` (what every request has, and typed errors) and `connections`
-//! * [`error`]: why there is no answer
+//! * [`ClusterCredentials`]: who asks an API server, and whom it trusts
+//! * [`ClusterClient`]: the one client; below it `service` (what every request has, and typed errors) and `connections`
+//! * [`ApiError`]: why there is no answer
 //! * [`nodes`], [`pods`], [`leases`], [`certificate_requests`], [`config_maps`], [`daemon_sets`], [`bootstrap_tokens`]: what is
 //!   asked and said, a module a resource
-//! * [`dialer`]: how bytes get from the machine to the API server; whoever knows machines brings one
+//! * [`Dialer`]: how bytes get from the machine to the API server; whoever knows machines brings one
 //! * [`path`]: walks that way layer by layer, without a credential, and says which one failed
 //! * `tls`, `http`: the two layers that need a protocol
 //!
@@ -13,13 +13,13 @@
 
 pub mod bootstrap_tokens;
 pub mod certificate_requests;
-pub mod client;
+mod client;
 pub mod config_maps;
 mod connections;
-pub mod credentials;
+mod credentials;
 pub mod daemon_sets;
-pub mod dialer;
-pub mod error;
+mod dialer;
+mod error;
 mod http;
 pub mod leases;
 pub mod nodes;
@@ -27,3 +27,8 @@ pub mod path;
 pub mod pods;
 mod service;
 mod tls;
+
+pub use client::ClusterClient;
+pub use credentials::ClusterCredentials;
+pub use dialer::{Answer, Dialer, Stream};
+pub use error::{ApiError, ApiProblem, Said};

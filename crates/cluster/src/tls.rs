@@ -18,7 +18,7 @@ use tokio_rustls::client::TlsStream;
 use crate::dialer::Stream;
 
 /// Whom to believe.
-pub enum Trust<'a> {
+pub(crate) enum Trust<'a> {
     /// Whoever answers: to read public documents that prove themselves by a signature, never to send a secret.
     Anybody,
     /// Certificates of this CA (PEM), for this name, valid now.
@@ -26,13 +26,13 @@ pub enum Trust<'a> {
 }
 
 /// Who asks, where a certificate says it.
-pub struct ClientIdentity {
+pub(crate) struct ClientIdentity {
     pub chain: Vec<CertificateDer<'static>>,
     pub key: PrivateKeyDer<'static>,
 }
 
 /// Shakes hands. The certificate is checked as far as `trust` says.
-pub async fn handshake(
+pub(crate) async fn handshake(
     stream: Box<dyn Stream>,
     host: &str,
     trust: &Trust<'_>,
@@ -43,7 +43,7 @@ pub async fn handshake(
 }
 
 /// `now`: by the clock of the machine that asks. Its kubelet will judge the same certificate by that.
-pub async fn connect(
+pub(crate) async fn connect(
     stream: Box<dyn Stream>,
     name: ServerName<'static>,
     settings: &ClientConfig,
@@ -64,7 +64,7 @@ impl TimeProvider for At {
     }
 }
 
-pub fn settings(trust: &Trust<'_>, identity: Option<ClientIdentity>) -> io::Result<Arc<ClientConfig>> {
+pub(crate) fn settings(trust: &Trust<'_>, identity: Option<ClientIdentity>) -> io::Result<Arc<ClientConfig>> {
     let provider = Arc::new(ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = match trust {
         Trust::Anybody => Arc::new(Anybody(provider.clone())),
@@ -91,20 +91,20 @@ fn ca_verifier(pem: &str, provider: Arc<CryptoProvider>) -> io::Result<Arc<dyn S
 }
 
 /// The certificate the other side showed, DER.
-pub fn shown_certificate(stream: &TlsStream<Box<dyn Stream>>) -> Option<Vec<u8>> {
+pub(crate) fn shown_certificate(stream: &TlsStream<Box<dyn Stream>>) -> Option<Vec<u8>> {
     let certificates = stream.get_ref().1.peer_certificates()?;
     certificates.first().map(|certificate| certificate.to_vec())
 }
 
 /// Whether the server's certificate is of the future, to whoever's clock judged it.
-pub fn is_not_yet_valid(error: &io::Error) -> bool {
+pub(crate) fn is_not_yet_valid(error: &io::Error) -> bool {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     let Some(Error::InvalidCertificate(why)) = inner else { return false };
     matches!(why, CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. })
 }
 
 /// What a failed handshake means, in words.
-pub fn explain(error: &io::Error) -> String {
+pub(crate) fn explain(error: &io::Error) -> String {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>());
     match inner {
         Some(Error::InvalidMessage(_)) => "what answers does not speak TLS: a plain HTTP port, or a proxy".to_owned(),

@@ -6,9 +6,9 @@ use std::io::ErrorKind;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::error::{ApiError, ApiProblem, Said};
-use carrick_cluster::{certificate_requests, config_maps, daemon_sets, leases, nodes, pods};
+use carrick_cluster::{
+    ApiError, ApiProblem, ClusterClient, Said, certificate_requests, config_maps, daemon_sets, leases, nodes, pods,
+};
 use carrick_core::fact::{Capture, Why};
 use carrick_core::reset::pods::Pod;
 use hyper::StatusCode;

@@ -1,10 +1,9 @@
 //! A Node whose machine leaves, on a server in memory that notes what it is asked and answers as an API server does.
 #![allow(clippy::unwrap_used)] // What cannot be set up fails the test.
 
-use carrick_cluster::bootstrap_tokens;
-use carrick_cluster::error::{ApiError, ApiProblem, Said};
 use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
 use carrick_cluster::pods::{self, Evicted};
+use carrick_cluster::{ApiError, ApiProblem, Said, bootstrap_tokens};
 use carrick_core::fact::identity::Identity;
 use carrick_core::reset::CORDONED;
 use carrick_core::reset::pods::Pod;
@@ -17,7 +16,7 @@ use support::{Asked, Authority, Reply, Server};
 type Answers = fn(&Asked) -> Reply;
 
 /// A server, and a client of it.
-fn that(answers: Answers) -> (Server, carrick_cluster::client::ClusterClient) {
+fn that(answers: Answers) -> (Server, carrick_cluster::ClusterClient) {
     let ca = Authority::new();
     let server = Server::new(&ca, answers);
     let client = server.client(&ca);

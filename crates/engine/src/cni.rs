@@ -4,16 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::{config_maps, nodes};
+use carrick_cluster::{ClusterClient, config_maps, nodes};
 use carrick_core::cni::sync::{self, SyncRefusal, Wanted};
 use carrick_core::cni::wait::{self, Now, Reason};
 use carrick_core::cni::{Flavour, Key};
 use carrick_core::fact::{Facts, Source, Why, containerd_config};
 use carrick_core::redact::redact;
 use carrick_host::cri::sandbox::{self, Tried};
-use carrick_host::probe::gather;
-use carrick_host::{Host, Progress, cri};
+use carrick_host::{Host, Progress, cri, gather};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use crate::credentials;
@@ -188,8 +186,8 @@ impl Network<'_> {
     }
 
     /// Whether the file holds exactly what it should.
-    pub async fn is_same(&self, wanted: &Wanted) -> Result<bool, carrick_host::host::Trouble> {
-        use carrick_host::host::Entry;
+    pub async fn is_same(&self, wanted: &Wanted) -> Result<bool, carrick_host::Trouble> {
+        use carrick_host::Entry;
         let there = self.host().look(&wanted.path).await?;
         Ok(matches!(there, Some(Entry::File(file)) if file.bytes == wanted.text.as_bytes()))
     }

@@ -4,12 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::credentials::ClusterCredentials;
+use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::discovery::Token;
 use carrick_core::fact::kubeconfig;
-use carrick_host::Host;
-use carrick_host::host::Entry;
+use carrick_host::{Entry, Host};
 
 use crate::dialer;
 

@@ -4,12 +4,9 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::credentials::ClusterCredentials;
-use carrick_cluster::dialer::{Answer, Dialer, Stream};
+use carrick_cluster::{Answer, ClusterClient, ClusterCredentials, Dialer, Stream};
 use carrick_core::fact::Why;
-use carrick_host::Probe;
-use carrick_host::probe::Target;
+use carrick_host::{Probe, Target};
 use jiff::Timestamp;
 
 /// A client that asks from a machine. It does not keep the machine: whoever lets go of that closes it (an SSH connection, say),
@@ -67,7 +64,7 @@ impl Dialer for OfMachine {
 /// For tests: clients of API servers that are not there.
 #[cfg(test)]
 pub(crate) mod stub {
-    use carrick_cluster::error::ApiProblem;
+    use carrick_cluster::ApiProblem;
     use carrick_testkit::Machine;
     use rcgen::{CertificateParams, KeyPair};
     use tower::BoxError;
@@ -96,8 +93,7 @@ pub(crate) mod stub {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use carrick_cluster::error::ApiProblem;
-    use carrick_cluster::nodes;
+    use carrick_cluster::{ApiProblem, nodes};
     use carrick_core::fact::Source;
     use carrick_host::{Observation, Progress};
     use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -136,11 +132,11 @@ mod tests {
             Box::pin(async { Err(Why::Absent) })
         }
 
-        fn connect<'a>(&'a self, _: &'a Target) -> Answer<'a, io::Result<Box<dyn carrick_host::probe::Stream>>> {
+        fn connect<'a>(&'a self, _: &'a Target) -> Answer<'a, io::Result<Box<dyn carrick_host::Stream>>> {
             Box::pin(async {
                 let (ours, theirs) = tokio::io::duplex(1 << 14);
                 tokio::spawn(answers(self.server.clone(), theirs));
-                Ok(Box::new(ours) as Box<dyn carrick_host::probe::Stream>)
+                Ok(Box::new(ours) as Box<dyn carrick_host::Stream>)
             })
         }
     }

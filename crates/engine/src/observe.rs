@@ -2,13 +2,11 @@
 
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::{daemon_sets, path};
+use carrick_cluster::{ClusterClient, daemon_sets, path};
 use carrick_core::discovery::Discovery;
 use carrick_core::fact::{Capture, Facts, Source, Why, identity, sources};
 use carrick_core::redact::redact;
-use carrick_host::cri;
-use carrick_host::probe::{Observation, Probe, Progress, Redactions, gather};
+use carrick_host::{Observation, Probe, Progress, Redactions, cri, gather};
 
 use crate::dialer::FromMachine;
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use carrick_core::fact::{Facts, Source};
 use carrick_core::reset;
-use carrick_host::probe::{Progress, gather};
-use carrick_host::{Probe, cri};
+use carrick_host::{Probe, Progress, cri, gather};
 
 /// Adds to the facts of a machine what a reset has to know.
 pub async fn look(probe: &dyn Probe, mut facts: Facts, time_box: Duration) -> Facts {

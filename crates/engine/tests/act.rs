@@ -9,9 +9,7 @@ use carrick_core::testing::every_effect;
 use carrick_engine::act::journal::{self, Broken, End};
 use carrick_engine::act::undo::{self, NotUndone};
 use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
-use carrick_host::host::{Entry, File, How};
-use carrick_host::probe::{Progress, gather};
-use carrick_host::{Host, Probe};
+use carrick_host::{Entry, File, Host, How, Probe, Progress, gather};
 use carrick_testkit::Machine;
 
 const HOME: &str = "/var/lib/carrick";

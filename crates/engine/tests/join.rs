@@ -9,9 +9,8 @@ use carrick_core::join::step::JoinOutcome;
 use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::act::Actor;
-use carrick_engine::join::driver::{JoinEnd, JoinOptions, JoinProgress, join};
-use carrick_host::Host as _;
-use carrick_host::host::Entry;
+use carrick_engine::join::{JoinEnd, JoinOptions, JoinProgress, join};
+use carrick_host::{Entry, Host as _};
 use carrick_testkit::Machine;
 
 const RECORDS: &str = "/var/lib/carrick/joins";

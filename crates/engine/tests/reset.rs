@@ -10,9 +10,7 @@ use carrick_core::reset::{self, ResetOptions};
 use carrick_engine::act::journal::{self, End};
 use carrick_engine::act::undo::{self, NotUndone};
 use carrick_engine::act::{self, Actor, StepProgress, Stopped};
-use carrick_host::Probe;
-use carrick_host::host::Entry;
-use carrick_host::probe::{Progress, gather};
+use carrick_host::{Entry, Probe, Progress, gather};
 use carrick_testkit::Machine;
 
 const HOME: &str = "/var/lib/carrick";

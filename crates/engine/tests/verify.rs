@@ -6,7 +6,7 @@ use carrick_core::check::Outcome;
 use carrick_core::fact::identity::Identity;
 use carrick_core::join::verify::{Until, holds, report};
 use carrick_core::report::Overall;
-use carrick_engine::join::observer::NodeObserver;
+use carrick_engine::join::NodeObserver;
 use carrick_engine::join::verify::look;
 use carrick_testkit::Machine;
 

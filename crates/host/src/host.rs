@@ -7,10 +7,10 @@ use carrick_core::fact::{Missing, Why};
 use crate::probe::{Answer, Probe};
 
 /// What is read whole, to be put back byte for byte: configuration is small, and what is larger is not ours to change.
-pub const LARGEST: u64 = 4 << 20;
+pub(crate) const LARGEST: u64 = 4 << 20;
 
 /// A file operation is over in milliseconds, on a slow disk in a second.
-pub const FILE_TIME: Duration = Duration::from_secs(20);
+pub(crate) const FILE_TIME: Duration = Duration::from_secs(20);
 
 /// What a file is called while it is being filled: beside the one it will replace, so that the rename stays on one
 /// filesystem, and always the same, so that what a kill left behind can be found.

@@ -1,9 +1,9 @@
 //! How machines are looked at, and changed.
 //!
-//! * [`probe`]: what every way of looking can do
-//! * [`host`]: what it takes to change one; whoever holds a `Probe` cannot
-//! * [`local`]: this machine
-//! * [`ssh`]: another machine, with the system's OpenSSH client, in one round trip
+//! * [`Probe`]: what every way of looking can do
+//! * [`Host`]: what it takes to change one; whoever holds a `Probe` cannot
+//! * [`Local`]: this machine
+//! * [`Ssh`]: another machine, with the system's OpenSSH client, in one round trip
 //! * [`cri`]: the container runtime, over its socket, on either
 //! * [`bundle`]: a machine's facts in a file
 //!
@@ -18,13 +18,13 @@
 pub mod bundle;
 mod command;
 pub mod cri;
-pub mod host;
+mod host;
 mod listing;
-pub mod local;
-pub mod probe;
-pub mod ssh;
+mod local;
+mod probe;
+mod ssh;
 
-pub use host::Host;
+pub use host::{CommandOutput, Entry, File, Host, How, Lock, Locked, Trouble, beside};
 pub use local::Local;
-pub use probe::{Observation, Probe, Progress, Target};
-pub use ssh::Ssh;
+pub use probe::{Answer, Observation, Probe, Progress, Redactions, Stream, Target, gather};
+pub use ssh::{Ssh, SshOptions};

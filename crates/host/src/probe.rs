@@ -16,17 +16,17 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 /// How long one source may take unless the user says otherwise: a healthy `systemctl` answers in 50 ms, a busy one in two
 /// seconds, a hung one never.
-pub const TIME_BOX: Duration = Duration::from_secs(5);
+pub(crate) const TIME_BOX: Duration = Duration::from_secs(5);
 
 /// How many entries of a directory are listed: the fullest that matters, /opt/cni/bin or a busy /etc/systemd/system, has
 /// a few hundred.
-pub const MOST_ENTRIES: usize = 4096;
+pub(crate) const MOST_ENTRIES: usize = 4096;
 
 /// How many files of a tree are read, by name. The rest of the listing tells that there are more.
-pub const MOST_FILES: usize = 128;
+pub(crate) const MOST_FILES: usize = 128;
 
 /// What is kept of each file in a tree: configuration, of which 256 KiB is far more than anyone writes.
-pub const TREE_FILE: Keep = Keep::Head(256 << 10);
+pub(crate) const TREE_FILE: Keep = Keep::Head(256 << 10);
 
 /// Read beyond what is kept, so that a secret that crosses the limit is still seen whole, and masked.
 pub(crate) const SLACK: usize = 64 << 10;

@@ -11,8 +11,7 @@ use std::time::{Duration, Instant};
 
 use carrick_core::fact::{Capture, Facts, Why};
 use carrick_core::redact::Redaction;
-use carrick_host::bundle;
-use carrick_host::probe::Redactions;
+use carrick_host::{Redactions, bundle};
 use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;

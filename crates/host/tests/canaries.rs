@@ -11,8 +11,7 @@ use std::time::Duration;
 
 use carrick_core::fact::keep::{ERRORS, Keeper, USUAL};
 use carrick_core::fact::{Capture, Source};
-use carrick_host::probe::gather;
-use carrick_host::{Local, Observation, Probe, Progress, bundle};
+use carrick_host::{Local, Observation, Probe, Progress, bundle, gather};
 use flate2::read::GzDecoder;
 use jiff::Timestamp;
 use support::{Sshd, leak, path, query, shell};

@@ -7,8 +7,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use carrick_core::fact::{Facts, Why};
-use carrick_host::probe::gather;
-use carrick_host::{Local, Observation, Probe, cri};
+use carrick_host::{Local, Observation, Probe, cri, gather};
 use jiff::Timestamp;
 use support::{Containerd, Sshd, path};
 

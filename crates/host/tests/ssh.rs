@@ -12,9 +12,7 @@ use std::time::{Duration, Instant};
 
 use carrick_core::fact::keep::{Keep, USUAL};
 use carrick_core::fact::{Source, Why};
-use carrick_host::host::{Entry, File, How, Locked};
-use carrick_host::ssh::SshOptions;
-use carrick_host::{Host, Local, Observation, Probe, Progress, Ssh, Target};
+use carrick_host::{Entry, File, Host, How, Local, Locked, Observation, Probe, Progress, Ssh, SshOptions, Target};
 use jiff::Timestamp;
 use support::{Sshd, fifo, kill, leak, path, program, query, seen, shell, text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -418,7 +416,7 @@ async fn connects_from_there_to_sockets() {
     assert!(kind("a:b").await.unwrap().ends_with("is not the path of a socket"));
 }
 
-async fn exchange(mut ours: Box<dyn carrick_host::probe::Stream>, mut other: impl carrick_host::probe::Stream) {
+async fn exchange(mut ours: Box<dyn carrick_host::Stream>, mut other: impl carrick_host::Stream) {
     ours.write_all(b"ping").await.unwrap();
     ours.flush().await.unwrap();
     let mut heard = [0; 4];

@@ -10,9 +10,9 @@ use rcgen::{
 };
 
 /// Stands for the cluster's admin.
-pub const ADMIN_TOKEN: &str = "testkit-admin";
+pub(crate) const ADMIN_TOKEN: &str = "testkit-admin";
 /// A user without any right, to see that RBAC is on.
-pub const NOBODY_TOKEN: &str = "testkit-nobody";
+pub(crate) const NOBODY_TOKEN: &str = "testkit-nobody";
 
 /// A certificate and its key, as PEM.
 #[derive(Clone)]

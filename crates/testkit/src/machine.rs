@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use carrick_core::fact::{Capture, Source, Why, listing};
-use carrick_host::host::{CommandOutput, Entry, File, How, Lock, Locked, Trouble, beside};
-use carrick_host::probe::{Answer, Observation, Progress, Stream, Target};
-use carrick_host::{Host, Probe};
+use carrick_host::{
+    Answer, CommandOutput, Entry, File, Host, How, Lock, Locked, Observation, Probe, Progress, Stream, Target, Trouble,
+    beside,
+};
 use jiff::Timestamp;
 use tokio::time::sleep;
 

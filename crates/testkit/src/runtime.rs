@@ -34,21 +34,21 @@ struct State {
 
 impl Runtime {
     /// Its network is ready, and sandboxes get this address.
-    pub fn connect_network(&self, address: &str) {
+    pub(crate) fn connect_network(&self, address: &str) {
         let mut state = self.state();
         (state.network, state.address) = (true, address.to_owned());
     }
 
-    pub fn lose_pause_image(&self) {
+    pub(crate) fn lose_pause_image(&self) {
         self.state().imageless = true;
     }
 
-    pub fn is_networked(&self) -> bool {
+    pub(crate) fn is_networked(&self) -> bool {
         self.state().network
     }
 
     /// Sandboxes that nobody has taken away.
-    pub fn sandboxes(&self) -> usize {
+    pub(crate) fn sandboxes(&self) -> usize {
         self.state().sandboxes.len()
     }
 
@@ -57,7 +57,7 @@ impl Runtime {
     }
 
     /// One end of a connection; the runtime has the other.
-    pub fn dial(&self) -> DuplexStream {
+    pub(crate) fn dial(&self) -> DuplexStream {
         let (near, far) = duplex(64 << 10);
         let runtime = self.clone();
         tokio::spawn(async move {

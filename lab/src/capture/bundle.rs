@@ -7,8 +7,7 @@ use std::time::Duration;
 use carrick_core::discovery::Discovery;
 use carrick_core::fact::{Capture, Facts, Why};
 use carrick_engine::observe::observe;
-use carrick_host::probe::Redactions;
-use carrick_host::{Progress, Ssh, bundle, ssh};
+use carrick_host::{Progress, Redactions, Ssh, SshOptions, bundle};
 
 use crate::error::{During, Error, Result};
 use crate::fault::Scene;
@@ -42,7 +41,7 @@ fn look(scene: &Scene) -> Result<(Facts, Redactions)> {
     // On this thread: it is in the lab's network, as is all it starts.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.during(|| "no runtime".to_owned())?.block_on(async {
-        let options = ssh::SshOptions { config: Some(config), time_box: TIME_BOX, ..ssh::SshOptions::default() };
+        let options = SshOptions { config: Some(config), time_box: TIME_BOX, ..SshOptions::default() };
         let probe = Ssh::connect(scene.node_name(), options).await;
         let probe = probe.map_err(|unreachable| Error::Said(unreachable.to_string()))?;
         let mut looks = LOOKS;

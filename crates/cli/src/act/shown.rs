@@ -136,7 +136,7 @@ pub fn planned(host: &str, steps: &[Grounded], refused: &Refused) -> PlanReport 
 #[cfg(test)]
 mod tests {
     use carrick_core::plan::{Effect, PlaceState, Running, Step};
-    use carrick_host::host::File;
+    use carrick_host::File;
 
     use super::*;
 

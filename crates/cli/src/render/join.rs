@@ -8,7 +8,7 @@ use carrick_core::join::event_line::{EventKind, EventLine};
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::report::Report;
-use carrick_engine::join::driver::{JoinEnd, JoinProgress};
+use carrick_engine::join::{JoinEnd, JoinProgress};
 use serde_json::json;
 
 use super::wrap::{hang, wrap};

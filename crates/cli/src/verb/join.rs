@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
-use carrick_cluster::credentials::ClusterCredentials;
+use carrick_cluster::ClusterCredentials;
 use carrick_core::check;
 use carrick_core::fact::pki;
 use carrick_core::join::request::{BadInput, Environment, Flags, Request};
@@ -18,8 +18,7 @@ use carrick_core::join::step::JoinOutcome;
 use carrick_core::join::verify::Until;
 use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
-use carrick_engine::join::driver::{self, JoinEnd, JoinOptions, JoinProgress};
-use carrick_engine::join::{begin, discovery};
+use carrick_engine::join::{self, JoinEnd, JoinOptions, JoinProgress, Mender, discovery, join};
 use carrick_engine::observe::is_unprivileged;
 use carrick_host::Host;
 
@@ -156,10 +155,10 @@ async fn carry_out(args: &Args, host: &Arc<dyn Host>, options: JoinOptions<'_>) 
     let marks = Marks::of(&options.request);
     let mut show = screen::Show::new(args.events);
     let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent };
-    let mender: Option<&mut dyn driver::Mender> = if args.fix { Some(&mut mender) } else { None };
+    let mender: Option<&mut dyn Mender> = if args.fix { Some(&mut mender) } else { None };
     let begun = Instant::now();
     let mut tell = |told: JoinProgress| show.tell(&told);
-    let ended = Box::pin(driver::join(host, &actor, options, &library, mender, &mut tell)).await;
+    let ended = Box::pin(join(host, &actor, options, &library, mender, &mut tell)).await;
     let exit = finish(args, host.name(), &ended, begun.elapsed(), show)?;
     if let (JoinOutcome::Joined { already: true, .. }, Ok(node)) = (&ended.outcome, &ended.state.seen.node)
         && let Some(says) = marks.come_too_late(&node.name)
@@ -225,7 +224,7 @@ fn declined(ended: &JoinEnd) -> Option<Failure> {
 
 /// What would be done, as far as it can be known before kubeadm has run.
 async fn plan(args: &Args, host: &Arc<dyn Host>, options: JoinOptions<'_>) -> Result<Exit, Failure> {
-    let planned = Box::pin(begin::plan(host, &act::actor("join"), options, &library()?)).await;
+    let planned = Box::pin(join::plan(host, &act::actor("join"), options, &library()?)).await;
     let planned = planned.map_err(|trouble| Failure::failed(trouble.to_string()))?;
     if let Some(cause) = planned.refused {
         return Err(Failure::failed(format!("it would not be joined: {}  {}", cause.id, cause.says)));

@@ -3,8 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::pods;
+use carrick_cluster::{ClusterClient, pods};
 use carrick_core::fact::{Facts, Why};
 use carrick_core::plan::printed::PlanReport;
 use carrick_core::reset::{self, Reset, ResetOptions, ResetRefusal};

@@ -10,7 +10,7 @@ use carrick_core::fact::{Facts, Why};
 use carrick_core::join::verify::{self, NodeEvidence, Until};
 use carrick_core::judge;
 use carrick_core::report::Report;
-use carrick_engine::join::observer::NodeObserver;
+use carrick_engine::join::NodeObserver;
 use carrick_engine::join::verify::look;
 use clap::ValueEnum;
 

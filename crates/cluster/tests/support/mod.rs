@@ -7,9 +7,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::credentials::ClusterCredentials;
-use carrick_cluster::dialer::{Answer, Dialer, Stream};
+use carrick_cluster::{Answer, ClusterClient, ClusterCredentials, Dialer, Stream};
 use carrick_core::fact::Why;
 use jiff::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -22,14 +20,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 
-pub const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-pub const TOKEN: &str = "s3cret";
-pub const NOW: &str = "2026-11-15T12:00:00Z";
+pub(crate) const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+pub(crate) const TOKEN: &str = "s3cret";
+pub(crate) const NOW: &str = "2026-11-15T12:00:00Z";
 
 /// This machine, with a resolver that knows what a test says.
-pub struct Here {
-    pub names: Vec<IpAddr>,
-    pub now: &'static str,
+pub(crate) struct Here {
+    pub(crate) names: Vec<IpAddr>,
+    pub(crate) now: &'static str,
 }
 
 impl Dialer for Here {
@@ -47,16 +45,16 @@ impl Dialer for Here {
 }
 
 /// Certificate and key, as PEM.
-pub type Pair = (String, String);
+pub(crate) type Pair = (String, String);
 
-pub struct Authority(pub CertifiedIssuer<'static, KeyPair>);
+pub(crate) struct Authority(pub CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::named("rcgen")
     }
 
-    pub fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         let mut params = CertificateParams::default();
         params.distinguished_name.push(rcgen::DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -64,14 +62,14 @@ impl Authority {
     }
 
     /// Valid in 2026.
-    pub fn issue(&self, name: &str) -> Pair {
+    pub(crate) fn issue(&self, name: &str) -> Pair {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::new(vec![name.to_owned()]).unwrap();
         (params.not_before, params.not_after) = (rcgen::date_time_ymd(2026, 1, 1), rcgen::date_time_ymd(2027, 1, 1));
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
-    pub fn acceptor(&self, name: &str, wants_certificate: bool) -> TlsAcceptor {
+    pub(crate) fn acceptor(&self, name: &str, wants_certificate: bool) -> TlsAcceptor {
         let (certificate, key) = self.issue(name);
         let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
@@ -88,7 +86,7 @@ impl Authority {
 }
 
 /// What a server does with a request.
-pub enum Reply {
+pub(crate) enum Reply {
     Answer {
         status: &'static str,
         headers: Vec<&'static str>,
@@ -101,15 +99,15 @@ pub enum Reply {
 }
 
 impl Reply {
-    pub fn json(status: &'static str, body: &Value) -> Self {
+    pub(crate) fn json(status: &'static str, body: &Value) -> Self {
         Self::text(status, body.to_string())
     }
 
-    pub fn text(status: &'static str, body: impl Into<String>) -> Self {
+    pub(crate) fn text(status: &'static str, body: impl Into<String>) -> Self {
         Reply::Answer { status, headers: Vec::new(), body: body.into() }
     }
 
-    pub fn with(self, header: &'static str) -> Self {
+    pub(crate) fn with(self, header: &'static str) -> Self {
         match self {
             Reply::Answer { status, mut headers, body } => {
                 headers.push(header);
@@ -122,21 +120,21 @@ impl Reply {
 
 /// What was asked: `METHOD PATH`, the head whole, the body.
 #[derive(Clone, Debug)]
-pub struct Asked {
-    pub line: String,
-    pub head: String,
-    pub body: String,
+pub(crate) struct Asked {
+    pub(crate) line: String,
+    pub(crate) head: String,
+    pub(crate) body: String,
 }
 
 impl Asked {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
 
 /// How a connection to the server begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dial {
+pub(crate) enum Dial {
     Tls,
     Fails(io::ErrorKind),
     /// Connects, and not a byte comes.
@@ -149,7 +147,7 @@ type Answers = Box<dyn Fn(&Asked) -> Reply + Send + Sync>;
 
 /// Every clone is the same server.
 #[derive(Clone)]
-pub struct Server(Arc<Inner>);
+pub(crate) struct Server(Arc<Inner>);
 
 struct Inner {
     acceptor: TlsAcceptor,
@@ -161,15 +159,15 @@ struct Inner {
     connections: AtomicUsize,
 }
 
-pub struct Setting<'a> {
+pub(crate) struct Setting<'a> {
     /// Of the server's certificate.
-    pub name: &'a str,
-    pub wants_certificate: bool,
-    pub dial: Dial,
+    pub(crate) name: &'a str,
+    pub(crate) wants_certificate: bool,
+    pub(crate) dial: Dial,
     /// By the clock of the machine that asks.
-    pub now: &'a str,
+    pub(crate) now: &'a str,
     /// The machine's resolver knows the server.
-    pub has_name: bool,
+    pub(crate) has_name: bool,
 }
 
 impl Default for Setting<'_> {
@@ -179,11 +177,15 @@ impl Default for Setting<'_> {
 }
 
 impl Server {
-    pub fn new(ca: &Authority, answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(ca: &Authority, answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
         Self::with(ca, &Setting::default(), answers)
     }
 
-    pub fn with(ca: &Authority, setting: &Setting, answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Self {
+    pub(crate) fn with(
+        ca: &Authority,
+        setting: &Setting,
+        answers: impl Fn(&Asked) -> Reply + Send + Sync + 'static,
+    ) -> Self {
         Server(Arc::new(Inner {
             acceptor: ca.acceptor(setting.name, setting.wants_certificate),
             answers: Box::new(answers),
@@ -196,29 +198,29 @@ impl Server {
     }
 
     /// A client that asks with a token, trusting this CA.
-    pub fn client(&self, trusted: &Authority) -> ClusterClient {
+    pub(crate) fn client(&self, trusted: &Authority) -> ClusterClient {
         self.client_at("https://10.0.0.11:6443", trusted, None)
     }
 
-    pub fn client_at(&self, server: &str, trusted: &Authority, own: Option<&Pair>) -> ClusterClient {
+    pub(crate) fn client_at(&self, server: &str, trusted: &Authority, own: Option<&Pair>) -> ClusterClient {
         ClusterClient::new(&credentials(server, trusted, own), Arc::new(self.clone()))
     }
 
     /// What was asked, a line each: `METHOD PATH BODY`.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         self.asked().iter().map(|asked| format!("{} {}", asked.line, asked.body).trim().to_owned()).collect()
     }
 
-    pub fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<Asked> {
         self.0.asked.lock().unwrap().clone()
     }
 
-    pub fn connections(&self) -> usize {
+    pub(crate) fn connections(&self) -> usize {
         self.0.connections.load(Ordering::Relaxed)
     }
 }
 
-pub fn credentials(server: &str, trusted: &Authority, own: Option<&Pair>) -> ClusterCredentials {
+pub(crate) fn credentials(server: &str, trusted: &Authority, own: Option<&Pair>) -> ClusterCredentials {
     let user = match own {
         Some(_) => json!({ "client-certificate": "own", "client-key": "own" }),
         None => json!({ "token": TOKEN }),
@@ -290,7 +292,7 @@ async fn serve(server: Arc<Inner>, mut stream: tokio::io::DuplexStream) {
     }
 }
 
-pub async fn read_request(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<String> {
+pub(crate) async fn read_request(stream: &mut (impl AsyncReadExt + Unpin)) -> Option<String> {
     let mut request = Vec::new();
     while !request.ends_with(b"\r\n\r\n") {
         request.push(stream.read_u8().await.ok()?);

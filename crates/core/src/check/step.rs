@@ -46,7 +46,7 @@ pub(super) mod testing {
     use crate::testing::{facts, judge_row, table};
 
     /// Facts of a path that ended as given; the steps before it went well.
-    pub fn path(step: PathStep, state: StepOutcome) -> Facts {
+    pub(crate) fn path(step: PathStep, state: StepOutcome) -> Facts {
         let before = [
             PathStep::Dns,
             PathStep::Tcp,
@@ -66,7 +66,7 @@ pub(super) mod testing {
     }
 
     /// What every check of this family has to do.
-    pub fn judges_step(check: &Check, step: PathStep) {
+    pub(crate) fn judges_step(check: &Check, step: PathStep) {
         assert_eq!(step.check(), check.id);
         table(
             check,

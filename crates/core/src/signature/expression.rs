@@ -22,12 +22,12 @@ pub(super) struct Expression {
 
 impl Expression {
     /// Whether a line is recognised: a third of the work of [`Expression::take`]. `pattern` is always the same.
-    pub fn is_match(&self, pattern: &str, line: &str) -> Result<bool, regex::Error> {
+    pub(super) fn is_match(&self, pattern: &str, line: &str) -> Result<bool, regex::Error> {
         Ok(self.of(pattern, line)?.is_match(line.as_bytes()))
     }
 
     /// What is taken from a line that is recognised.
-    pub fn take<'line>(&self, pattern: &str, line: &'line str) -> Result<Option<Taken<'line>>, regex::Error> {
+    pub(super) fn take<'line>(&self, pattern: &str, line: &'line str) -> Result<Option<Taken<'line>>, regex::Error> {
         Ok(self.of(pattern, line)?.captures(line.as_bytes()).map(Taken))
     }
 

@@ -9,8 +9,7 @@
 use std::fmt;
 
 use carrick_core::plan::{Effect, PlaceState, Step};
-use carrick_host::Host;
-use carrick_host::host::{Entry, File, How, Trouble, beside};
+use carrick_host::{Entry, File, Host, How, Trouble, beside};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 

@@ -4,18 +4,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::error::ApiError;
 use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
 use carrick_cluster::pods::{self as cluster_pods, Evicted};
+use carrick_cluster::{ApiError, ClusterClient};
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
 use carrick_core::fact::{join_state, kubeconfig};
 use carrick_core::plan::{Effect, PlaceState, Undo};
 use carrick_core::reset::pods::{self, Pod};
 use carrick_core::reset::{chains, volumes};
-use carrick_host::host::{Entry, File, How, Trouble};
-use carrick_host::{Host, cri};
+use carrick_host::{Entry, File, Host, How, Trouble, cri};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::journal::HOME;

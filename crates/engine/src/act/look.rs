@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use carrick_core::plan::{Effect, PlaceState, Plan, Step};
-use carrick_host::Host;
-use carrick_host::host::{Entry, File, Trouble};
+use carrick_host::{Entry, File, Host, Trouble};
 use ring::digest::{SHA256, digest};
 
 use super::leave;

@@ -14,11 +14,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
+use carrick_cluster::ClusterClient;
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Plan, Step};
-use carrick_host::Host;
-use carrick_host::host::{File, Lock, Locked, Trouble};
+use carrick_host::{File, Host, Lock, Locked, Trouble};
 use jiff::Timestamp;
 
 pub mod journal;

@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
+use carrick_cluster::ClusterClient;
 use carrick_core::plan::Effect;
-use carrick_host::host::{File, How, Trouble};
-use carrick_host::{Host, cri};
+use carrick_host::{File, Host, How, Trouble, cri};
 use tokio::time::Instant;
 
 use super::{StepProgress, leave};

@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Effect, PlaceState, Plan, Undo};
-use carrick_host::Host;
-use carrick_host::host::{File, How, Locked, Trouble};
+use carrick_host::{File, Host, How, Locked, Trouble};
 
 use super::journal::{self, Broken, End, Journal, Mark, Past, Recorded};
 use super::{StepProgress, leave, look, perform};

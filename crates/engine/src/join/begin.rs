@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::credentials::ClusterCredentials;
-use carrick_cluster::nodes;
+use carrick_cluster::{ClusterCredentials, nodes};
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::id;
 use carrick_core::join::existing::{self, Asked, Decision, ExistingJoin, LocalJoin};
@@ -17,8 +16,7 @@ use carrick_core::join::verify::Node;
 use carrick_core::join::{causes, observed, prepare};
 use carrick_core::plan::protect::Protected;
 use carrick_core::signature::Library;
-use carrick_host::host::{Entry, File, How, Trouble};
-use carrick_host::{Host, cri};
+use carrick_host::{Entry, File, Host, How, Trouble, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::sleep;

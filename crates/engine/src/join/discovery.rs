@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use carrick_cluster::client::ClusterClient;
+use carrick_cluster::ClusterClient;
 use carrick_core::fact::pki;
 use carrick_core::join::request::{BadInput, Request};
 use carrick_host::Host;

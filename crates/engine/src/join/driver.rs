@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
+use carrick_cluster::ClusterClient;
 use carrick_core::catalogue::About;
 use carrick_core::discovery::{Discovery, Token};
 use carrick_core::fact::{Facts, Why};
@@ -20,8 +20,7 @@ use carrick_core::join::verify::first_missing;
 use carrick_core::judge::Ignore;
 use carrick_core::report::Report;
 use carrick_core::signature::Library;
-use carrick_host::host::Trouble;
-use carrick_host::{Host, Progress};
+use carrick_host::{Host, Progress, Trouble};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
@@ -111,11 +110,8 @@ pub struct Unmended {
 
 /// `--fix`: somebody who can mend what the checks found, and says whether something was changed.
 pub trait Mender: Send {
-    fn mend<'a>(
-        &'a mut self,
-        facts: &'a Facts,
-        report: &'a Report,
-    ) -> carrick_host::probe::Answer<'a, Result<bool, Unmended>>;
+    fn mend<'a>(&'a mut self, facts: &'a Facts, report: &'a Report)
+    -> carrick_host::Answer<'a, Result<bool, Unmended>>;
 }
 
 /// Joins a machine. The caller holds its lock.

@@ -12,8 +12,7 @@ use carrick_core::join::verify::Until;
 use carrick_core::plan::protect::Protected;
 use carrick_core::redact::redact;
 use carrick_core::report::Report;
-use carrick_host::Progress;
-use carrick_host::host::Trouble;
+use carrick_host::{Progress, Trouble};
 
 use super::driver::{CONFIG, Driver, JoinProgress, attended};
 use super::unit::{self, Kubeadm};

@@ -3,19 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::error::ApiProblem;
-use carrick_cluster::{certificate_requests, leases, nodes, pods};
+use carrick_cluster::{ApiProblem, ClusterClient, certificate_requests, leases, nodes, pods};
 use carrick_core::cni::Addresses;
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::existing::Asked;
 use carrick_core::join::observed;
 use carrick_core::join::verify::{AgentPod, LeaseRenewal, Node, Sandbox};
-use carrick_host::cri;
 use carrick_host::cri::sandbox::{self, Failed};
-use carrick_host::probe::{Progress, gather};
-use carrick_host::{Host, Probe};
+use carrick_host::{Host, Probe, Progress, cri, gather};
 use serde_json::Value;
 
 use crate::credentials;

@@ -7,8 +7,7 @@ use std::fmt::Write as _;
 use carrick_core::join::state::JoinStatus;
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::redact::redact;
-use carrick_host::Host;
-use carrick_host::host::{Entry, File, How, Trouble};
+use carrick_host::{Entry, File, Host, How, Trouble};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -104,16 +103,16 @@ pub(super) struct Record {
 }
 
 impl Record {
-    pub fn begin(begun: Timestamp) -> Self {
+    pub(super) fn begin(begun: Timestamp) -> Self {
         Record { begun, path: format!("{DIR}/{}.log", begun.as_second()), text: String::new(), written: 0 }
     }
 
     /// Where it is, once it is.
-    pub fn place(&self) -> Option<String> {
+    pub(super) fn place(&self) -> Option<String> {
         (self.written > 0).then(|| self.path.clone())
     }
 
-    pub fn note(&mut self, at: Timestamp, told: &JoinProgress) {
+    pub(super) fn note(&mut self, at: Timestamp, told: &JoinProgress) {
         let says = match told {
             JoinProgress::Reached { stage, says, after, .. } => {
                 format!("{} after {:.1} s: {says}", stage.name(), after.as_secs_f64())
@@ -128,7 +127,7 @@ impl Record {
         self.line(at, &says);
     }
 
-    pub fn end(&mut self, at: Timestamp, outcome: &JoinOutcome) {
+    pub(super) fn end(&mut self, at: Timestamp, outcome: &JoinOutcome) {
         match outcome {
             JoinOutcome::Joined { until, .. } => self.line(at, &format!("joined: {}", until.name())),
             JoinOutcome::Failed(failure) => {
@@ -145,7 +144,7 @@ impl Record {
     }
 
     /// On disk, where there is something new.
-    pub async fn keep(
+    pub(super) async fn keep(
         &mut self,
         host: &dyn Host,
         state: &JoinStatus,

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_cluster::bootstrap_tokens;
-use carrick_cluster::client::ClusterClient;
-use carrick_cluster::error::ApiError;
+use carrick_cluster::{ApiError, ClusterClient, bootstrap_tokens};
 use carrick_core::discovery::Token;
 use carrick_core::id;
 use carrick_core::join::failure::JoinCause;
@@ -35,7 +33,7 @@ fn draw(length: usize) -> Result<String, String> {
 
 /// Why no token could be made.
 #[derive(Debug, thiserror::Error)]
-pub enum Unminted {
+pub(super) enum Unminted {
     #[error("{0}")]
     Undrawn(String),
     #[error(transparent)]
@@ -56,7 +54,7 @@ impl Unminted {
 }
 
 /// Makes a token and waits until the cluster vouches for it. What was made is taken away where that does not come.
-pub async fn mint(client: &ClusterClient) -> Result<Token, Unminted> {
+pub(super) async fn mint(client: &ClusterClient) -> Result<Token, Unminted> {
     let token = || -> Result<Token, String> { format!("{}.{}", draw(6)?, draw(16)?).parse() };
     let token = token().map_err(Unminted::Undrawn)?;
     let now = client.now();
@@ -84,7 +82,7 @@ async fn signed(client: &ClusterClient, token: &Token) -> Result<(), Unminted> {
     }
 }
 
-pub async fn revoke(client: &ClusterClient, token: &Token) -> Result<(), ApiError> {
+pub(super) async fn revoke(client: &ClusterClient, token: &Token) -> Result<(), ApiError> {
     bootstrap_tokens::revoke(client, token).await
 }
 

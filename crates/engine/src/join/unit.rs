@@ -3,11 +3,10 @@
 use std::time::Duration;
 
 use carrick_core::fact::unit::{UnitState, parse_show};
-use carrick_host::Host;
-use carrick_host::host::{File, How, Trouble};
+use carrick_host::{File, Host, How, Trouble};
 use tokio::time::{Instant, sleep};
 
-pub const UNIT: &str = "carrick-kubeadm.service";
+pub(super) const UNIT: &str = "carrick-kubeadm.service";
 
 const SHORT: Duration = Duration::from_secs(20);
 /// kubeadm ends at once when it is told to; systemd gives it 90 s.
@@ -16,7 +15,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 
 /// How kubeadm is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kubeadm {
+pub(super) enum Kubeadm {
     /// No unit of this name.
     None,
     /// Since then, in microseconds after the boot.
@@ -27,7 +26,13 @@ pub enum Kubeadm {
 
 /// Starts kubeadm. `log` is made anew, for root alone; the configuration holds the token and is root's alone, too. `more`
 /// is what kubeadm takes on its command line alone.
-pub async fn start(host: &dyn Host, kubeadm: &str, config: &str, log: &str, more: &[&str]) -> Result<(), Trouble> {
+pub(super) async fn start(
+    host: &dyn Host,
+    kubeadm: &str,
+    config: &str,
+    log: &str,
+    more: &[&str],
+) -> Result<(), Trouble> {
     clear(host).await?;
     host.write(log, &File::new("", 0o600), How::Replace).await?;
     let output = format!("StandardOutput=append:{log}");
@@ -53,7 +58,7 @@ pub async fn start(host: &dyn Host, kubeadm: &str, config: &str, log: &str, more
 }
 
 /// How the unit is now.
-pub async fn state(host: &dyn Host) -> Result<Kubeadm, Trouble> {
+pub(super) async fn state(host: &dyn Host) -> Result<Kubeadm, Trouble> {
     let argv = [
         "systemctl",
         "show",
@@ -77,7 +82,7 @@ fn judge(unit: &UnitState) -> Kubeadm {
 }
 
 /// Gives it this long to end by itself; how it is then.
-pub async fn ends_within(host: &dyn Host, limit: Duration) -> Result<Kubeadm, Trouble> {
+pub(super) async fn ends_within(host: &dyn Host, limit: Duration) -> Result<Kubeadm, Trouble> {
     let begun = Instant::now();
     loop {
         match state(host).await? {
@@ -88,7 +93,7 @@ pub async fn ends_within(host: &dyn Host, limit: Duration) -> Result<Kubeadm, Tr
 }
 
 /// Ends it, and gives its name free: a unit that failed keeps it until `reset-failed`, one that ended well until `stop`.
-pub async fn clear(host: &dyn Host) -> Result<(), Trouble> {
+pub(super) async fn clear(host: &dyn Host) -> Result<(), Trouble> {
     if state(host).await? == Kubeadm::None {
         return Ok(());
     }

@@ -8,7 +8,7 @@ use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::step::JoinEvent;
 use carrick_core::join::verify::{ClientCertificate, Signing};
 use carrick_core::join::{causes, observed, output};
-use carrick_host::host::Entry;
+use carrick_host::Entry;
 use serde_json::Value;
 
 use super::driver::Driver;

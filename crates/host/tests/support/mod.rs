@@ -12,51 +12,50 @@ use std::time::{Duration, Instant};
 
 use carrick_core::fact::keep::Keep;
 use carrick_core::fact::{Capture, Query, Source, Why};
-use carrick_host::ssh::SshOptions;
-use carrick_host::{Observation, Ssh};
+use carrick_host::{Observation, Ssh, SshOptions};
 use carrick_testkit::{need, skip};
 use tempfile::TempDir;
 
 /// Sources are constants; those of a test name places that are made at run time.
-pub fn leak(text: impl Into<String>) -> &'static str {
+pub(crate) fn leak(text: impl Into<String>) -> &'static str {
     Box::leak(text.into().into_boxed_str())
 }
 
-pub fn path(dir: &Path, name: &str) -> &'static str {
+pub(crate) fn path(dir: &Path, name: &str) -> &'static str {
     leak(dir.join(name).to_str().unwrap())
 }
 
-pub fn query(name: &str, argv: &[&str], keep: Keep) -> Source {
+pub(crate) fn query(name: &str, argv: &[&str], keep: Keep) -> Source {
     let argv: Vec<&'static str> = argv.iter().map(|&word| leak(word)).collect();
     Source::Query(Box::leak(Box::new(Query { name: leak(name), argv: Box::leak(argv.into_boxed_slice()), keep })))
 }
 
-pub fn shell(name: &str, script: &str) -> Source {
+pub(crate) fn shell(name: &str, script: &str) -> Source {
     query(name, &["sh", "-c", script], carrick_core::fact::keep::USUAL)
 }
 
 /// What was seen under a key.
-pub fn seen<'a>(observations: &'a [Observation], key: &str) -> &'a Result<Capture, Why> {
+pub(crate) fn seen<'a>(observations: &'a [Observation], key: &str) -> &'a Result<Capture, Why> {
     let found = observations.iter().find(|observation| observation.key == key);
     &found.unwrap_or_else(|| panic!("nothing under {key:?}")).capture
 }
 
-pub fn text<'a>(observations: &'a [Observation], key: &str) -> &'a str {
+pub(crate) fn text<'a>(observations: &'a [Observation], key: &str) -> &'a str {
     seen(observations, key).as_ref().unwrap_or_else(|why| panic!("{key}: {why}")).text.as_str()
 }
 
 /// A file that may not be read, by root neither.
-pub fn denied() -> &'static str {
+pub(crate) fn denied() -> &'static str {
     let write_only = ["/proc/sys/vm/compact_memory", "/proc/sys/net/ipv4/route/flush"];
     write_only.into_iter().find(|path| Path::new(path).exists()).unwrap()
 }
 
-pub fn fifo(path: &Path) {
+pub(crate) fn fifo(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }
 
 /// Waits for something that takes a moment; false where it did not come.
-pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
+pub(crate) fn soon(mut holds: impl FnMut() -> bool) -> bool {
     let begun = Instant::now();
     while begun.elapsed() < Duration::from_secs(10) {
         if holds() {
@@ -68,14 +67,14 @@ pub fn soon(mut holds: impl FnMut() -> bool) -> bool {
 }
 
 /// A real sshd on loopback, for this user, with keys and a configuration of its own.
-pub struct Sshd {
+pub(crate) struct Sshd {
     child: Child,
-    pub dir: TempDir,
+    pub(crate) dir: TempDir,
 }
 
 impl Sshd {
     /// None, after saying so, where there is no sshd.
-    pub fn start(more: &str) -> Option<Self> {
+    pub(crate) fn start(more: &str) -> Option<Self> {
         if !need("sshd") {
             return None;
         }
@@ -112,28 +111,28 @@ impl Sshd {
         Some(sshd)
     }
 
-    pub fn options(&self) -> SshOptions {
+    pub(crate) fn options(&self) -> SshOptions {
         SshOptions { config: Some(self.dir.path().join("config")), ..SshOptions::default() }
     }
 
-    pub async fn connect(&self, time_box: Duration) -> Ssh {
+    pub(crate) async fn connect(&self, time_box: Duration) -> Ssh {
         let options = SshOptions { time_box, ..self.options() };
         Ssh::connect("w1", options).await.unwrap_or_else(|error| panic!("{error}\n{}", self.log()))
     }
 
     /// Adds to the client's configuration, before the rest: the first value counts.
-    pub fn configure(&self, more: &str) {
+    pub(crate) fn configure(&self, more: &str) {
         let path = self.dir.path().join("config");
         let rest = fs::read_to_string(&path).unwrap();
         fs::write(path, format!("Host *\n{more}\n{rest}")).unwrap();
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.dir.path().join("sshd.log")).unwrap_or_default()
     }
 
     /// The processes that serve connections: what is killed when a link is cut.
-    pub fn sessions(&self) -> Vec<u32> {
+    pub(crate) fn sessions(&self) -> Vec<u32> {
         children(self.child.id())
     }
 }
@@ -148,7 +147,7 @@ impl Drop for Sshd {
     }
 }
 
-pub fn kill(pid: u32) {
+pub(crate) fn kill(pid: u32) {
     let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
@@ -157,7 +156,7 @@ fn children(of: u32) -> Vec<u32> {
     tasks.split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
-pub fn alive(pid: u32) -> bool {
+pub(crate) fn alive(pid: u32) -> bool {
     // A zombie is not alive; who reaps it is another's business.
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()).is_some_and(|state| state != "Z")
@@ -168,20 +167,20 @@ fn user() -> String {
 }
 
 /// A script that stands in for a program.
-pub fn program(path: &Path, script: &str) {
+pub(crate) fn program(path: &Path, script: &str) {
     fs::File::create(path).unwrap().write_all(script.as_bytes()).unwrap();
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
 /// A real containerd with a root, a state and a socket of its own.
-pub struct Containerd {
+pub(crate) struct Containerd {
     child: Child,
-    pub dir: TempDir,
+    pub(crate) dir: TempDir,
 }
 
 impl Containerd {
     /// None, after saying so, where there is no containerd, or where we are not root.
-    pub fn start(more: &str) -> Option<Self> {
+    pub(crate) fn start(more: &str) -> Option<Self> {
         let root = rustix::process::geteuid().is_root() || skip("containerd wants root");
         if !root || !need("containerd") {
             return None;
@@ -212,12 +211,12 @@ impl Containerd {
         Some(containerd)
     }
 
-    pub fn socket(&self) -> &'static str {
+    pub(crate) fn socket(&self) -> &'static str {
         path(self.dir.path(), "sock")
     }
 
     /// As a crash would: the socket stays where it is.
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -230,14 +229,14 @@ impl Drop for Containerd {
 }
 
 /// A mount behind which nobody answers: a FUSE file system whose server is there and does nothing.
-pub struct HungMount {
+pub(crate) struct HungMount {
     child: Child,
-    pub dir: PathBuf,
+    pub(crate) dir: PathBuf,
 }
 
 impl HungMount {
     /// None, after saying so, where this user may not mount.
-    pub fn mount(dir: &Path) -> Option<Self> {
+    pub(crate) fn mount(dir: &Path) -> Option<Self> {
         let script = "exec 9<>/dev/fuse && mount -i -n -t fuse -o fd=9,rootmode=40000,user_id=0,group_id=0 none \"$1\" && \
                       echo mounted && read never";
         let mut shell = Command::new("sh");

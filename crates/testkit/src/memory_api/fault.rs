@@ -33,18 +33,18 @@ struct Planned {
 }
 
 impl Faults {
-    pub fn plan(&mut self, on: &str, times: Option<u32>, fault: Fault) {
+    pub(super) fn plan(&mut self, on: &str, times: Option<u32>, fault: Fault) {
         self.0.push(Planned { on: on.to_owned(), left: times, fault });
     }
 
     /// The first that is for this shape, once less.
-    pub fn strike(&mut self, shape: &str) -> Option<Fault> {
+    pub(super) fn strike(&mut self, shape: &str) -> Option<Fault> {
         let hit = self.0.iter_mut().find(|it| is_of(shape, &it.on) && it.left != Some(0))?;
         hit.left = hit.left.map(|left| left - 1);
         Some(hit.fault)
     }
 
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 }

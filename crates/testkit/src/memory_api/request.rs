@@ -34,7 +34,7 @@ pub(crate) enum Accept {
 }
 
 impl Asked {
-    pub fn of(parts: &request::Parts, body: Bytes) -> Self {
+    pub(super) fn of(parts: &request::Parts, body: Bytes) -> Self {
         let path = parts.uri.path().to_owned();
         let query = parse_query(parts.uri.query().unwrap_or_default());
         let header = |name| parts.headers.get(name).and_then(|value: &http::HeaderValue| value.to_str().ok());
@@ -58,16 +58,16 @@ impl Asked {
         Self { verb, resource, path, namespace, name, subresource, query, content_type, accept, body }
     }
 
-    pub fn param(&self, key: &str) -> &str {
+    pub(super) fn param(&self, key: &str) -> &str {
         self.query.get(key).map_or("", String::as_str)
     }
 
-    pub fn flag(&self, key: &str) -> bool {
+    pub(super) fn flag(&self, key: &str) -> bool {
         matches!(self.param(key), "true" | "1")
     }
 
     /// What tells kinds of requests apart: `list pods ?fieldSelector&limit`, `patch nodes/status as merge-patch+json`.
-    pub fn shape(&self) -> String {
+    pub(super) fn shape(&self) -> String {
         let what = match self.resource {
             None => self.path.clone(),
             Some(resource) if self.subresource.is_empty() => resource.qualified(),

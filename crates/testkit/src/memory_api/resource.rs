@@ -27,25 +27,25 @@ pub(crate) struct Resource {
 
 impl Resource {
     /// `v1`, `coordination.k8s.io/v1`.
-    pub fn api_version(&self) -> String {
+    pub(crate) fn api_version(&self) -> String {
         if self.group.is_empty() { self.version.to_owned() } else { format!("{}/{}", self.group, self.version) }
     }
 
     /// As messages name it: `nodes`, `leases.coordination.k8s.io`.
-    pub fn qualified(&self) -> String {
+    pub(crate) fn qualified(&self) -> String {
         if self.group.is_empty() { self.plural.to_owned() } else { format!("{}.{}", self.plural, self.group) }
     }
 
     /// `Node`, `Lease.coordination.k8s.io`.
-    pub fn qualified_kind(&self) -> String {
+    pub(crate) fn qualified_kind(&self) -> String {
         if self.group.is_empty() { self.kind.to_owned() } else { format!("{}.{}", self.kind, self.group) }
     }
 
-    pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
+    pub(crate) fn find(group: &str, version: &str, plural: &str) -> Option<&'static Resource> {
         RESOURCES.iter().find(|it| (it.group, it.version, it.plural) == (group, version, plural))
     }
 
-    pub fn of_kind(api_version: &str, kind: &str) -> Option<&'static Resource> {
+    pub(crate) fn of_kind(api_version: &str, kind: &str) -> Option<&'static Resource> {
         RESOURCES.iter().find(|it| it.kind == kind && it.api_version() == api_version)
     }
 }

@@ -25,7 +25,7 @@ pub(crate) struct Selector {
 }
 
 impl Selector {
-    pub fn parse(labels: &str, fields: &str, resource: &Resource) -> Result<Self, String> {
+    pub(crate) fn parse(labels: &str, fields: &str, resource: &Resource) -> Result<Self, String> {
         let mut selector = Selector { labels: parse_labels(labels)?, ..Selector::default() };
         for (field, equal, value) in parse_fields(fields)? {
             if equal && field == "metadata.name" {
@@ -40,11 +40,11 @@ impl Selector {
         Ok(selector)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    pub fn selects(&self, object: &Value) -> bool {
+    pub(crate) fn selects(&self, object: &Value) -> bool {
         let labels = object.pointer("/metadata/labels");
         let label = |key: &str| labels.and_then(|labels| labels.get(key)).and_then(Value::as_str).map(str::to_owned);
         let field = |pointer: &str| match object.pointer(pointer) {

@@ -40,7 +40,7 @@ pub(crate) struct Turn<'a> {
 type Answer = Result<Reply, StatusError>;
 
 impl Turn<'_> {
-    pub fn answer(&mut self) -> Answer {
+    pub(super) fn answer(&mut self) -> Answer {
         let asked = self.asked;
         let (labels, fields) = (asked.param("labelSelector"), asked.param("fieldSelector"));
         let Some(resource) = asked.resource else {

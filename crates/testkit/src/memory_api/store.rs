@@ -16,13 +16,13 @@ pub(crate) struct Key {
 }
 
 impl Key {
-    pub fn new(resource: &Resource, namespace: &str, name: &str) -> Self {
+    pub(crate) fn new(resource: &Resource, namespace: &str, name: &str) -> Self {
         let place = if resource.namespaced { format!("{namespace}/{name}") } else { name.to_owned() };
         Self { kind: resource.qualified(), place }
     }
 
     /// As etcd has it, and messages about a conflict show it.
-    pub fn in_etcd(&self, resource: &Resource) -> String {
+    pub(crate) fn in_etcd(&self, resource: &Resource) -> String {
         let kind = match resource.plural {
             "nodes" => "minions".to_owned(),
             plural if resource.custom => format!("{}/{plural}", resource.group),
@@ -31,7 +31,7 @@ impl Key {
         format!("/registry/{kind}/{}", self.place)
     }
 
-    pub fn is_of(&self, resource: &Resource, namespace: &str) -> bool {
+    pub(crate) fn is_of(&self, resource: &Resource, namespace: &str) -> bool {
         let within = |namespace: &str| self.place.split_once('/').is_some_and(|(of, _)| of == namespace);
         self.kind == resource.qualified() && (namespace.is_empty() || within(namespace))
     }
@@ -71,37 +71,37 @@ pub(crate) struct Store {
 const FIRST: u64 = 100;
 
 impl Store {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         let (objects, history, listeners) = (BTreeMap::new(), Vec::new(), Vec::new());
         Self { objects, history, version: FIRST, oldest: FIRST, listeners, made: 0 }
     }
 
-    pub fn version(&self) -> u64 {
+    pub(super) fn version(&self) -> u64 {
         self.version
     }
 
-    pub fn oldest(&self) -> u64 {
+    pub(super) fn oldest(&self) -> u64 {
         self.oldest
     }
 
     /// The next number for whatever has to differ: uids, generated names.
-    pub fn number(&mut self) -> u64 {
+    pub(super) fn number(&mut self) -> u64 {
         self.made += 1;
         self.made
     }
 
-    pub fn get(&self, key: &Key) -> Option<&Value> {
+    pub(super) fn get(&self, key: &Key) -> Option<&Value> {
         self.objects.get(key)
     }
 
     /// All of a kind, in a namespace or in all.
-    pub fn all(&self, resource: &Resource, namespace: &str) -> Vec<&Value> {
+    pub(super) fn all(&self, resource: &Resource, namespace: &str) -> Vec<&Value> {
         let of_kind = self.objects.iter().filter(|(key, _)| key.is_of(resource, namespace));
         of_kind.map(|(_, object)| object).collect()
     }
 
     /// The same with their places, as they were at a version.
-    pub fn all_at(&self, version: u64, resource: &Resource, namespace: &str) -> Vec<(String, Value)> {
+    pub(super) fn all_at(&self, version: u64, resource: &Resource, namespace: &str) -> Vec<(String, Value)> {
         let mut objects: BTreeMap<&Key, &Value> =
             self.objects.iter().filter(|(key, _)| key.is_of(resource, namespace)).collect();
         for change in self.history.iter().rev().take_while(|change| change.version > version) {
@@ -115,12 +115,12 @@ impl Store {
         objects.into_iter().map(|(key, object)| (key.place.clone(), object.clone())).collect()
     }
 
-    pub fn since(&self, version: u64) -> Vec<Change> {
+    pub(super) fn since(&self, version: u64) -> Vec<Change> {
         self.history.iter().filter(|change| change.version > version).cloned().collect()
     }
 
     /// Writes, takes away, and tells everybody; the object with its new version.
-    pub fn commit(&mut self, key: Key, after: Option<Value>) -> Option<Value> {
+    pub(super) fn commit(&mut self, key: Key, after: Option<Value>) -> Option<Value> {
         self.version += 1;
         let version = self.version;
         let stamped = after.map(|mut object| {
@@ -137,22 +137,22 @@ impl Store {
         stamped
     }
 
-    pub fn listen(&mut self, listener: UnboundedSender<Notice>) {
+    pub(super) fn listen(&mut self, listener: UnboundedSender<Notice>) {
         self.listeners.push(listener);
     }
 
     /// Forgets what was, as etcd does every five minutes: who watches or pages from there is too late.
-    pub fn compact(&mut self) {
+    pub(super) fn compact(&mut self) {
         self.oldest = self.version;
     }
 
     /// Tells every watch that it is too old.
-    pub fn expire_watches(&mut self) {
+    pub(super) fn expire_watches(&mut self) {
         let status = StatusError::too_old(self.oldest, self.version).body;
         self.end_watches(&Notice::Expired(status));
     }
 
-    pub fn end_watches(&mut self, notice: &Notice) {
+    pub(super) fn end_watches(&mut self, notice: &Notice) {
         for listener in self.listeners.drain(..) {
             // Who does not listen any more need not be told.
             let _ = listener.send(notice.clone());
@@ -160,7 +160,7 @@ impl Store {
     }
 
     /// Ends every watch, as an API server does that is stopped.
-    pub fn hang_up(&mut self) {
+    pub(super) fn hang_up(&mut self) {
         self.listeners.clear();
     }
 }

@@ -102,11 +102,11 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    pub fn new(view: View, changes: UnboundedReceiver<Notice>, version: u64, lasts: Duration) -> Self {
+    pub(crate) fn new(view: View, changes: UnboundedReceiver<Notice>, version: u64, lasts: Duration) -> Self {
         Self { view, ready: VecDeque::new(), changes, version, bookmarks: None, until: Box::pin(sleep(lasts)) }
     }
 
-    pub fn with_bookmarks(mut self) -> Self {
+    pub(crate) fn with_bookmarks(mut self) -> Self {
         let mut bookmarks = interval(BOOKMARKS);
         bookmarks.reset();
         self.bookmarks = Some(bookmarks);
@@ -114,19 +114,19 @@ impl Watch {
     }
 
     /// An object that was there before.
-    pub fn add(&mut self, object: &Value) {
+    pub(crate) fn add(&mut self, object: &Value) {
         if self.view.selector.selects(object) {
             let event = self.view.event("ADDED", object);
             self.ready.push_back(event);
         }
     }
 
-    pub fn hear(&mut self, change: &Change) {
+    pub(crate) fn hear(&mut self, change: &Change) {
         self.version = change.version;
         self.ready.extend(self.view.of(change));
     }
 
-    pub fn end_initial_events(&mut self) {
+    pub(crate) fn end_initial_events(&mut self) {
         let bookmark = self.view.bookmark(self.version, &json!({INITIAL_EVENTS_END: "true"}));
         self.ready.push_back(bookmark);
     }

@@ -8,9 +8,8 @@ use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
 use carrick_core::report::Report;
 use carrick_engine::act::{Grounded, Stopped, journal};
-use carrick_engine::join::driver::{self, Unmended};
-use carrick_host::Host;
-use carrick_host::probe::Answer;
+use carrick_engine::join::{Mender, Unmended};
+use carrick_host::{Answer, Host};
 
 use super::{Args, judge, show};
 use crate::act::{self, Refused};
@@ -65,7 +64,7 @@ pub struct Mending<'a> {
     pub consent: &'a act::Consent,
 }
 
-impl driver::Mender for Mending<'_> {
+impl Mender for Mending<'_> {
     fn mend<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> Answer<'a, Result<bool, Unmended>> {
         Box::pin(async move {
             let agreed = self.agreed(facts, report).await.map_err(|failure| not_begun(&failure))?;
@@ -133,7 +132,7 @@ fn take_back(first: u32, runs: &[u32]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use carrick_host::host::Trouble;
+    use carrick_host::Trouble;
 
     use super::*;
 

@@ -7,7 +7,7 @@ pub use fix::Mending;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use carrick_cluster::client::ClusterClient;
+use carrick_cluster::ClusterClient;
 use carrick_core::check::CheckPolicy;
 use carrick_core::fact::Facts;
 use carrick_core::judge::{self, Ignore};

@@ -70,12 +70,12 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub fn new(outcome: &str) -> Self {
+    pub(super) fn new(outcome: &str) -> Self {
         Summary { text: format!("{outcome}{{"), arguments: Vec::new(), empty: true }
     }
 
     /// Takes a field of the result itself; false where it is none of Ansible's own words.
-    pub fn take(&mut self, path: &[&str], value: &Value) -> bool {
+    pub(super) fn take(&mut self, path: &[&str], value: &Value) -> bool {
         let Some(key) = value.key else { return false };
         if value.text.trim_end().contains(['\n', '\r']) {
             return false;
@@ -104,7 +104,7 @@ impl Summary {
         self.text.extend([comma, "\"", key, "\": ", value]);
     }
 
-    pub fn finish(mut self) -> String {
+    pub(super) fn finish(mut self) -> String {
         let arguments = std::mem::take(&mut self.arguments);
         if !arguments.is_empty() {
             self.field("cmd", &format!("[{}]", arguments.join(", ")));

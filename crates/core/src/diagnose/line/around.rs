@@ -18,7 +18,7 @@ pub(super) struct Around<'a> {
 }
 
 impl<'a> Around<'a> {
-    pub fn new(text: &'a [u8], place: Range<usize>) -> Self {
+    pub(super) fn new(text: &'a [u8], place: Range<usize>) -> Self {
         let end = place.end.min(text.len());
         let start = place.start.min(end);
         let (above, rest) = text.split_at(start);
@@ -34,7 +34,7 @@ impl<'a> Around<'a> {
     }
 
     /// The lines above, the nearest first.
-    pub fn above(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub(super) fn above(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let mut rest = Some(self.above).filter(|above| !above.is_empty());
         std::iter::from_fn(move || {
             let text = rest?;
@@ -48,7 +48,7 @@ impl<'a> Around<'a> {
     }
 
     /// The lines below, the nearest first.
-    pub fn below(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+    pub(super) fn below(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let below = self.below.strip_prefix(b"\n").unwrap_or(self.below);
         let mut rest = Some(below).filter(|below| !below.is_empty());
         std::iter::from_fn(move || {
@@ -63,7 +63,7 @@ impl<'a> Around<'a> {
     }
 
     /// The nearest line above that is not indented: what an indented block belongs to.
-    pub fn owner(&self) -> Option<&'a [u8]> {
+    pub(super) fn owner(&self) -> Option<&'a [u8]> {
         indent(self.line).filter(|&indent| indent > 0)?;
         self.above().find(|line| indent(line) == Some(0) && !matches!(line.trim_ascii(), b"}" | b"]" | b"},"))
     }

@@ -50,7 +50,7 @@ impl<'t> Head<'t> {
     }
 
     /// Reads what stands before the message of a line.
-    pub fn read(line: &'t str, now: Timestamp) -> Self {
+    pub(super) fn read(line: &'t str, now: Timestamp) -> Self {
         let line = line.trim_start();
         let head = Head::outer(line, now);
         // `grep -Hn` puts a file and a number before each line, `cat -n` a number.

@@ -23,7 +23,7 @@ impl Stamp {
     }
 
     /// Microseconds since 1970, as journald writes them.
-    pub fn microseconds(text: &str) -> Option<Self> {
+    pub(super) fn microseconds(text: &str) -> Option<Self> {
         Some(Stamp { at: Timestamp::from_microsecond(text.trim().parse().ok()?).ok()?, zoned: true })
     }
 }
@@ -35,29 +35,29 @@ pub(super) struct Cursor<'t> {
 }
 
 impl<'t> Cursor<'t> {
-    pub fn new(rest: &'t str) -> Self {
+    pub(super) fn new(rest: &'t str) -> Self {
         Cursor { rest }
     }
 
-    pub fn eat(&mut self, what: &str) -> Option<()> {
+    pub(super) fn eat(&mut self, what: &str) -> Option<()> {
         self.rest = self.rest.strip_prefix(what)?;
         Some(())
     }
 
-    pub fn eat_any(&mut self, letters: &[char]) -> Option<char> {
+    pub(super) fn eat_any(&mut self, letters: &[char]) -> Option<char> {
         let letter = self.rest.chars().next().filter(|letter| letters.contains(letter))?;
         self.rest = self.rest.get(letter.len_utf8()..)?;
         Some(letter)
     }
 
     /// At least one.
-    pub fn spaces(&mut self) -> Option<()> {
+    pub(super) fn spaces(&mut self) -> Option<()> {
         let rest = self.rest.trim_start_matches(' ');
         (rest.len() < self.rest.len()).then(|| self.rest = rest)
     }
 
     /// What comes before the next space, which may be the end.
-    pub fn word(&mut self) -> Option<&'t str> {
+    pub(super) fn word(&mut self) -> Option<&'t str> {
         let end = self.rest.find(' ').unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
@@ -65,7 +65,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// A number of so many digits.
-    pub fn digits<N: TryFrom<u32>>(&mut self, count: usize) -> Option<N> {
+    pub(super) fn digits<N: TryFrom<u32>>(&mut self, count: usize) -> Option<N> {
         let (digits, rest) = self.rest.split_at_checked(count)?;
         digits.bytes().all(|byte| byte.is_ascii_digit()).then_some(())?;
         self.rest = rest;
@@ -180,7 +180,7 @@ impl<'t> Cursor<'t> {
 
     /// ISO 8601 and its relatives: `2026-11-15T20:39:50.123Z`, `2026-11-15 20:39:50,123`, `2026/11/15 20:39:50`, and Go's
     /// `2026-11-15 20:39:50.123 +0000 UTC`.
-    pub fn iso(&mut self) -> Option<Stamp> {
+    pub(super) fn iso(&mut self) -> Option<Stamp> {
         let mut ahead = *self;
         let date = ahead.date()?;
         let between = ahead.eat_any(&['T', ' '])?;
@@ -199,7 +199,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// What systemd and `journalctl -o short-full` write: `Sun 2026-11-15 20:39:50 UTC`.
-    pub fn full(&mut self) -> Option<Stamp> {
+    pub(super) fn full(&mut self) -> Option<Stamp> {
         let mut ahead = *self;
         ahead.weekday()?;
         ahead.eat(" ")?;
@@ -219,7 +219,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// `Nov 15 20:39:50`: the year is the last in which it can have been.
-    pub fn syslog(&mut self, now: Timestamp) -> Option<Stamp> {
+    pub(super) fn syslog(&mut self, now: Timestamp) -> Option<Stamp> {
         let mut ahead = *self;
         let month = ahead.month()?;
         ahead.eat(" ")?;
@@ -231,7 +231,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// What klog puts after its letter: `1115 20:39:50.123456`.
-    pub fn klog(&mut self, now: Timestamp) -> Option<Stamp> {
+    pub(super) fn klog(&mut self, now: Timestamp) -> Option<Stamp> {
         let mut ahead = *self;
         let month = ahead.digits(2)?;
         let day = ahead.digits(2)?;
@@ -242,7 +242,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// `dmesg -T`: `Sun Nov 15 20:39:50 2026`.
-    pub fn ctime(&mut self) -> Option<Stamp> {
+    pub(super) fn ctime(&mut self) -> Option<Stamp> {
         let mut ahead = *self;
         ahead.weekday()?;
         ahead.eat(" ")?;
@@ -258,7 +258,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// `kubectl describe`: `Sun, 15 Nov 2026 20:39:50 +0000`.
-    pub fn mail(&mut self) -> Option<Stamp> {
+    pub(super) fn mail(&mut self) -> Option<Stamp> {
         let mut ahead = *self;
         ahead.weekday()?;
         ahead.eat(", ")?;
@@ -276,7 +276,7 @@ impl<'t> Cursor<'t> {
     }
 
     /// Seconds since 1970 with a fraction: `1794744000.123456`.
-    pub fn unix(&mut self) -> Option<Stamp> {
+    pub(super) fn unix(&mut self) -> Option<Stamp> {
         let mut ahead = *self;
         let seconds: u32 = ahead.digits(10)?;
         ahead.rest.starts_with('.').then_some(())?;

@@ -377,7 +377,7 @@ fn kubelet_may_set(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    pub const HASH: &str = "sha256:8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f";
+    pub(super) const HASH: &str = "sha256:8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f8c1f";
 
     #[test]
     fn flags_go_before_a_line_that_before_a_kubeconfig_and_the_environment_comes_last() {

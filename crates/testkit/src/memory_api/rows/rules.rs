@@ -21,7 +21,7 @@ pub(super) fn rule(name: &str) -> Value {
 }
 
 /// The CustomResourceDefinition that a real server needs: of the upstream one what rows and this server know of.
-pub fn definition() -> Value {
+pub(super) fn definition() -> Value {
     let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let spec = json!({
         "type": "object",
