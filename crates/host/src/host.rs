@@ -19,6 +19,12 @@ pub fn beside(path: &str) -> String {
     format!("{dir}/.{name}.carrick")
 }
 
+/// Beside a lock: who changes the machine over SSH holds this one, each command for itself, because the session that
+/// holds the lock ends with the link, and a command does not. Whoever takes the lock finds it free as well.
+pub(crate) fn of_commands(lock: &str) -> String {
+    format!("{lock}.commands")
+}
+
 /// A machine that can be changed. Paths are absolute; links are never followed.
 pub trait Host: Probe {
     /// What is at a path; `None`: nothing.

@@ -60,12 +60,15 @@ pub struct Local {
     name: String,
     time_box: Duration,
     runtime: Option<String>,
+    /// The machine's lock, while we have it: whoever changes the machine for us holds it, too.
+    held: change::Held,
 }
 
 impl Local {
     pub fn new(time_box: Duration) -> Self {
         let name = fs::read_to_string("/proc/sys/kernel/hostname").map(|name| name.trim().to_owned());
-        Local { name: name.unwrap_or_else(|_| "localhost".to_owned()), time_box, runtime: None }
+        let name = name.unwrap_or_else(|_| "localhost".to_owned());
+        Local { name, time_box, runtime: None, held: change::Held::default() }
     }
 
     /// The same machine, whose container runtime is asked on this socket alone.
@@ -265,6 +268,11 @@ fn why(error: &io::Error) -> Why {
 }
 
 async fn query(argv: &[&str], keep: Keep, time_box: Duration) -> Read {
+    query_with(Stdio::null(), argv, keep, time_box).await
+}
+
+/// The same, with something to hold as its stdin.
+async fn query_with(stdin: Stdio, argv: &[&str], keep: Keep, time_box: Duration) -> Read {
     let Some((program, arguments)) = argv.split_first() else {
         return Err(Why::NoTool);
     };
@@ -273,12 +281,16 @@ async fn query(argv: &[&str], keep: Keep, time_box: Duration) -> Read {
     let mut asked = Command::new(program);
     asked.args(arguments).env_clear().env("PATH", path).env("LC_ALL", "C").process_group(0);
     asked.envs(PASSED_ON.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-    run(asked, keep, time_box).await
+    run_with(stdin, asked, keep, time_box).await
 }
 
 /// Runs a command to its end, or to the end of its time box, and kills its whole group then.
-pub(crate) async fn run(mut command: Command, keep: Keep, time_box: Duration) -> Read {
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+pub(crate) async fn run(command: Command, keep: Keep, time_box: Duration) -> Read {
+    run_with(Stdio::null(), command, keep, time_box).await
+}
+
+async fn run_with(stdin: Stdio, mut command: Command, keep: Keep, time_box: Duration) -> Read {
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::PermissionDenied) => {

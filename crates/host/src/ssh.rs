@@ -97,6 +97,7 @@ pub struct Ssh {
     forwards: AtomicUsize,
     /// How far the clock there is ahead of ours, in seconds.
     ahead: AtomicI64,
+    held: change::Held,
 }
 
 impl Ssh {
@@ -111,6 +112,7 @@ impl Ssh {
             dir,
             forwards: AtomicUsize::new(0),
             ahead: AtomicI64::new(0),
+            held: change::Held::default(),
         };
         ssh.log_in().await.map_err(unreachable)?;
         if ssh.options.sudo {

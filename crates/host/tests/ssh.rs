@@ -199,6 +199,64 @@ async fn one_lock_for_those_who_are_there_and_those_who_come() {
     assert_eq!(ssh.lock(path, "me").await.unwrap_err(), Locked::By("carrick join here".into()));
 }
 
+/// Ends whoever has a file open, by their ids.
+fn end_who_holds(path: &str) {
+    for process in fs::read_dir("/proc").unwrap().flatten() {
+        let Ok(id) = process.file_name().to_string_lossy().parse::<i32>() else { continue };
+        let open = fs::read_dir(process.path().join("fd")).into_iter().flatten().flatten();
+        let holds = open.filter_map(|fd| fs::read_link(fd.path()).ok()).any(|target| target == Path::new(path));
+        if let Some(id) = rustix::process::Pid::from_raw(id).filter(|_| holds) {
+            rustix::process::kill_process(id, rustix::process::Signal::KILL).unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_has_lost_the_lock_changes_nothing() {
+    let Some(sshd) = Sshd::start("") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (ssh, lock, file) = (sshd.connect(BOX).await, path(dir.path(), "lock"), path(dir.path(), "file"));
+    let held = ssh.lock(lock, "carrick join\n").await.unwrap();
+    ssh.write(file, &File::new("one", 0o600), How::Replace).await.unwrap();
+    // As after a suspend: the session there has given up, and this one has not heard of it.
+    end_who_holds(lock);
+    let lost = "the link was gone for so long that the machine's lock is lost";
+    let trouble = ssh.write(file, &File::new("two", 0o600), How::Replace).await.unwrap_err();
+    assert!(trouble.of_the_link && trouble.why.contains(lost), "{trouble}");
+    // Somebody else has it by now.
+    let _other = Local::new(BOX).lock(lock, "carrick reset\n").await.unwrap();
+    let trouble = ssh.run(&["touch", file], BOX).await.unwrap_err();
+    assert!(trouble.of_the_link && trouble.why.contains(lost), "{trouble}");
+    assert_eq!(fs::read_to_string(file).unwrap(), "one");
+    drop(held);
+    ssh.write(file, &File::new("free", 0o600), How::Replace).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_command_that_outlives_its_link_keeps_the_lock() {
+    let Some(sshd) = Sshd::start("") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let (lock, done, local) = (path(dir.path(), "lock"), path(dir.path(), "done"), Local::new(BOX));
+    let ssh = sshd.connect(BOX).await;
+    let held = ssh.lock(lock, "carrick reset over ssh\n").await.unwrap();
+    let script = r#"sleep 3; touch "$1""#;
+    let cut_off = tokio::time::timeout(Duration::from_secs(1), ssh.run(&["sh", "-c", script, "sh", done], BOX)).await;
+    assert!(cut_off.is_err());
+    end_who_holds(lock);
+    drop((held, ssh));
+    assert!(local.lock(lock, "me\n").await.is_err());
+    assert!(!Path::new(done).exists(), "it had ended before the lock was asked for");
+    for _ in 0..100 {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let is_free = local.lock(lock, "me\n").await.is_ok();
+        assert_eq!(is_free, Path::new(done).exists());
+        if is_free {
+            return;
+        }
+    }
+    panic!("the lock was never free again");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn sees_what_the_machine_itself_sees() {
     let Some(sshd) = Sshd::start("") else { return };

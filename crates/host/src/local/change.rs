@@ -6,6 +6,8 @@ use std::os::unix::fs::{
     DirBuilderExt as _, FileTypeExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
 };
 use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use carrick_core::fact::Why;
@@ -14,8 +16,10 @@ use rustix::fs::{FlockOperation, OFlags};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::{Local, query};
-use crate::host::{CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble, beside};
+use super::{Local, query_with};
+use crate::host::{
+    CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble, beside, of_commands,
+};
 use crate::probe::Answer;
 
 /// Of permissions: everything `chmod` sets.
@@ -91,7 +95,7 @@ impl Host for Local {
 
     fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
-            match query(argv, USUAL, limit).await {
+            match query_with(self.held.stdin(), argv, USUAL, limit).await {
                 Ok((capture, _)) => {
                     Ok(CommandOutput { exit: capture.exit.unwrap_or(-1), out: capture.text, errors: capture.errors })
                 }
@@ -102,9 +106,9 @@ impl Host for Local {
     }
 
     fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> Answer<'a, Result<Lock, Locked>> {
-        let (place, holder) = (path.to_owned(), holder.to_owned());
+        let (place, holder, held) = (path.to_owned(), holder.to_owned(), self.held.clone());
         Box::pin(async move {
-            let taken = spawn_blocking(move || lock(Path::new(&place), &holder)).await;
+            let taken = spawn_blocking(move || lock(&place, &holder, held)).await;
             taken
                 .unwrap_or_else(|failed| Err(io::Error::other(failed)))
                 .map_or_else(|error| Err(Trouble::new(path, reason(&error)).into()), |taken| taken.map_err(Locked::By))
@@ -233,22 +237,56 @@ fn sync_parent(path: &Path) -> io::Result<()> {
     fs::File::open(path.parent().unwrap_or(Path::new("/")))?.sync_all()
 }
 
+/// The lock's file, while we hold the lock.
+#[derive(Clone, Default)]
+pub(super) struct Held(Arc<Mutex<Option<fs::File>>>);
+
+impl Held {
+    /// For a command that changes the machine. A lock is held for as long as anybody has its file open: a command that
+    /// outlives us keeps the next run away until it has ended. Whoever reads from it finds its end, as in /dev/null.
+    fn stdin(&self) -> Stdio {
+        let held = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        held.as_ref().and_then(|file| file.try_clone().ok()).map_or_else(Stdio::null, Stdio::from)
+    }
+
+    fn set(&self, file: Option<fs::File>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = file;
+    }
+}
+
+/// Lets go of the lock's file when it is dropped.
+struct Holding(Held);
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.0.set(None);
+    }
+}
+
 /// The kernel gives the lock back when its holder dies: nothing is ever left to be cleaned up. `Ok(Err(holder))`: taken.
-fn lock(path: &Path, holder: &str) -> io::Result<Result<Lock, String>> {
+fn lock(path: &str, holder: &str, held: Held) -> io::Result<Result<Lock, String>> {
+    let mut file = open_lock(path)?;
+    if is_taken(&file)? || is_taken(&open_lock(&of_commands(path))?)? {
+        let mut said = String::new();
+        file.take(HOLDER).read_to_string(&mut said)?;
+        return Ok(Err(said.lines().next().unwrap_or_default().trim().to_owned()));
+    }
+    file.set_len(0)?;
+    file.write_all(holder.as_bytes())?;
+    held.set(Some(file));
+    Ok(Ok(Lock::new(Holding(held))))
+}
+
+fn open_lock(path: &str) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
-    let mut file =
-        options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_follow()).open(path)?;
-    match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => {
-            file.set_len(0)?;
-            file.write_all(holder.as_bytes())?;
-            Ok(Ok(Lock::new(file)))
-        }
-        Err(rustix::io::Errno::WOULDBLOCK) => {
-            let mut said = String::new();
-            file.take(HOLDER).read_to_string(&mut said)?;
-            Ok(Err(said.trim().to_owned()))
-        }
+    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_follow()).open(path)
+}
+
+/// Takes it where it is free.
+fn is_taken(file: &fs::File) -> io::Result<bool> {
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(false),
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(true),
         Err(error) => Err(error.into()),
     }
 }
@@ -320,6 +358,22 @@ mod tests {
         assert_eq!(told, Locked::By("carrick reset, process 17".into()));
         drop(held);
         assert!(host().lock(path, "me").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_command_that_outlives_us_keeps_the_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let (path, host, other) = (path.to_str().unwrap(), host(), host());
+        let held = host.lock(path, "carrick reset, process 17\n").await.unwrap();
+        assert_eq!(host.run(&["cat"], Duration::from_secs(5)).await.unwrap().out, "", "who reads finds nothing");
+        // In a session of its own nothing of ours ends it.
+        host.run(&["setsid", "sleep", "1"], Duration::from_secs(5)).await.unwrap();
+        drop((held, host));
+        let told = other.lock(path, "me").await.unwrap_err();
+        assert_eq!(told, Locked::By("carrick reset, process 17".into()));
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert!(other.lock(path, "me").await.is_ok());
     }
 
     #[tokio::test]

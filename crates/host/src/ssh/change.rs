@@ -3,6 +3,7 @@
 //! What a file is to hold goes over stdin, never over a command line.
 
 use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
@@ -23,7 +24,24 @@ const SCRIPT: &str = include_str!("change.sh");
 /// Of a command's output: enough for every message; the rest is read and dropped.
 const MOST_OUTPUT: u64 = 1 << 20;
 
+/// The machine's lock, while we think that we have it: its path, and the word in it that says that it is ours.
+pub(super) type Held = Arc<Mutex<Option<(String, String)>>>;
+
+/// How [`SCRIPT`] ends where the lock is not ours any more.
+const LOST: i32 = 97;
+
+/// A call that changes something, as it is made while we have the lock. The machine itself looks whether that still holds:
+/// here it could be lost between a look and the call.
+fn guarded<'a>(held: Option<&'a (String, String)>, words: &[&'a str]) -> Vec<&'a str> {
+    let guard = held.map(|(path, nonce)| ["locked", path, nonce]);
+    guard.into_iter().flatten().chain(words.iter().copied()).collect()
+}
+
 impl Ssh {
+    fn held(&self) -> Option<(String, String)> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
     /// One call of the script: its answer without the noise before it.
     async fn order(&self, words: &[&str], limit: Duration, most: u64) -> Result<(i32, Vec<u8>, String), Why> {
         let nonce = nonce(self.dir.path());
@@ -66,6 +84,9 @@ impl Ssh {
         let status = status.ok_or_else(|| Why::Broken(format!("no end in {} s", limit.as_secs())))?;
         let errors = redact(&String::from_utf8_lossy(&errors));
         match after_noise(&out, &nonce) {
+            Some(answer) if status.code() == Some(LOST) && answer == format!("lost {nonce}\n").as_bytes() => {
+                Err(Why::NoShell("the link was gone for so long that the machine's lock is lost".to_owned()))
+            }
             Some(answer) => Ok((status.code().unwrap_or(255), answer.to_vec(), errors)),
             None => Err(Why::NoShell(last_line(&errors).to_owned())),
         }
@@ -78,6 +99,12 @@ impl Ssh {
         shell.arg("--").arg(&self.destination).arg(order);
         shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         shell
+    }
+
+    /// One that changes a file.
+    async fn change(&self, path: &str, words: &[&str]) -> Result<(), Trouble> {
+        let held = self.held();
+        self.file_order(path, &guarded(held.as_ref(), words)).await.map(drop)
     }
 
     async fn file_order(&self, path: &str, words: &[&str]) -> Result<Vec<u8>, Trouble> {
@@ -95,7 +122,10 @@ impl Ssh {
 fn order_script(nonce: &str, words: &[&str]) -> String {
     let words: Vec<String> = words.iter().map(|word| quote(word)).collect();
     let largest = LARGEST + 1;
-    format!("{SCRIPT}\n{{ largest={largest}\nprintf 'carrick %s\\n' {nonce}\n{}\nexit\n}}\n", words.join(" "))
+    format!(
+        "{SCRIPT}\n{{ largest={largest}\nnonce={nonce}\nprintf 'carrick %s\\n' $nonce\n{}\nexit\n}}\n",
+        words.join(" ")
+    )
 }
 
 fn after_noise<'a>(out: &'a [u8], nonce: &str) -> Option<&'a [u8]> {
@@ -152,24 +182,24 @@ impl Host for Ssh {
             };
             let (mode, owner) = (format!("{:o}", file.mode), format!("{}:{}", file.uid, file.gid));
             let (size, bytes) = (file.bytes.len().to_string(), BASE64_STANDARD.encode(&file.bytes));
-            self.file_order(path, &[call, path, &mode, &owner, &size, &bytes]).await.map(drop)
+            self.change(path, &[call, path, &mode, &owner, &size, &bytes]).await
         })
     }
 
     fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>> {
-        Box::pin(async move { self.file_order(path, &["link", path, to]).await.map(drop) })
+        Box::pin(async move { self.change(path, &["link", path, to]).await })
     }
 
     fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
-        Box::pin(async move { self.file_order(path, &["make_dir", path, &format!("{mode:o}")]).await.map(drop) })
+        Box::pin(async move { self.change(path, &["make_dir", path, &format!("{mode:o}")]).await })
     }
 
     fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
-        Box::pin(async move { self.file_order(path, &["set_mode", path, &format!("{mode:o}")]).await.map(drop) })
+        Box::pin(async move { self.change(path, &["set_mode", path, &format!("{mode:o}")]).await })
     }
 
     fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>> {
-        Box::pin(async move { self.file_order(path, &["remove", path]).await.map(drop) })
+        Box::pin(async move { self.change(path, &["remove", path]).await })
     }
 
     fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
@@ -177,7 +207,8 @@ impl Host for Ssh {
             let what = || argv.join(" ");
             // `command` runs no function of ours that has the same name.
             let words: Vec<&str> = ["command"].into_iter().chain(argv.iter().copied()).collect();
-            match self.order(&words, limit, MOST_OUTPUT).await {
+            let held = self.held();
+            match self.order(&guarded(held.as_ref(), &words), limit, MOST_OUTPUT).await {
                 Ok((127, out, errors)) if out.is_empty() && errors.contains("not found") => {
                     Err(Trouble::new(what(), "the command is not installed"))
                 }
@@ -206,25 +237,27 @@ impl Host for Ssh {
 struct Session {
     beats: JoinHandle<()>,
     _child: Child,
+    held: Held,
 }
 
 /// Often enough that a machine has to be deaf for long to miss them all.
 const BEAT: Duration = Duration::from_secs(5);
 
 impl Session {
-    fn kept(mut stdin: ChildStdin, child: Child) -> Self {
+    fn kept(mut stdin: ChildStdin, child: Child, held: Held) -> Self {
         let beats = tokio::spawn(async move {
             while stdin.write_all(b"\n").await.is_ok() {
                 sleep(BEAT).await;
             }
         });
-        Session { beats, _child: child }
+        Session { beats, _child: child, held }
     }
 }
 
 impl Drop for Session {
     fn drop(&mut self) {
         self.beats.abort();
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 
@@ -238,7 +271,7 @@ impl Ssh {
         let (Some(mut stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
             return Err("ssh has no pipes".to_owned());
         };
-        let script = order_script(&nonce, &["hold", path, holder]);
+        let script = order_script(&nonce, &["hold", path, holder.trim_end(), &nonce]);
         stdin.write_all(script.as_bytes()).await.map_err(|error| error.to_string())?;
         let mut lines = BufReader::new(stdout).take(64 << 10).lines();
         let mark = format!("carrick {nonce}");
@@ -252,7 +285,10 @@ impl Ssh {
             }
         }
         match lines.next_line().await.map_err(|error| error.to_string())?.as_deref() {
-            Some("held") => Ok(Ok(Session::kept(stdin, child))),
+            Some("held") => {
+                *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some((path.to_owned(), nonce));
+                Ok(Ok(Session::kept(stdin, child, self.held.clone())))
+            }
             Some(said) => Ok(Err(said.strip_prefix("taken ").unwrap_or(said).trim().to_owned())),
             None => Err(complaint(&mut child).await),
         }

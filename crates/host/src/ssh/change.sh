@@ -93,13 +93,27 @@ remove() { # PATH
 }
 
 # Holds the lock for as long as somebody holds our stdin open, and lets us hear of them: of a client that vanished sshd
-# learns hours later.
-hold() { # PATH HOLDER
-    no_link "$1" && exec 9<>"$1" || return
-    if flock -n 9; then
-        printf %s "$2" >"$1" && echo held || return
+# learns hours later. The second line says whose it is, for `locked`.
+hold() { # PATH HOLDER NONCE
+    no_link "$1" && no_link "$1.commands" && exec 9<>"$1" 8<>"$1.commands" || return
+    # A command of a run whose link is gone may still be at work.
+    if flock -n 9 && flock -n 8; then
+        exec 8<&-
+        printf '%s\n%s\n' "$2" "$3" >"$1" && echo held || return
         while [ "$(timeout 30 dd bs=1 count=1 status=none | wc -c)" -eq 1 ]; do :; done
     else
-        printf 'taken ' && head -c 4096 -- "$1"
+        printf 'taken ' && head -n 1 -- "$1" | head -c 4096
     fi
+}
+
+# Makes a change while the lock is ours, and keeps the next run away until it is made, whatever becomes of the link. A
+# client that was suspended, or cut off, has lost its lock after half a minute: then nothing is changed.
+locked() { # PATH NONCE CALL…
+    lock=$1 mine=$2 && shift 2
+    no_link "$lock.commands" && exec 8<>"$lock.commands" && flock -s -w 5 8 || return
+    if ! exec 7<"$lock" || flock -n 7 || [ "$(sed -n 2p -- "$lock")" != "$mine" ]; then
+        printf 'lost %s\n' "$nonce" && return 97
+    fi
+    exec 7<&-
+    "$@"
 }
