@@ -9,12 +9,15 @@ use carrick_cluster::ClusterClient;
 use carrick_core::fact::Facts;
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
+use carrick_engine::Stop;
 use carrick_engine::act::undo::NotUndone;
 use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
+use carrick_engine::unit::TransientUnit;
 use carrick_host::{Host, Lock, Locked};
 
 use crate::exit::Failure;
 use crate::render::wrap;
+use crate::signals::Signals;
 use crate::terminal::{self, LiveLine, OK, WARN, styled};
 
 mod shown;
@@ -64,7 +67,7 @@ impl Consent {
     }
 
     /// Asks, unless the answer was given. The question goes to the terminal itself: stdin may carry a token.
-    pub fn ask(&self, question: &str) -> Result<(), Failure> {
+    pub async fn ask(&self, question: &str, stop: &Stop) -> Result<(), Failure> {
         if self.yes {
             return Ok(());
         }
@@ -74,7 +77,15 @@ impl Consent {
                 "nothing was changed: there is no terminal to ask on; say --yes, or see --plan",
             ));
         };
-        let answer = prompt(terminal, question)
+        let question = question.to_owned();
+        // On a thread of its own: who is asked may press Ctrl-C instead.
+        let asking = tokio::task::spawn_blocking(move || prompt(terminal, &question));
+        let answer = stop
+            .or(asking)
+            .await
+            .map_err(|signal| Failure::signal(signal, format!("stopped by {}; nothing was changed", signal.name())))?;
+        let answer = answer
+            .unwrap_or_else(|failed| Err(std::io::Error::other(failed)))
             .map_err(|error| Failure::consent(format!("nothing was changed: /dev/tty: {error}")))?;
         if matches!(answer.trim(), "y" | "Y" | "yes") {
             return Ok(());
@@ -99,16 +110,33 @@ fn prompt(mut terminal: File, question: &str) -> std::io::Result<String> {
 }
 
 /// Who acts, for the machine's journal.
-pub fn actor(verb: &str) -> Actor {
+pub fn actor(verb: &str, stop: Stop) -> Actor {
     let by = match std::env::var("SUDO_USER") {
         Ok(user) if !user.is_empty() => format!("{user} through sudo"),
         _ => std::env::var("USER").unwrap_or_else(|_| format!("uid {}", rustix::process::getuid().as_raw())),
     };
-    Actor { verb: verb.to_owned(), by, version: env!("CARGO_PKG_VERSION").to_owned() }
+    Actor { verb: verb.to_owned(), by, version: env!("CARGO_PKG_VERSION").to_owned(), stop }
 }
 
-pub async fn lock(host: &dyn Host, actor: &Actor) -> Result<Lock, Failure> {
-    act::lock(host, actor).await.map_err(|locked| match locked {
+/// Who acts, and the machine's lock, unless only a plan is asked for: from here on the first signal is left to the verb.
+pub async fn begin(
+    verb: &str,
+    host: &dyn Host,
+    consent: &Consent,
+    signals: &Signals,
+    may_find: &[TransientUnit],
+) -> Result<(Actor, Option<Lock>), Failure> {
+    if consent.plan {
+        return Ok((actor(verb, Stop::never()), None));
+    }
+    let actor = actor(verb, signals.heed());
+    let lock = lock(host, &actor, may_find).await?;
+    Ok((actor, Some(lock)))
+}
+
+/// `may_find`: units of ours that may be at work.
+pub async fn lock(host: &dyn Host, actor: &Actor, may_find: &[TransientUnit]) -> Result<Lock, Failure> {
+    act::lock(host, actor, may_find).await.map_err(|locked| match locked {
         Locked::By(_) => Failure::failed(locked.to_string()),
         Locked::Trouble(trouble) => Failure::failed(format!("nothing was changed: {trouble}; try as root")),
     })
@@ -196,7 +224,10 @@ pub async fn shown(
 pub fn stopped_as_failure(stopped: &Stopped) -> Failure {
     match stopped {
         Stopped::Refused(refusal) => Failure::failed(format!("refused, nothing was changed: {refusal}")),
-        _ => Failure::failed(stopped.to_string()),
+        _ => match stopped.signal() {
+            Some(signal) => Failure::signal(signal, stopped.to_string()),
+            None => Failure::failed(stopped.to_string()),
+        },
     }
 }
 
@@ -206,6 +237,7 @@ pub fn not_undone(error: &NotUndone) -> Failure {
         NotUndone::Nothing | NotUndone::Already(_) | NotUndone::Broken(Broken::Unknown(_)) => {
             Failure::usage(error.to_string())
         }
+        NotUndone::Told { signal, .. } => Failure::signal(*signal, error.to_string()),
         _ => Failure::failed(error.to_string()),
     }
 }

@@ -3,24 +3,37 @@
 use std::process::ExitCode;
 
 use carrick_core::report::Overall;
+use carrick_core::stop::StopSignal;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
-    Ok = 0,
-    Internal = 1,
-    Usage = 2,
-    Failed = 3,
+    Ok,
+    Internal,
+    Usage,
+    Failed,
     /// Warnings or unknowns, and nothing worse.
-    Warnings = 4,
-    TimedOut = 6,
-    Unreachable = 7,
+    Warnings,
+    TimedOut,
+    Unreachable,
     /// Nobody said yes.
-    Consent = 8,
+    Consent,
+    /// A signal asked for it.
+    Signal(StopSignal),
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        ExitCode::from(exit as u8)
+        ExitCode::from(match exit {
+            Exit::Ok => 0,
+            Exit::Internal => 1,
+            Exit::Usage => 2,
+            Exit::Failed => 3,
+            Exit::Warnings => 4,
+            Exit::TimedOut => 6,
+            Exit::Unreachable => 7,
+            Exit::Consent => 8,
+            Exit::Signal(signal) => signal.exit(),
+        })
     }
 }
 
@@ -62,6 +75,11 @@ impl Failure {
 
     pub fn consent(message: impl Into<String>) -> Self {
         Failure { exit: Exit::Consent, message: message.into() }
+    }
+
+    /// A signal ended it; the line says how things stand.
+    pub fn signal(signal: StopSignal, message: impl Into<String>) -> Self {
+        Failure { exit: Exit::Signal(signal), message: message.into() }
     }
 
     pub fn unreachable(message: impl Into<String>) -> Self {

@@ -8,6 +8,7 @@ mod exit;
 mod input;
 mod machine;
 mod render;
+mod signals;
 mod terminal;
 mod verb;
 
@@ -20,7 +21,14 @@ fn main() -> ExitCode {
         Ok(runtime) => runtime,
         Err(error) => return exit::Failure::internal(format!("no runtime: {error}")).report(),
     };
-    let outcome = runtime.block_on(command.run());
+    let outcome = runtime.block_on(async {
+        let (signals, ended) =
+            signals::listen().map_err(|error| exit::Failure::internal(format!("signals: {error}")))?;
+        tokio::select! {
+            outcome = command.run(&signals) => outcome,
+            signal = ended => Ok(exit::Exit::Signal(signal)),
+        }
+    });
     // A read that hangs on a dead mount cannot be taken back; it must not keep the report from its reader.
     runtime.shutdown_background();
     match outcome {

@@ -13,6 +13,7 @@
 //! * [`judge`]: facts of a machine to what a report shows of them
 //! * [`report`]: what every renderer prints
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
+//! * [`stop`]: signals that ask for an end
 //! * [`discovery`]: what kubeadm's token discovery proves: the JWS, the pinned key
 
 pub mod catalogue;
@@ -29,5 +30,6 @@ pub mod redact;
 pub mod report;
 pub mod reset;
 pub mod signature;
+pub mod stop;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;

@@ -20,7 +20,7 @@ pub fn facts() -> Facts {
 }
 
 /// One effect of each kind, as a plan for a worker has it and as journals on disk have it.
-pub const EFFECTS: [&str; 19] = [
+pub const EFFECTS: [&str; 20] = [
     r#"{"effect":"make-dir","path":"/etc/cni/net.d","mode":493}"#,
     r#"{"effect":"write","path":"/etc/sysctl.d/zzz-carrick.conf","text":"a = 1\n","mode":420}"#,
     r#"{"effect":"edit","path":"/etc/containerd/config.toml","edit":{"edit":"toml","set":[{"key":["disabled_plugins"],"to":"[]"}]}}"#,
@@ -35,6 +35,7 @@ pub const EFFECTS: [&str; 19] = [
     r#"{"effect":"restart-runtime","unit":"containerd","running":{"containers":2,"go_on":true}}"#,
     r#"{"effect":"drain","node":"w1","pods":["default/web"],"seconds":300}"#,
     r#"{"effect":"mark-not-ready","node":"w1","system_uuid":"","machine_id":"0123456789abcdef0123456789abcdef"}"#,
+    r#"{"effect":"end-join","removes":["carrick-kubeadm.service","/run/carrick/join.yaml"]}"#,
     r#"{"effect":"unmount","points":["/var/lib/kubelet/pods/a/volumes/v/data"]}"#,
     r#"{"effect":"kubeadm-reset","socket":"unix:///run/containerd/containerd.sock","removes":["/etc/kubernetes/kubelet.conf"]}"#,
     r#"{"effect":"delete-link","name":"cni0"}"#,

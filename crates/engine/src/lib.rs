@@ -7,6 +7,8 @@
 //! * [`join`]: joins a machine, and proves that it has joined
 //! * [`observe`]: everything there is to see of a machine, and of the cluster as that machine sees it
 //! * [`reset`]: what taking a machine out has to know
+//! * [`Stop`]: whether whoever acts was told to stop
+//! * [`unit`]: kubeadm in a unit of systemd, which outlives us
 
 pub mod act;
 pub mod cni;
@@ -15,3 +17,7 @@ pub mod dialer;
 pub mod join;
 pub mod observe;
 pub mod reset;
+mod stop;
+pub mod unit;
+
+pub use stop::{Stop, StopTeller};

@@ -5,10 +5,12 @@ use carrick_core::fact::{Source, sources};
 use carrick_core::plan::edit::{Edit, Set};
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Effect, PlaceState, Plan, Step};
+use carrick_core::stop::StopSignal;
 use carrick_core::testing::every_effect;
 use carrick_engine::act::journal::{self, Broken, End};
 use carrick_engine::act::undo::{self, NotUndone};
 use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
+use carrick_engine::{Stop, StopTeller};
 use carrick_host::{Entry, File, Host, How, Probe, Progress, gather};
 use carrick_testkit::Machine;
 
@@ -61,7 +63,7 @@ fn plan() -> Plan {
 }
 
 fn actor() -> Actor {
-    Actor { verb: "check --fix".into(), by: "root".into(), version: "1".into() }
+    Actor { verb: "check --fix".into(), by: "root".into(), version: "1".into(), stop: Stop::never() }
 }
 
 async fn apply(machine: &Machine, plan: &Plan) -> Result<u32, Stopped> {
@@ -71,7 +73,7 @@ async fn apply(machine: &Machine, plan: &Plan) -> Result<u32, Stopped> {
 
 async fn take_back(machine: &Machine, run: Option<u32>) -> Result<(), NotUndone> {
     let back = undo::plan(machine, run).await?;
-    undo::apply(&machine.shared(), &back, &Protected::default(), &mut |_| {}).await
+    undo::apply(&machine.shared(), &back, &Protected::default(), &Stop::never(), &mut |_| {}).await
 }
 
 #[tokio::test]
@@ -119,6 +121,65 @@ async fn cut_off_anywhere_the_next_run_ends_as_an_undisturbed_one() {
         take_back(&machine, None).await.unwrap();
         assert_eq!(machine.all_but(HOME), before, "cut off after {power} changes, completed, taken back");
     }
+}
+
+#[tokio::test]
+async fn told_to_stop_it_finishes_the_change_at_hand_and_says_how_to_go_on() {
+    let (before, whole) = (machine().all_but(HOME), machine());
+    apply(&whole, &plan()).await.unwrap();
+    let all = act::ground(&machine(), &plan()).await.unwrap();
+    for last in 0..all.len() {
+        let (machine, (teller, stop)) = (machine(), StopTeller::new());
+        let mut tell = |told: StepProgress<'_>| {
+            if matches!(told, StepProgress::Begins(at, _) if at == last) {
+                teller.tell(StopSignal::Interrupt);
+            }
+        };
+        let steps = act::ground(&machine, &plan()).await.unwrap();
+        let actor = Actor { stop, ..actor() };
+        let done = act::apply(&machine.shared(), &actor, &steps, &Protected::default(), &mut tell).await;
+        let expected = format!(
+            "stopped by SIGINT after {} of {} steps; go on: carrick check --fix; take back what was done: carrick undo 1",
+            last + 1,
+            all.len(),
+        );
+        match done {
+            // Behind the last change there is nothing left to stop.
+            Ok(run) => assert_eq!((run, last), (1, all.len() - 1)),
+            Err(stopped) => {
+                assert_eq!((stopped.to_string(), stopped.signal()), (expected, Some(StopSignal::Interrupt)))
+            }
+        }
+        // Nothing more is changed for who was told to stop, not even a record.
+        let untouched = act::apply(&machine.shared(), &actor, &steps, &Protected::default(), &mut |_| {}).await;
+        assert_eq!(untouched.unwrap_err().to_string(), "stopped by SIGINT; nothing was changed");
+        apply(&machine, &plan()).await.unwrap();
+        assert_eq!(machine.all_but(HOME), whole.all_but(HOME), "stopped after {last}");
+        take_back(&machine, None).await.unwrap();
+        if last + 1 < all.len() {
+            assert_eq!(machine.all_but(HOME), before, "stopped after {last}, completed, taken back");
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_undo_that_is_told_to_stop_is_completed_by_the_next() {
+    let (machine, before) = (machine(), machine().all_but(HOME));
+    apply(&machine, &plan()).await.unwrap();
+    let (teller, stop) = StopTeller::new();
+    let mut tell = |told: StepProgress<'_>| {
+        if matches!(told, StepProgress::Begins(2, _)) {
+            teller.tell(StopSignal::Terminate);
+        }
+    };
+    let back = undo::plan(&machine, None).await.unwrap();
+    let stopped = undo::apply(&machine.shared(), &back, &Protected::default(), &stop, &mut tell).await.unwrap_err();
+    assert_eq!(
+        stopped.to_string(),
+        format!("stopped by SIGTERM: 3 of {} taken back; go on: carrick undo 1", back.backs.len())
+    );
+    take_back(&machine, None).await.unwrap();
+    assert_eq!(machine.all_but(HOME), before);
 }
 
 #[tokio::test]
@@ -239,7 +300,7 @@ async fn what_had_no_value_stays_and_a_directory_comes_back() {
             passed.push(why);
         }
     };
-    undo::apply(&machine.shared(), &back, &Protected::default(), &mut tell).await.unwrap();
+    undo::apply(&machine.shared(), &back, &Protected::default(), &Stop::never(), &mut tell).await.unwrap();
     assert_eq!(passed, ["net.bridge.bridge-nf-call-iptables had no value before"]);
     assert_eq!(machine.all_but("/none").files["/etc/cni/net.d/stray"], before);
 }

@@ -8,6 +8,7 @@ use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
+use carrick_engine::Stop;
 use carrick_engine::act::Actor;
 use carrick_engine::join::{JoinEnd, JoinOptions, JoinProgress, join};
 use carrick_host::{Entry, Host as _};
@@ -43,7 +44,7 @@ fn options() -> JoinOptions<'static> {
 }
 
 async fn joined(machine: &Machine, library: &Library) -> (JoinEnd, Vec<JoinProgress>) {
-    let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
+    let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into(), stop: Stop::never() };
     let mut told = Vec::new();
     let ended = join(&machine.shared(), &actor, options(), library, None, &mut |it| told.push(it)).await;
     (ended, told)

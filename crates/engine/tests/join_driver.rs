@@ -14,6 +14,7 @@ use carrick_core::join::step::JoinOutcome;
 use carrick_core::judge::Ignore;
 use carrick_core::plan::protect::Protected;
 use carrick_core::signature::Library;
+use carrick_engine::Stop;
 use carrick_engine::act::{Actor, undo};
 use carrick_engine::dialer;
 use carrick_engine::join::{JoinEnd, JoinOptions, JoinProgress, join};
@@ -71,7 +72,7 @@ async fn joined_and(
     /// A look every 0.4 s and a word every second: whoever waits twice as long hears nothing.
     const SILENCE: Duration = Duration::from_secs(2);
     let library = Library::built_in().unwrap();
-    let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
+    let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into(), stop: Stop::never() };
     let (mut told, mut longest, mut last) = (Vec::new(), Duration::ZERO, Instant::now());
     let mut tell = |it| {
         longest = longest.max(std::mem::replace(&mut last, Instant::now()).elapsed());
@@ -382,7 +383,7 @@ async fn what_a_killed_join_changed_is_taken_back_once() {
         assert_ne!(files(&machine), before);
         if undone {
             let back = undo::plan(machine.as_ref(), None).await.unwrap();
-            undo::apply(&machine.shared(), &back, &Protected::default(), &mut |_| {}).await.unwrap();
+            undo::apply(&machine.shared(), &back, &Protected::default(), &Stop::never(), &mut |_| {}).await.unwrap();
         }
         let mut denied = false;
         let (ended, told) = joined_and(&machine, options(&cluster), |it| {

@@ -7,6 +7,7 @@ use carrick_core::fact::{Facts, Source, sources};
 use carrick_core::plan::protect::Protected;
 use carrick_core::plan::{Effect, Plan, Step};
 use carrick_core::reset::{self, ResetOptions};
+use carrick_engine::Stop;
 use carrick_engine::act::journal::{self, End};
 use carrick_engine::act::undo::{self, NotUndone};
 use carrick_engine::act::{self, Actor, StepProgress, Stopped};
@@ -51,7 +52,7 @@ async fn facts(machine: &Machine) -> Facts {
 }
 
 fn actor() -> Actor {
-    Actor { verb: "reset".into(), by: "root".into(), version: "1".into() }
+    Actor { verb: "reset".into(), by: "root".into(), version: "1".into(), stop: Stop::never() }
 }
 
 /// As the verb does it: look, plan, carry out. What was told, or why it stopped.
@@ -140,7 +141,9 @@ async fn before_kubeadm_began_it_can_be_taken_back_and_after_that_undo_says_no()
         machine.power(None);
         match undo::plan(&machine, None).await {
             Ok(back) => {
-                undo::apply(&machine.shared(), &back, &Protected::default(), &mut |_| {}).await.unwrap();
+                undo::apply(&machine.shared(), &back, &Protected::default(), &Stop::never(), &mut |_| {})
+                    .await
+                    .unwrap();
                 assert!(machine.all_but(HOME).units.contains(&"active kubelet".to_owned()), "{power}");
                 assert!(machine.all_but(HOME).files.contains_key("/etc/kubernetes/kubelet.conf"));
             }

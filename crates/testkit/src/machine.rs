@@ -231,7 +231,7 @@ impl Machine {
         if is_a_look(argv) {
             return Ok(self.command(argv));
         }
-        if let ["kubeadm", "reset", ..] = argv {
+        if let ["systemd-run", .., "kubeadm", "reset", "--force", "--cri-socket", _] = argv {
             return self.kubeadm_reset();
         }
         // What a script does is noted before it is done, and the machine is free for it.
@@ -340,6 +340,11 @@ impl Inner {
                 let others: String = others.map(|line| format!("{line}\n")).collect();
                 self.put(CARDS, File::new(others, 0o444));
                 well("")
+            }
+            ["systemctl", "reset-failed", _] => well(""),
+            // What runs in one has ended as soon as it was started, and well: systemd has forgotten it.
+            ["systemctl", "show", .., unit] if unit.starts_with("carrick-") => {
+                well(&format!("Id={unit}\nLoadState=not-found\nActiveState=inactive\n"))
             }
             ["systemctl", "show", ..] => {
                 let state = if self.is("active", "kubelet") { "active" } else { "inactive" };

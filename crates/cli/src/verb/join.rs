@@ -18,14 +18,17 @@ use carrick_core::join::step::JoinOutcome;
 use carrick_core::join::verify::Until;
 use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
+use carrick_engine::Stop;
 use carrick_engine::join::{self, JoinEnd, JoinOptions, JoinProgress, Mender, discovery, join};
 use carrick_engine::observe::is_unprivileged;
+use carrick_engine::unit;
 use carrick_host::Host;
 
 use crate::act::{self, Consent};
 use crate::exit::{Exit, Failure};
 use crate::machine::{self, Where};
 use crate::render::{join as screen, wrap};
+use crate::signals::Signals;
 use crate::terminal;
 
 /// Join this machine to a cluster as a worker, and prove that it has joined
@@ -95,7 +98,7 @@ impl Args {
     }
 }
 
-pub async fn run(args: Args) -> Result<Exit, Failure> {
+pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     if args.text.as_deref().is_some_and(|text| text != "-") || !args.words.is_empty() {
         return Err(without_secrets(&args));
     }
@@ -131,7 +134,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     if args.consent.plan {
         return Box::pin(plan(&args, &host, options)).await;
     }
-    Box::pin(carry_out(&args, &host, options)).await
+    Box::pin(carry_out(&args, &host, options, signals)).await
 }
 
 /// What shall not count, for the checks and for kubeadm's own.
@@ -144,17 +147,22 @@ fn ignore(typed: &[String], request: &mut Request) -> Result<Ignore, Failure> {
     Ok(ignore)
 }
 
-async fn carry_out(args: &Args, host: &Arc<dyn Host>, options: JoinOptions<'_>) -> Result<Exit, Failure> {
-    let (actor, library) = (act::actor("join"), library()?);
+async fn carry_out(
+    args: &Args,
+    host: &Arc<dyn Host>,
+    options: JoinOptions<'_>,
+    signals: &Signals,
+) -> Result<Exit, Failure> {
+    let (actor, library) = (act::actor("join", signals.heed()), library()?);
     // Who is not root gets no lock, and needs none: the driver's first look ends the join, and says so as every cause is said.
     let unlocked = is_unprivileged(host.as_ref()).await;
-    let _lock = if unlocked { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
+    let _lock = if unlocked { None } else { Some(act::lock(host.as_ref(), &actor, &[unit::JOIN]).await?) };
     if let Some(note) = options.policy.note() {
         terminal::say(&note);
     }
     let marks = Marks::of(&options.request);
     let mut show = screen::Show::new(args.events);
-    let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent };
+    let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent, stop: actor.stop.clone() };
     let mender: Option<&mut dyn Mender> = if args.fix { Some(&mut mender) } else { None };
     let begun = Instant::now();
     let mut tell = |told: JoinProgress| show.tell(&told);
@@ -224,7 +232,7 @@ fn declined(ended: &JoinEnd) -> Option<Failure> {
 
 /// What would be done, as far as it can be known before kubeadm has run.
 async fn plan(args: &Args, host: &Arc<dyn Host>, options: JoinOptions<'_>) -> Result<Exit, Failure> {
-    let planned = Box::pin(join::plan(host, &act::actor("join"), options, &library()?)).await;
+    let planned = Box::pin(join::plan(host, &act::actor("join", Stop::never()), options, &library()?)).await;
     let planned = planned.map_err(|trouble| Failure::failed(trouble.to_string()))?;
     if let Some(cause) = planned.refused {
         return Err(Failure::failed(format!("it would not be joined: {}  {}", cause.id, cause.says)));

@@ -7,6 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::exit::{Exit, Failure};
+use crate::signals::Signals;
 
 pub mod check;
 mod cni;
@@ -32,7 +33,7 @@ pub struct Carrick {
 }
 
 const ABOUT: &str = "Joins worker machines to Kubernetes, and says the true cause when it cannot.";
-const EXITS: &str = "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 6 timed out · 7 unreachable · 8 needs consent";
+const EXITS: &str = "Exit codes: 0 ok · 1 internal error · 2 usage · 3 failed · 4 warnings or unknowns only · 6 timed out · 7 unreachable · 8 needs consent · 128+n ended by signal n";
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Colour {
@@ -93,21 +94,21 @@ fn in_one_line(error: &clap::Error) -> String {
 }
 
 impl Carrick {
-    pub async fn run(self) -> Result<Exit, Failure> {
+    pub async fn run(self, signals: &Signals) -> Result<Exit, Failure> {
         match self.color {
             Colour::Auto => {}
             Colour::Always => anstream::ColorChoice::Always.write_global(),
             Colour::Never => anstream::ColorChoice::Never.write_global(),
         }
         match self.verb {
-            Verb::Check(args) => check::run(args).await,
+            Verb::Check(args) => check::run(args, signals).await,
             Verb::Diagnose(args) => diagnose::run(args).await,
             Verb::Collect(args) => collect::run(args).await,
-            Verb::Join(args) => Box::pin(join::run(args)).await,
-            Verb::Reset(args) => Box::pin(reset::run(args)).await,
+            Verb::Join(args) => Box::pin(join::run(args, signals)).await,
+            Verb::Reset(args) => Box::pin(reset::run(args, signals)).await,
             Verb::Verify(args) => verify::run(args).await,
-            Verb::Cni(args) => cni::run(args).await,
-            Verb::Undo(args) => undo::run(args).await,
+            Verb::Cni(args) => cni::run(args, signals).await,
+            Verb::Undo(args) => undo::run(args, signals).await,
             Verb::History(args) => history::run(args).await,
             Verb::Explain(args) => explain::run(&args),
             Verb::Demo(args) => demo::run(&args),

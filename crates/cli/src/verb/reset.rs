@@ -8,13 +8,14 @@ use carrick_core::fact::{Facts, Why};
 use carrick_core::plan::printed::PlanReport;
 use carrick_core::reset::{self, Reset, ResetOptions, ResetRefusal};
 use carrick_engine::act::Grounded;
-use carrick_engine::reset as engine;
+use carrick_engine::{reset as engine, unit};
 use carrick_host::Host;
 
 use crate::act::{self, Consent, Refused};
 use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Where, client, read_kubeconfig};
 use crate::render::wrap;
+use crate::signals::Signals;
 use crate::terminal;
 
 /// For how long a machine that is too busy to answer is asked again; each time its sources have their time box.
@@ -56,12 +57,12 @@ enum Format {
     Json,
 }
 
-pub async fn run(args: Args) -> Result<Exit, Failure> {
+pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let admin = args.kubeconfig.as_deref().map(read_kubeconfig).transpose()?;
     let host = args.place.host().await?;
     let admin = admin.map(|admin| client(&host, &admin));
-    let actor = act::actor("reset");
-    let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
+    let may_find = [unit::JOIN, unit::RESET];
+    let (actor, _lock) = act::begin("reset", host.as_ref(), &args.consent, signals, &may_find).await?;
     let facts = look(&args, host.as_ref()).await?;
     let reset = plan(&args, admin.as_ref(), &facts).await?;
     let protected = args.consent.protected(&facts)?;
@@ -77,7 +78,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     if args.output == Format::Text || !args.consent.yes {
         terminal::say(&(act::told(name, &steps) + &stays(&reset)));
     }
-    args.consent.ask(&format!("Take {name} out of its cluster?"))?;
+    args.consent.ask(&format!("Take {name} out of its cluster?"), &actor.stop).await?;
     let (run, passed) = act::carry_out_in(&host, admin.as_ref(), &actor, &steps, &protected).await?;
     clean(&args, host.as_ref()).await?;
     if args.output == Format::Json {

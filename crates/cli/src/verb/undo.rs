@@ -6,6 +6,7 @@ use crate::act::{self, Consent, Steps};
 use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Where};
 use crate::render::wrap;
+use crate::signals::Signals;
 use crate::terminal;
 
 /// Take back what Carrick changed here
@@ -19,10 +20,9 @@ pub struct Args {
     consent: Consent,
 }
 
-pub async fn run(args: Args) -> Result<Exit, Failure> {
+pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let host = args.place.host().await?;
-    let actor = act::actor("undo");
-    let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
+    let (actor, _lock) = act::begin("undo", host.as_ref(), &args.consent, signals, &[]).await?;
     let back = undo::plan(host.as_ref(), args.run).await.map_err(|error| act::not_undone(&error))?;
     let print = |text: &str| terminal::print(text).map_err(|error| Failure::internal(format!("stdout: {error}")));
     print(&told(&back))?;
@@ -31,9 +31,9 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     }
     let (facts, _) = args.place.observe_on(host.as_ref(), None, Cluster::default()).await?;
     let protected = args.consent.protected(&facts)?;
-    args.consent.ask("Take this back?")?;
+    args.consent.ask("Take this back?", &actor.stop).await?;
     let mut steps = Steps::new();
-    let applied = undo::apply(&host, &back, &protected, &mut |told| steps.tell(&told)).await;
+    let applied = undo::apply(&host, &back, &protected, &actor.stop, &mut |told| steps.tell(&told)).await;
     applied.map_err(|error| act::not_undone(&error))?;
     Ok(Exit::Ok)
 }

@@ -5,6 +5,7 @@
 //! * [`output`]: what kubeadm prints, as milestones and causes
 //! * [`existing`]: a join or a Node of this name that is already there
 //! * [`looked`]: one look at the machine, judged once, and what of it a join goes by
+//! * [`place`]: where the parts of a join are while it runs
 //! * [`prepare`]: what is changed before kubeadm runs, and what a failed attempt leaves
 //! * [`observed`]: evidence out of facts and of the API server's answers
 //! * [`verify`]: whether a machine has really joined, from what was seen of it
@@ -35,6 +36,7 @@ pub mod looked;
 pub mod observed;
 pub mod output;
 pub mod page;
+pub mod place;
 pub mod prepare;
 pub mod request;
 pub mod state;

@@ -1,14 +1,12 @@
 //! What is changed on a machine before kubeadm runs, as a plan, and what a failed attempt leaves behind.
 
+use super::place::{DROP_IN, DROP_IN_DIR};
 use crate::catalogue::About;
 use crate::check::runtime::sandbox_image;
 use crate::fact::{Facts, Known, OrAbsent, kubeconfig, kubelet_config, pki, unit};
 use crate::id;
 use crate::plan::{Effect, Step};
 
-/// Keeps the kubelet from starting before kubeadm has written its configuration; below /run, so that no boot finds it. A
-/// mask would make kubeadm wait for four minutes; with this its `systemctl start` returns at once.
-pub const DROP_IN: &str = "/run/systemd/system/kubelet.service.d/90-carrick-join.conf";
 const CONDITION: &str = "# Written by carrick join; it goes when the join ends.\n[Unit]\nConditionPathExists=/var/lib/kubelet/config.yaml\n";
 
 /// The files a join makes, apart from the kubelet's keys.
@@ -30,7 +28,7 @@ pub fn plan(facts: &Facts, wrong: &[&str]) -> Known<Vec<Step>> {
     add("the pod network writes there", ["/etc/cni", "/etc/cni/net.d", "/opt/cni", "/opt/cni/bin"].map(dir).into());
     let hold_back =
         Effect::Write { path: DROP_IN.to_owned(), text: CONDITION.to_owned(), mode: 0o644, in_place: false };
-    let dirs = ["/run/systemd/system", "/run/systemd/system/kubelet.service.d"].map(dir);
+    let dirs = ["/run/systemd/system", DROP_IN_DIR].map(dir);
     add("the kubelet waits for its configuration", dirs.into_iter().chain([hold_back, Effect::ReloadUnits]).collect());
     let setting = |key: &str| Effect::Sysctl { key: key.to_owned(), value: "1".to_owned() };
     let is_wrong = |about: About<'_>| wrong.contains(&about.id);

@@ -88,6 +88,11 @@ pub enum Effect {
         system_uuid: String,
         machine_id: String,
     },
+    /// Nothing of a join that was cut off, or is still at work, is there: neither kubeadm's unit nor what it kept below /run.
+    /// No backup: the token is among it.
+    EndJoin {
+        removes: Vec<String>,
+    },
     /// Volumes of pods are not mounted below the kubelet's directory.
     Unmount {
         points: Vec<String>,
@@ -175,6 +180,7 @@ impl Effect {
             Effect::RestartRuntime { unit, .. } => Place::Machine("runtime", unit),
             Effect::Drain { node, .. } => Place::Node("drain", node),
             Effect::MarkNotReady { node, .. } => Place::Node("mark", node),
+            Effect::EndJoin { .. } => Place::Machine("join at work", ""),
             Effect::Unmount { .. } => Place::Machine("volumes", ""),
             Effect::KubeadmReset { .. } => Place::Machine("join", ""),
             Effect::DeleteLink { name } => Place::Machine("link", name),
@@ -198,6 +204,7 @@ impl Effect {
             // `reset` orders these itself.
             Effect::Drain { .. }
             | Effect::MarkNotReady { .. }
+            | Effect::EndJoin { .. }
             | Effect::Unmount { .. }
             | Effect::KubeadmReset { .. }
             | Effect::DeleteLink { .. }
@@ -219,6 +226,7 @@ impl Effect {
             | Effect::MarkNotReady { .. } => Undo::Setting,
             Effect::ReloadUnits | Effect::RestartRuntime { .. } => Undo::Again,
             Effect::LoadModule { .. }
+            | Effect::EndJoin { .. }
             | Effect::Unmount { .. }
             | Effect::DeleteLink { .. }
             | Effect::RemoveChains { .. } => Undo::Stays,
@@ -230,6 +238,7 @@ impl Effect {
     pub fn items(&self) -> Items<'_> {
         match self {
             Effect::Drain { pods: items, .. }
+            | Effect::EndJoin { removes: items }
             | Effect::Unmount { points: items }
             | Effect::KubeadmReset { removes: items, .. }
             | Effect::ClearDir { holds: items, .. } => Items::Each(items),
@@ -331,6 +340,7 @@ impl Effect {
             Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => {
                 format!("uncordon node {node} where reset cordoned it; pods that were moved stay where they are")
             }
+            Effect::EndJoin { .. } => "leave the join that was begun at its end: join again".to_owned(),
             Effect::Unmount { .. } => "leave the volumes to the kubelet, which mounts them when it starts".to_owned(),
             Effect::KubeadmReset { .. } => "cannot be taken back: join again".to_owned(),
             Effect::DeleteLink { .. } | Effect::RemoveChains { .. } | Effect::ClearDir { .. } => {
@@ -365,6 +375,7 @@ impl fmt::Display for Effect {
                 write!(f, "drain node {node}: {} to evict within {seconds} s", counted(pods, "pod"))
             }
             Effect::MarkNotReady { node, .. } => write!(f, "mark node {node} not ready and cordon it"),
+            Effect::EndJoin { .. } => f.write_str("end the join that was begun here"),
             Effect::Unmount { points } => write!(f, "unmount {} of pods", counted(points, "volume")),
             Effect::KubeadmReset { socket, .. } => write!(f, "run kubeadm reset --force --cri-socket {socket}"),
             Effect::DeleteLink { name } => write!(f, "delete the link {name}"),

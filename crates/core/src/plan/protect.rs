@@ -11,6 +11,7 @@ use crate::fact::runtime_sockets::Runtime;
 use crate::fact::swap::SWAPOFF;
 use crate::fact::sysctl::{BRIDGE_IP6TABLES, BRIDGE_IPTABLES, INOTIFY_INSTANCES, INOTIFY_WATCHES, IP_FORWARD};
 use crate::fact::{Facts, Known};
+use crate::join::place;
 use crate::reset::chains;
 
 /// Where the parts of a worker's join live. Programs and other files of packages (/usr, /opt/cni/bin) are not among them.
@@ -122,6 +123,10 @@ impl Protected {
             Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => {
                 only_if(is_dns_name(node), node, "not the name of a Node")
             }
+            Effect::EndJoin { removes } => removes.iter().try_for_each(|thing| {
+                only_if(place::OF_A_JOIN.contains(&&**thing), thing, "not a part of a join of Carrick's")?;
+                none(thing, self.named_at(thing))
+            }),
             Effect::Unmount { points } => points.iter().try_for_each(|point| {
                 only_if(is_volume(point), point, "not a volume of a pod")?;
                 none(point, self.named_at(point))
@@ -300,6 +305,7 @@ mod tests {
             Effect::MarkNotReady { system_uuid, machine_id, .. } => {
                 Effect::MarkNotReady { node: s("../w2"), system_uuid, machine_id }
             }
+            Effect::EndJoin { .. } => Effect::EndJoin { removes: vec![s("/run/carrick.lock")] },
             Effect::Unmount { .. } => Effect::Unmount { points: vec![s("/mnt/media")] },
             Effect::DeleteLink { .. } => Effect::DeleteLink { name: s("eth0") },
             Effect::RemoveChains { chains, .. } => Effect::RemoveChains { tool: s("/bin/rm"), chains },

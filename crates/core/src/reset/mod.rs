@@ -8,7 +8,9 @@
 //! before the thing goes. `kubeadm reset` deletes whatever is below /var/lib/kubelet: it runs when nothing is mounted there.
 
 use crate::fact::keep::USUAL;
+use crate::fact::unit::parse_show;
 use crate::fact::{Facts, Missing, OrAbsent, Query, Source, Why, cni, join_state, kubeconfig, version};
+use crate::join::place;
 use crate::plan::{Effect, Plan, Step};
 
 pub mod chains;
@@ -28,6 +30,13 @@ pub const NOTES: Query = Query {
     keep: USUAL,
 };
 
+/// Whether kubeadm's unit of a join is there.
+pub const JOIN_AT_WORK: Query = Query {
+    name: "systemctl show carrick-kubeadm.service",
+    argv: &["systemctl", "show", "--property=Id,LoadState,ActiveState", place::UNIT],
+    keep: USUAL,
+};
+
 const CNI_DIR: &str = "/etc/cni/net.d";
 const PKI: &str = "/etc/kubernetes/pki";
 
@@ -40,7 +49,8 @@ const OF_CONTAINERS: [&str; 2] = ["/io.containerd.runtime.v2.task/k8s.io/", "/ov
 /// What is looked at for a reset beyond what a check looks at.
 pub fn sources() -> impl Iterator<Item = Source> {
     let own = [Source::Dir(volumes::DIR), Source::Dir("/var/lib"), Source::Dir(PKI), Source::Query(&NOTES)];
-    own.into_iter().chain(volumes::SOURCES.iter().copied()).chain(chains::SOURCES.iter().copied())
+    let of_a_join = [Source::Query(&JOIN_AT_WORK), Source::Dir(place::CONFIG_DIR), Source::Dir(place::DROP_IN_DIR)];
+    own.into_iter().chain(of_a_join).chain(volumes::SOURCES.iter().copied()).chain(chains::SOURCES.iter().copied())
 }
 
 /// What the operator wants.
@@ -108,6 +118,7 @@ pub fn plan(facts: &Facts, options: &ResetOptions) -> Result<Reset, ResetRefusal
     }
     let running = sandboxes(facts)?;
     let mut steps = Vec::new();
+    steps.extend(join_at_work(facts)?);
     steps.extend(drain(facts, options, &running)?);
     steps.extend(stop(facts)?);
     steps.extend(mark(facts)?);
@@ -148,6 +159,21 @@ fn guard(facts: &Facts) -> Result<(), ResetRefusal> {
         Some(root) => Err(ResetRefusal::Place(format!("the kubelet has --root-dir={root}"))),
         None => Ok(()),
     }
+}
+
+/// Before anything else: a kubeadm that is at work would make again what is removed.
+fn join_at_work(facts: &Facts) -> Result<Option<Step>, ResetRefusal> {
+    let shown = &facts.query(&JOIN_AT_WORK)?.text;
+    let is_loaded = |unit: &crate::fact::unit::UnitState| unit.id == place::UNIT && unit.load_state == "loaded";
+    let mut removes: Vec<String> = Vec::new();
+    removes.extend(parse_show(shown).iter().any(is_loaded).then(|| place::UNIT.to_owned()));
+    for path in [place::CONFIG, place::DROP_IN] {
+        let (dir, name) = path.rsplit_once('/').unwrap_or_default();
+        removes.extend(facts.entry(dir, name)?.map(|_| path.to_owned()));
+    }
+    let effect = Effect::EndJoin { removes };
+    Ok((!effect.items().all().is_empty())
+        .then(|| step(effect, "it would go on making what is removed; its token goes")))
 }
 
 /// The pods' sandboxes; none where the runtime does not answer and nothing shows that it has any.

@@ -52,6 +52,9 @@ fn untouched() -> Facts {
         .without_file(kubeconfig::BOOTSTRAP)
         .without_file(pki::CLIENT)
         .without_file(cni::SUBNET_ENV)
+        .with_query(&JOIN_AT_WORK, "Id=carrick-kubeadm.service\nLoadState=not-found\nActiveState=inactive\n")
+        .without_dir(place::CONFIG_DIR)
+        .without_dir(place::DROP_IN_DIR)
         .with_query(&leftovers::OTHERS, "")
         .with_query(&version::KUBEADM, "v1.34.4\n")
         .with_query(&unit::SHOW, &sample::kubelet_state("inactive", "dead"))
@@ -146,6 +149,24 @@ fn what_a_failed_join_or_a_cut_off_reset_left_is_finished() {
     for facts in [without_key, expired] {
         assert!(!sentences(&facts, &ResetOptions::default()).iter().any(|step| step.starts_with("mark")));
     }
+}
+
+#[test]
+fn a_join_that_is_at_work_or_was_cut_off_is_ended_first() {
+    let unit = |load| format!("Id={}\nLoadState={load}\nActiveState=activating\n", place::UNIT);
+    let (yaml, drop_in) = (("-rw-------", "join.yaml"), ("-rw-r--r--", "90-carrick-join.conf"));
+    let at_work = joined()
+        .with_query(&JOIN_AT_WORK, &unit("loaded"))
+        .with_dir(place::CONFIG_DIR, &[yaml])
+        .with_dir(place::DROP_IN_DIR, &[drop_in, ("-rw-r--r--", "10-theirs.conf")]);
+    let plan = plan(&at_work, &ResetOptions::default()).unwrap().plan;
+    let removes = place::OF_A_JOIN.map(str::to_owned).to_vec();
+    assert_eq!(plan.steps.first().map(|step| &step.effect), Some(&Effect::EndJoin { removes }));
+    let token_alone = untouched().with_dir(place::CONFIG_DIR, &[yaml]);
+    assert_eq!(sentences(&token_alone, &ResetOptions::default()), ["end the join that was begun here"]);
+    assert_eq!(sentences(&untouched(), &ResetOptions::default()), Vec::<String>::new());
+    let silent = untouched().without(Source::Query(&JOIN_AT_WORK), Why::TimedOut);
+    assert!(matches!(super::plan(&silent, &ResetOptions::default()), Err(ResetRefusal::Unknown(_))));
 }
 
 #[test]

@@ -10,22 +10,28 @@ use carrick_cluster::{ApiError, ClusterClient};
 use carrick_core::fact::identity::Identity;
 use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
 use carrick_core::fact::{join_state, kubeconfig};
+use carrick_core::join::place;
 use carrick_core::plan::{Effect, PlaceState, Undo};
 use carrick_core::reset::pods::{self, Pod};
 use carrick_core::reset::{chains, volumes};
+use carrick_core::stop::StopSignal;
 use carrick_host::{Entry, File, Host, How, Trouble, cri};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::journal::HOME;
-use super::perform::{SHORT, run};
+use super::perform::{SHORT, reload_units, run};
 use super::{StepProgress, look};
 use crate::credentials;
+use crate::stop::Stop;
+use crate::unit::{self, UnitProgress};
 
 /// A cluster that answers takes 50 ms for each of three questions. One that does not is not waited for: the machine can go
 /// without its word.
 const SAY: Duration = Duration::from_secs(10);
 /// kubeadm tries each sandbox five times.
 const KUBEADM_TIME: Duration = Duration::from_mins(10);
+/// What it says, where it fails.
+const KUBEADM_LOG: &str = "/var/lib/carrick/kubeadm-reset.log";
 /// A healthy unmount writes what is left to a disk; one that takes longer hangs.
 const UNMOUNT_TIME: Duration = Duration::from_mins(1);
 /// Between two questions whether a pod may go, or is gone: as `kubectl drain` does.
@@ -40,6 +46,23 @@ const RULES: &str = "/var/lib/carrick/rules";
 const CARDS: &str = "/proc/net/dev";
 
 const PKI: &str = "/etc/kubernetes/pki";
+
+/// Whether a join is at work, or has left something of that.
+pub(super) async fn join_at_work(host: &dyn Host) -> Result<PlaceState, Trouble> {
+    let mut is_there = unit::state(host, unit::JOIN).await? != UnitProgress::None;
+    for path in [place::CONFIG, place::DROP_IN] {
+        is_there |= host.look(path).await?.is_some();
+    }
+    Ok(PlaceState::value(if is_there { "begun" } else { "ended" }))
+}
+
+pub(super) async fn end_join(host: &dyn Host, removes: &[String]) -> Result<(), Trouble> {
+    unit::clear(host, unit::JOIN).await?;
+    for path in removes.iter().filter(|thing| *thing != place::UNIT) {
+        host.remove(path).await?;
+    }
+    reload_units(host).await
+}
 
 /// Whether volumes of pods are mounted.
 pub(super) async fn volumes(host: &dyn Host) -> Result<PlaceState, Trouble> {
@@ -86,12 +109,13 @@ pub(super) async fn ready(host: &dyn Host, effect: &Effect) -> Result<(), Troubl
 }
 
 pub(super) async fn kubeadm_reset(host: &dyn Host, socket: &str) -> Result<(), Trouble> {
-    run(host, &["kubeadm", "reset", "--force", "--cri-socket", socket], KUBEADM_TIME).await?;
+    let program = ["kubeadm", "reset", "--force", "--cri-socket", socket];
+    unit::run(host, unit::RESET, &program, KUBEADM_LOG, KUBEADM_TIME).await?;
     let left = left(host).await?;
     if left.is_empty() {
         return Ok(());
     }
-    Err(Trouble::new("kubeadm reset", format!("ended well and left {}", left.join(", "))))
+    Err(Trouble::new("kubeadm reset", format!("ended and left {}", left.join(", "))))
 }
 
 /// It may have gone with the pods.
@@ -210,7 +234,7 @@ pub(super) async fn back(machine: &Arc<dyn Host>, node: &str) -> Option<String> 
 /// Cordons a node and evicts what can be elsewhere, until it is gone. Only pods that the plan names, or that have a
 /// controller.
 pub(super) async fn drain(
-    admin: Option<&ClusterClient>,
+    (admin, stop): (Option<&ClusterClient>, &Stop),
     node: &str,
     named: &[String],
     seconds: u64,
@@ -245,6 +269,7 @@ pub(super) async fn drain(
             return Err(Trouble::new(format!("node {node}"), more));
         }
         tell(StepProgress::Waits(begun.elapsed(), &first));
-        sleep(AGAIN.min(limit)).await;
+        let told = |signal: StopSignal| Trouble::new(format!("node {node}"), format!("stopped by {}", signal.name()));
+        stop.or(sleep(AGAIN.min(limit))).await.map_err(told)?;
     }
 }

@@ -69,6 +69,7 @@ fn changed(effect: &Effect, old: Option<&File>) -> Result<Option<File>, Trouble>
         | Effect::RestartRuntime { .. }
         | Effect::Drain { .. }
         | Effect::MarkNotReady { .. }
+        | Effect::EndJoin { .. }
         | Effect::Unmount { .. }
         | Effect::KubeadmReset { .. }
         | Effect::DeleteLink { .. }
@@ -92,6 +93,7 @@ fn becomes(effect: &Effect, was: &PlaceState, new: Option<&File>) -> PlaceState 
         Effect::Run { running, .. } => PlaceState::value(if *running { "active" } else { "inactive" }),
         Effect::Drain { .. } => PlaceState::value("drained"),
         Effect::MarkNotReady { .. } => PlaceState::value("not ready"),
+        Effect::EndJoin { .. } => PlaceState::value("ended"),
         Effect::Unmount { .. } => PlaceState::value("not mounted"),
         Effect::KubeadmReset { .. } => PlaceState::value("clean"),
         Effect::RemoveChains { .. } => PlaceState::value("0 chains"),
@@ -142,6 +144,7 @@ pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<Seen, Trouble
         // It ends with an error where the answer is no; the answer is the word.
         Effect::Run { unit, .. } => word(host, &["systemctl", "is-active", unit]).await?,
         Effect::Drain { .. } | Effect::MarkNotReady { .. } => PlaceState::value("as the cluster has it"),
+        Effect::EndJoin { .. } => leave::join_at_work(host).await?,
         Effect::Unmount { .. } => leave::volumes(host).await?,
         Effect::KubeadmReset { .. } => leave::join(host).await?,
         Effect::DeleteLink { name } => leave::link(host, name).await?,

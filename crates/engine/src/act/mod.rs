@@ -17,6 +17,7 @@ use std::time::Duration;
 use carrick_cluster::ClusterClient;
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Plan, Step};
+use carrick_core::stop::StopSignal;
 use carrick_host::{File, Host, Lock, Locked, Trouble};
 use jiff::Timestamp;
 
@@ -28,6 +29,8 @@ pub mod undo;
 
 pub use look::{Grounded, ground};
 
+use crate::stop::Stop;
+use crate::unit::{self, TransientUnit};
 use journal::{Broken, Journal, Mark};
 
 /// One lock a machine. Below /run: no lock outlives a boot.
@@ -53,6 +56,8 @@ pub struct Actor {
     /// The person, as far as the machine knows: `root`, `ada through sudo`.
     pub by: String,
     pub version: String,
+    /// Whether they were told to stop meanwhile.
+    pub stop: Stop,
 }
 
 /// Why a plan was not carried out, or not to its end.
@@ -66,6 +71,12 @@ pub enum Stopped {
     Before(Trouble),
     #[error("nothing was changed: {0}")]
     Journal(#[from] Broken),
+    /// Somebody said stop, before anything was changed.
+    #[error("stopped by {}; nothing was changed", .0.name())]
+    Untouched(StopSignal),
+    /// Somebody said stop; the change at hand was finished.
+    #[error("stopped by {} after {done} of {steps} steps; {next}", .signal.name())]
+    Told { run: u32, signal: StopSignal, done: usize, steps: usize, next: String },
     /// The run's number, what was being done, and what went wrong.
     #[error("stopped at \"{doing}\": {trouble}; take back what was done: carrick undo {run}")]
     At { run: u32, doing: String, trouble: Trouble },
@@ -83,17 +94,39 @@ impl Stopped {
             | Stopped::Before(trouble)
             | Stopped::At { trouble, .. }
             | Stopped::Midway { trouble, .. } => trouble.of_the_link,
-            Stopped::Refused(_) | Stopped::Locked(Locked::By(_)) | Stopped::Journal(_) => false,
+            Stopped::Refused(_)
+            | Stopped::Locked(Locked::By(_))
+            | Stopped::Journal(_)
+            | Stopped::Untouched(_)
+            | Stopped::Told { .. } => false,
+        }
+    }
+
+    /// The signal that ended it.
+    pub fn signal(&self) -> Option<StopSignal> {
+        match self {
+            Stopped::Untouched(signal) | Stopped::Told { signal, .. } => Some(*signal),
+            Stopped::Refused(_)
+            | Stopped::Locked(_)
+            | Stopped::Before(_)
+            | Stopped::Journal(_)
+            | Stopped::At { .. }
+            | Stopped::Midway { .. } => None,
         }
     }
 }
 
-/// Takes the machine's lock for one actor.
-pub async fn lock(host: &dyn Host, actor: &Actor) -> Result<Lock, Locked> {
+/// Takes the machine's lock for one actor. A unit of ours that still runs is as good as a lock, but for who `may_find` it:
+/// a join that attaches to it, a reset that ends it.
+pub async fn lock(host: &dyn Host, actor: &Actor, may_find: &[TransientUnit]) -> Result<Lock, Locked> {
     let Actor { verb, by, .. } = actor;
     let holder =
         format!("carrick {verb} by {by}, process {}, since {}\n", std::process::id(), to_the_second(host.now()));
-    host.lock(LOCK, &holder).await
+    let lock = host.lock(LOCK, &holder).await?;
+    match unit::at_work(host, may_find).await? {
+        Some(unit) => Err(Locked::By(format!("{}, started by carrick, in {}", unit.does, unit.name))),
+        None => Ok(lock),
+    }
 }
 
 /// Times for people have no fractions.
@@ -126,15 +159,24 @@ pub async fn apply_in(
     if let Some(refusal) = protected.refusal(&plan) {
         return Err(refusal.into());
     }
+    if let Some(signal) = actor.stop.told() {
+        return Err(Stopped::Untouched(signal));
+    }
     let mut journal = Journal::begin(host, actor, steps).await?;
     for (at, grounded) in steps.iter().enumerate() {
+        if let Some(signal) = actor.stop.told() {
+            return Err(told_to_stop(host, actor, journal.run(), signal, (at, steps.len())).await);
+        }
         tell(StepProgress::Begins(at, grounded.step.effect.to_string()));
-        match take(machine, admin, &mut journal, at, grounded, tell).await {
+        match take(machine, (admin, &actor.stop), &mut journal, at, grounded, tell).await {
             Ok(None) => tell(StepProgress::Done(at)),
             Ok(Some(why)) => tell(StepProgress::Passed(at, why)),
             Err(trouble) => {
                 // Where even this cannot be written, the missing mark says that the step was not finished.
                 let _ = journal.mark(host, Some(at), Mark::Failed, &trouble.to_string()).await;
+                if let Some(signal) = actor.stop.told() {
+                    return Err(told_to_stop(host, actor, journal.run(), signal, (at, steps.len())).await);
+                }
                 return Err(stopped(host, actor, journal.run(), grounded, trouble).await);
             }
         }
@@ -142,6 +184,21 @@ pub async fn apply_in(
     let finished = journal.mark(host, None, Mark::Finished, "").await;
     finished.map_err(|trouble| Stopped::At { run: journal.run(), doing: "close the journal".to_owned(), trouble })?;
     Ok(journal.run())
+}
+
+/// Between two steps: the record is that of a run that was cut off there.
+async fn told_to_stop(
+    host: &dyn Host,
+    actor: &Actor,
+    run: u32,
+    signal: StopSignal,
+    (done, steps): (usize, usize),
+) -> Stopped {
+    let next = match journal::load(host, run).await {
+        Ok(past) if past.no_way_back().is_some() => format!("finish it: carrick {}", actor.verb),
+        _ => format!("go on: carrick {}; take back what was done: carrick undo {run}", actor.verb),
+    };
+    Stopped::Told { run, signal, done, steps, next }
 }
 
 /// What was begun is in the journal: a step that was not ready to be begun is not.
@@ -155,7 +212,7 @@ async fn stopped(host: &dyn Host, actor: &Actor, run: u32, at: &Grounded, troubl
 
 async fn take(
     machine: &Arc<dyn Host>,
-    admin: Option<&ClusterClient>,
+    (admin, stop): (Option<&ClusterClient>, &Stop),
     journal: &mut Journal,
     at: usize,
     grounded: &Grounded,
@@ -170,7 +227,7 @@ async fn take(
         }
     }
     journal.mark(host, Some(at), Mark::Begun, "").await?;
-    let note = perform::perform(machine, admin, effect, grounded.new.as_ref(), tell).await?;
+    let note = perform::perform(machine, (admin, stop), effect, grounded.new.as_ref(), tell).await?;
     journal.mark(host, Some(at), Mark::Done, note.as_deref().unwrap_or_default()).await?;
     Ok(note)
 }

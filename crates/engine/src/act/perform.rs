@@ -9,6 +9,7 @@ use carrick_host::{File, Host, How, Trouble, cri};
 use tokio::time::Instant;
 
 use super::{StepProgress, leave};
+use crate::stop::Stop;
 
 /// systemd gives a unit 90 s to start or to stop; the command waits for it.
 const UNIT_TIME: Duration = Duration::from_mins(2);
@@ -24,7 +25,7 @@ const TRY: Duration = Duration::from_secs(30);
 /// A note: it could not be made, and why the rest goes on without it.
 pub(super) async fn perform(
     machine: &Arc<dyn Host>,
-    admin: Option<&ClusterClient>,
+    (admin, stop): (Option<&ClusterClient>, &Stop),
     effect: &Effect,
     new: Option<&File>,
     tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
@@ -46,10 +47,11 @@ pub(super) async fn perform(
             restart(host, unit).await?;
             answers(host, unit, tell).await?;
         }
-        Effect::Drain { node, pods, seconds } => leave::drain(admin, node, pods, *seconds, tell).await?,
+        Effect::Drain { node, pods, seconds } => leave::drain((admin, stop), node, pods, *seconds, tell).await?,
         Effect::MarkNotReady { node, system_uuid, machine_id } => {
             return leave::mark_not_ready(machine, node, system_uuid, machine_id).await;
         }
+        Effect::EndJoin { removes } => leave::end_join(host, removes).await?,
         Effect::Unmount { .. } => leave::unmount(host).await?,
         Effect::KubeadmReset { socket, .. } => leave::kubeadm_reset(host, socket).await?,
         Effect::DeleteLink { name } => leave::delete_link(host, name).await?,

@@ -6,10 +6,12 @@ use std::sync::Arc;
 
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Effect, PlaceState, Plan, Undo};
+use carrick_core::stop::StopSignal;
 use carrick_host::{File, Host, How, Locked, Trouble};
 
 use super::journal::{self, Broken, End, Journal, Mark, Past, Recorded};
 use super::{StepProgress, leave, look, perform};
+use crate::stop::Stop;
 
 /// Why a run was not taken back, or not to its end.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,8 @@ pub enum NotUndone {
          What it removed of files is in {kept}"
     )]
     Final { run: u32, what: String, kept: String },
+    #[error("stopped by {}: {done} of {steps} taken back; go on: carrick undo {run}", .signal.name())]
+    Told { run: u32, signal: StopSignal, done: usize, steps: usize },
     #[error("run {run} is taken back only in part: {trouble}; try again: carrick undo {run}")]
     Stopped { run: u32, trouble: Trouble },
 }
@@ -170,6 +174,7 @@ pub async fn apply(
     machine: &Arc<dyn Host>,
     back: &Return,
     protected: &Protected,
+    stop: &Stop,
     tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
 ) -> Result<(), NotUndone> {
     let host = machine.as_ref();
@@ -180,7 +185,11 @@ pub async fn apply(
     for litter in &back.litter {
         host.remove(litter).await?;
     }
+    let steps = back.backs.len();
     for (at, back) in back.backs.iter().enumerate() {
+        if let Some(signal) = stop.told() {
+            return Err(NotUndone::Told { run: back.run, signal, done: at, steps });
+        }
         tell(StepProgress::Begins(at, back.sentence()));
         let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
         let note = put_back(machine, back).await.map_err(stopped)?;
@@ -222,6 +231,7 @@ async fn put_back(machine: &Arc<dyn Host>, back: &Back) -> Result<Option<String>
         Effect::Drain { node, .. } | Effect::MarkNotReady { node, .. } => return Ok(leave::back(machine, node).await),
         // `plan` leaves these out: there is no way back.
         Effect::LoadModule { .. }
+        | Effect::EndJoin { .. }
         | Effect::Unmount { .. }
         | Effect::KubeadmReset { .. }
         | Effect::DeleteLink { .. }

@@ -9,11 +9,12 @@ use carrick_core::id;
 use carrick_core::join::existing::{self, Asked, Decision, ExistingJoin, LocalJoin};
 use carrick_core::join::failure::JoinCause;
 use carrick_core::join::looked::{Looked, Unprepared};
+use carrick_core::join::place::{self, CONFIG, CONFIG_DIR};
 use carrick_core::join::request::configuration;
 use carrick_core::join::state::JoinStatus;
 use carrick_core::join::step::JoinEvent;
 use carrick_core::join::verify::Node;
-use carrick_core::join::{causes, observed, prepare};
+use carrick_core::join::{causes, observed};
 use carrick_core::plan::protect::Protected;
 use carrick_core::signature::Library;
 use carrick_host::{Entry, File, Host, How, Trouble, cri};
@@ -21,12 +22,12 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::sleep;
 
-use super::driver::{CONFIG, CONFIG_DIR, Driver, JoinOptions, JoinProgress, Unmended, attended};
+use super::driver::{Driver, JoinOptions, JoinProgress, Unmended, attended};
 use super::observer::NodeObserver;
-use super::unit::{self, Kubeadm};
 use super::{record, token};
 use crate::act::{self, Actor, Stopped};
 use crate::dialer;
+use crate::unit::{self, UnitProgress};
 
 /// How often a machine that is too busy to answer is asked what is there.
 const LOOKS: u32 = 3;
@@ -71,8 +72,10 @@ impl Driver<'_, '_> {
 
     async fn observe_once(&mut self) -> Known<ExistingJoin> {
         let looked = self.see().await;
-        let kubeadm = match unit::state(self.host).await {
-            Ok(Kubeadm::Running { since }) => Some(observed::after_boot(&looked.facts, since).unwrap_or(self.began.0)),
+        let kubeadm = match unit::state(self.host, unit::JOIN).await {
+            Ok(UnitProgress::Running { since }) => {
+                Some(observed::after_boot(&looked.facts, since).unwrap_or(self.began.0))
+            }
             _ => None,
         };
         let found = self.found(&looked, kubeadm).await;
@@ -291,7 +294,9 @@ impl Driver<'_, '_> {
         self.host.write(record::LAST, &File::new(log.clone(), 0o600), How::Replace).await?;
         self.ours = true;
         let all = self.options.request.ignores_all().then_some("--ignore-preflight-errors=all");
-        unit::start(self.host, &kubeadm, CONFIG, &log, all.as_slice()).await?;
+        let program = [&*kubeadm, "join", "--config", CONFIG, "--v=5"];
+        let program: Vec<&str> = program.into_iter().chain(all).collect();
+        unit::start(self.host, unit::JOIN, &program, &log).await?;
         (self.log, self.read, self.kubeadm_over) = (Some(log), 0, false);
         Ok(JoinEvent::Started)
     }
@@ -355,9 +360,9 @@ pub async fn plan(
     then.extend(token.map(|_| "make a token for this join in the cluster, and revoke it after".to_owned()));
     then.extend(looked.image_to_pull(&driver.options.ignore).map(|image| format!("have the runtime pull {image}")));
     then.extend([
-        format!("write {CONFIG} for root alone, run kubeadm join with it in {}, remove it", unit::UNIT),
+        format!("write {CONFIG} for root alone, run kubeadm join with it in {}, remove it", place::UNIT),
         "watch the kubelet until its Node is verified; run one sandbox, and remove it".to_owned(),
-        format!("remove {}", prepare::DROP_IN),
+        format!("remove {}", place::DROP_IN),
     ]);
     Ok(Planned { facts: looked.facts, steps, then, refused })
 }

@@ -35,9 +35,6 @@ use crate::observe::observe;
 const LOOK: Duration = Duration::from_millis(400);
 /// Whoever waits is told so this often.
 const WORD: Duration = Duration::from_secs(1);
-/// kubeadm's file: the token is in it. Below /run, so that it outlives no boot.
-pub(super) const CONFIG_DIR: &str = "/run/carrick";
-pub(super) const CONFIG: &str = "/run/carrick/join.yaml";
 
 /// What a person asked for.
 pub struct JoinOptions<'a> {

@@ -6,6 +6,7 @@ use carrick_cluster::nodes;
 use carrick_core::diagnose::Case;
 use carrick_core::fact::kubeconfig;
 use carrick_core::fact::unit::{UnitState, parse_show};
+use carrick_core::join::place::{self, CONFIG};
 use carrick_core::join::prepare;
 use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::verify::Until;
@@ -14,10 +15,11 @@ use carrick_core::redact::redact;
 use carrick_core::report::Report;
 use carrick_host::{Progress, Trouble};
 
-use super::driver::{CONFIG, Driver, JoinProgress, attended};
-use super::unit::{self, Kubeadm};
+use super::driver::{Driver, JoinProgress, attended};
 use crate::act::undo;
 use crate::observe::observe;
+use crate::stop::Stop;
+use crate::unit::{self, UnitProgress};
 
 /// systemd is asked, and answers at once or not at all.
 const ASK: Duration = Duration::from_secs(5);
@@ -39,9 +41,9 @@ impl Driver<'_, '_> {
     /// It has yet to remove the kubelet's token, and writes to the Node. One that was killed, or never came back from a boot,
     /// leaves the token to us.
     async fn end_kubeadm(&self, changed: bool) -> Result<(), Trouble> {
-        let last = unit::ends_within(self.host, LAST_PHASES).await?;
-        unit::clear(self.host).await?;
-        let has_tidied = last == Kubeadm::Ended(Some(0)) || !changed;
+        let last = unit::ends_within(self.host, unit::JOIN, LAST_PHASES).await?;
+        unit::clear(self.host, unit::JOIN).await?;
+        let has_tidied = last == UnitProgress::Ended(Some(0)) || !changed;
         if has_tidied { Ok(()) } else { self.host.remove(kubeconfig::BOOTSTRAP).await }
     }
 
@@ -68,10 +70,10 @@ impl Driver<'_, '_> {
 
     /// The kubelet may start by itself again.
     async fn release(&self) -> Result<(), Trouble> {
-        if self.host.look(prepare::DROP_IN).await?.is_none() {
+        if self.host.look(place::DROP_IN).await?.is_none() {
             return Ok(());
         }
-        self.host.remove(prepare::DROP_IN).await?;
+        self.host.remove(place::DROP_IN).await?;
         let argv = ["systemctl", "daemon-reload"];
         self.host.run(&argv, Duration::from_secs(30)).await?.well(&argv).map(drop)
     }
@@ -81,7 +83,7 @@ impl Driver<'_, '_> {
         let text = |trouble: Trouble| trouble.to_string();
         // The token first, whatever comes of the rest.
         self.host.remove(CONFIG).await.map_err(text)?;
-        unit::clear(self.host).await.map_err(text)?;
+        unit::clear(self.host, unit::JOIN).await.map_err(text)?;
         self.kubeadm_over = true;
         if self.ours {
             let argv = ["systemctl", "stop", "kubelet.service"];
@@ -96,7 +98,9 @@ impl Driver<'_, '_> {
         let protected = Protected::on(&facts, self.options.protect.clone()).map_err(|missing| missing.to_string())?;
         while let Some(run) = self.runs.last().copied() {
             let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
-            undo::apply(self.machine, &back, &protected, &mut |_| {}).await.map_err(|error| error.to_string())?;
+            undo::apply(self.machine, &back, &protected, &Stop::never(), &mut |_| {})
+                .await
+                .map_err(|error| error.to_string())?;
             self.runs.pop();
         }
         Ok(())
@@ -120,9 +124,9 @@ impl Driver<'_, '_> {
     pub(super) async fn last_words(&self) -> Vec<String> {
         let output = self.output().await;
         // Of a unit that is not there systemd says that all went well.
-        let mut said = match unit::state(self.host).await {
-            Ok(Kubeadm::None) | Err(_) => Vec::new(),
-            Ok(_) => self.unit_says(unit::UNIT, "kubeadm").await,
+        let mut said = match unit::state(self.host, unit::JOIN).await {
+            Ok(UnitProgress::None) | Err(_) => Vec::new(),
+            Ok(_) => self.unit_says(place::UNIT, "kubeadm").await,
         };
         said.extend(last(&output));
         said.extend(self.unit_says("kubelet.service", "kubelet").await);
@@ -169,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_clean_up_removes_only_what_our_kubeadm_made() {
-        let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
+        let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into(), stop: Stop::never() };
         let library = Library::built_in().unwrap();
         for ours in [false, true] {
             let mounts = ("/proc/self/mountinfo", "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");

@@ -2,7 +2,6 @@
 //!
 //! * [`join()`]: carries a join out: `begin` until kubeadm runs, `watch` while it does and after, `end`
 //! * `record`: what was done, written down
-//! * `unit`: kubeadm in a transient unit, which outlives us
 //! * `token`: a bootstrap token of our own
 //! * [`discovery`]: a file that says who the cluster is
 //! * [`NodeObserver`]: what is looked at
@@ -17,7 +16,6 @@ mod end;
 mod observer;
 mod record;
 mod token;
-mod unit;
 pub mod verify;
 mod watch;
 

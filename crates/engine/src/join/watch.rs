@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use super::driver::Driver;
 use super::observer::{self, NodeObserver};
-use super::unit::{self, Kubeadm};
 use super::verify::of_machine;
+use crate::unit::{self, UnitProgress};
 
 impl Driver<'_, '_> {
     /// Everything that may have changed, as events.
@@ -109,21 +109,21 @@ impl Driver<'_, '_> {
             return Vec::new();
         }
         // Before its output: what it wrote last is there once it has ended.
-        let kubeadm = unit::state(self.host).await;
+        let kubeadm = unit::state(self.host, unit::JOIN).await;
         let output = self.output().await;
         let new = output.get(self.read..).unwrap_or_default();
         let whole = new.rfind('\n').map_or(0, |end| end + 1);
         let lines = new.get(..whole).unwrap_or_default();
         let mut events: Vec<JoinEvent> = lines.lines().filter_map(output::milestone).map(JoinEvent::Kubeadm).collect();
         let retried = output::causes(lines, self.library).into_iter();
-        let retried: Vec<JoinCause> = retried.filter(|_| matches!(kubeadm, Ok(Kubeadm::Running { .. }))).collect();
+        let retried: Vec<JoinCause> = retried.filter(|_| matches!(kubeadm, Ok(UnitProgress::Running { .. }))).collect();
         events.extend(retried.into_iter().filter_map(|cause| self.newly(cause)));
         self.read += whole;
         let ended = match kubeadm {
-            Ok(Kubeadm::Ended(status)) => Some(status),
+            Ok(UnitProgress::Ended(status)) => Some(status),
             // Somebody stopped it, and systemd has forgotten it.
-            Ok(Kubeadm::None) => Some(None),
-            Ok(Kubeadm::Running { .. }) | Err(_) => None,
+            Ok(UnitProgress::None) => Some(None),
+            Ok(UnitProgress::Running { .. }) | Err(_) => None,
         };
         if let Some(status) = ended {
             self.kubeadm_over = true;

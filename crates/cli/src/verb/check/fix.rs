@@ -7,6 +7,7 @@ use carrick_core::fix;
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
 use carrick_core::report::Report;
+use carrick_engine::Stop;
 use carrick_engine::act::{Grounded, Stopped, journal};
 use carrick_engine::join::{Mender, Unmended};
 use carrick_host::{Answer, Host};
@@ -16,19 +17,19 @@ use crate::act::{self, Refused};
 use crate::exit::{Exit, Failure};
 use crate::machine::client;
 use crate::render::Format;
+use crate::signals::Signals;
 use crate::terminal;
 
 /// A fix may bring another to light (a runtime that answers at last); more than this is no progress.
 const ROUNDS: usize = 3;
 
-pub async fn run(args: &Args) -> Result<Exit, Failure> {
+pub async fn run(args: &Args, signals: &Signals) -> Result<Exit, Failure> {
     if !matches!(args.output, Format::Text | Format::Json) {
         return Err(Failure::usage("--fix prints text or json; see carrick check --help"));
     }
     let host = args.place.host().await?;
     let admin = args.cluster.admin()?.map(|admin| client(&host, &admin));
-    let actor = act::actor("check --fix");
-    let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
+    let (actor, _lock) = act::begin("check --fix", host.as_ref(), &args.consent, signals, &[]).await?;
     let mut runs = Vec::new();
     let mut before = Plan::default();
     for round in 0..=ROUNDS {
@@ -52,7 +53,7 @@ pub async fn run(args: &Args) -> Result<Exit, Failure> {
             terminal::say(&act::told_with(host.name(), &steps, &refused));
         }
         refused.ends()?;
-        args.consent.ask("Make these changes?")?;
+        args.consent.ask("Make these changes?", &actor.stop).await?;
         runs.push(act::carry_out(&host, &actor, &steps, &protected).await?);
     }
     Ok(Exit::Internal)
@@ -62,6 +63,7 @@ pub async fn run(args: &Args) -> Result<Exit, Failure> {
 pub struct Mending<'a> {
     pub place: &'a Arc<dyn Host>,
     pub consent: &'a act::Consent,
+    pub stop: Stop,
 }
 
 impl Mender for Mending<'_> {
@@ -69,7 +71,8 @@ impl Mender for Mending<'_> {
         Box::pin(async move {
             let agreed = self.agreed(facts, report).await.map_err(|failure| not_begun(&failure))?;
             let Some((steps, protected)) = agreed else { return Ok(false) };
-            let done = act::shown(self.place, None, &act::actor("join --fix"), &steps, &protected).await;
+            let done =
+                act::shown(self.place, None, &act::actor("join --fix", self.stop.clone()), &steps, &protected).await;
             done.map(|_| true).map_err(|stopped| stopped_short(&stopped))
         })
     }
@@ -87,7 +90,7 @@ impl Mending<'_> {
         let refused = self.consent.refused(facts, &steps)?;
         terminal::say(&act::told_with(self.place.name(), &steps, &refused));
         refused.ends()?;
-        self.consent.ask("Make these changes?")?;
+        self.consent.ask("Make these changes?", &self.stop).await?;
         Ok(Some((steps, protected)))
     }
 }
@@ -97,7 +100,7 @@ fn not_begun(failure: &Failure) -> Unmended {
 }
 
 fn stopped_short(stopped: &Stopped) -> Unmended {
-    let changed = matches!(stopped, Stopped::At { .. } | Stopped::Midway { .. });
+    let changed = matches!(stopped, Stopped::At { .. } | Stopped::Midway { .. } | Stopped::Told { .. });
     Unmended { says: act::stopped_as_failure(stopped).to_string(), changed, declined: false }
 }
 

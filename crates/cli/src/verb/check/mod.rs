@@ -18,6 +18,7 @@ use crate::act::Consent;
 use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Where, client, open_bundle};
 use crate::render::{Format, Look, render};
+use crate::signals::Signals;
 use crate::terminal;
 
 /// Check every prerequisite of a join; read-only without --fix
@@ -49,9 +50,9 @@ pub struct Args {
     verbose: bool,
 }
 
-pub async fn run(args: Args) -> Result<Exit, Failure> {
+pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     if args.fix {
-        return fix::run(&args).await;
+        return fix::run(&args, signals).await;
     }
     if args.consent.is_given() {
         return Err(Failure::usage("--plan, --yes and --protect go with --fix; see carrick check --help"));

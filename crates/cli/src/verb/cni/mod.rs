@@ -5,6 +5,7 @@ use carrick_core::signature::Library;
 
 use crate::exit::{Exit, Failure};
 use crate::render::{Format, Look, render};
+use crate::signals::Signals;
 use crate::terminal;
 
 mod lint;
@@ -35,12 +36,12 @@ enum Output {
     Json,
 }
 
-pub async fn run(args: Args) -> Result<Exit, Failure> {
+pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     match args.what {
         What::Status(args) => status::run(args).await,
         What::Lint(args) => lint::run(args).await,
         What::Wait(args) => wait::run(args).await,
-        What::Sync(args) => sync::run(args).await,
+        What::Sync(args) => sync::run(args, signals).await,
     }
 }
 

@@ -12,6 +12,7 @@ use super::{Output, library, show};
 use crate::act::{self, Consent, Refused};
 use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Credential, Where, client};
+use crate::signals::Signals;
 use crate::terminal::{self, FAIL, OK, styled};
 
 /// Bring back the configuration file that the cluster has for this machine: missing or different, it is written in place,
@@ -32,11 +33,10 @@ pub struct Args {
 /// Writing the file; and where the runtime has lost its watch, restarting it.
 const ROUNDS: usize = 2;
 
-pub async fn run(args: Args) -> Result<Exit, Failure> {
+pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let host = args.place.host().await?;
     let admin = args.credential.admin()?.map(|admin| client(&host, &admin));
-    let actor = act::actor("cni sync");
-    let _lock = if args.consent.plan { None } else { Some(act::lock(host.as_ref(), &actor).await?) };
+    let (actor, _lock) = act::begin("cni sync", host.as_ref(), &args.consent, signals, &[]).await?;
     let network = Network { machine: &host, admin: admin.as_ref(), time_box: args.place.time_box() };
     let (mut facts, _) = args.place.observe_on(host.as_ref(), admin.as_ref(), Cluster::default()).await?;
     let wanted = network.wanted(&facts).await.map_err(|why| Failure::failed(format!("nothing was changed: {why}")))?;
@@ -55,7 +55,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
             terminal::say(&act::told_with(host.name(), &steps, &refused));
         }
         refused.ends()?;
-        args.consent.ask("Make these changes?")?;
+        args.consent.ask("Make these changes?", &actor.stop).await?;
         runs.push(act::carry_out(&host, &actor, &steps, &protected).await?);
         network.confirm(&wanted).await.map_err(Failure::failed)?;
         facts = args.place.observe_on(host.as_ref(), admin.as_ref(), Cluster::default()).await?.0;
