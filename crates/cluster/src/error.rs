@@ -125,8 +125,8 @@ impl ApiError {
             | ApiProblem::Closed
             | ApiProblem::TooManyRequests { .. } => true,
             ApiProblem::Status(status, _) => status.is_server_error(),
-            ApiProblem::Unresolved(_)
-            | ApiProblem::NotTls
+            ApiProblem::Unresolved(why) => why.may_pass(),
+            ApiProblem::NotTls
             | ApiProblem::UntrustedCa
             | ApiProblem::NotYetValid { .. }
             | ApiProblem::Expired { .. }
@@ -149,6 +149,18 @@ impl ApiError {
     pub fn is_not_found(&self) -> bool {
         matches!(self.problem, ApiProblem::NotFound(_))
     }
+
+    pub fn is_conflict(&self) -> bool {
+        matches!(self.problem, ApiProblem::Conflict(_))
+    }
+
+    /// For how long the server asks to be left alone.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.problem {
+            ApiProblem::TooManyRequests { retry_after, .. } => retry_after,
+            _ => None,
+        }
+    }
 }
 
 /// The one place where an answer that did not come becomes a fact that is not known.
@@ -158,10 +170,11 @@ impl From<ApiError> for Why {
             ApiProblem::TimedOut(_) => Why::TimedOut,
             ApiProblem::Unauthorized(_) | ApiProblem::Forbidden(_) => Why::Denied,
             ApiProblem::NotFound(_) => Why::Absent,
-            ApiProblem::Refused
-            | ApiProblem::Unreachable(_)
-            | ApiProblem::Unresolved(_)
-            | ApiProblem::Closed
+            ApiProblem::Refused | ApiProblem::Unreachable(_) | ApiProblem::Closed => Why::Unreachable(error.to_string()),
+            ApiProblem::Unresolved(why) if why.may_pass() => Why::Unreachable(error.to_string()),
+            ApiProblem::TooManyRequests { .. } => Why::Busy(error.to_string()),
+            ApiProblem::Status(status, _) if status.is_server_error() => Why::Busy(error.to_string()),
+            ApiProblem::Unresolved(_)
             | ApiProblem::NotTls
             | ApiProblem::UntrustedCa
             | ApiProblem::NotYetValid { .. }
@@ -172,7 +185,6 @@ impl From<ApiError> for Why {
             | ApiProblem::Conflict(_)
             | ApiProblem::Gone(_)
             | ApiProblem::Invalid(_)
-            | ApiProblem::TooManyRequests { .. }
             | ApiProblem::Status(..)
             | ApiProblem::TooLarge(_)
             | ApiProblem::NotJson { .. }

@@ -307,6 +307,9 @@ fn whole(response: &Response) -> Result<Capture, Why> {
         StatusCode::OK => Ok(Capture::text(&response.body)),
         StatusCode::NOT_FOUND => Err(Why::Absent),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Why::Denied),
+        status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
+            Err(Why::Busy(format!("the API server answers {status}")))
+        }
         status => Err(Why::Broken(format!("the API server answers {status}"))),
     }
 }

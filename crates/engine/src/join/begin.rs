@@ -155,34 +155,35 @@ impl Driver<'_, '_> {
             ));
         };
         let deleted = match &self.node {
-            Ok(seen) => nodes::delete_as_seen(admin, name, seen).await.map_err(Why::from),
-            Err(why) => Err(why.clone()),
+            // A Node that changed since it was seen (409) is looked at anew by the next attempt, and decided on anew.
+            Ok(seen) => nodes::delete_as_seen(admin, name, seen)
+                .await
+                .map_err(|error| (error.to_string(), error.may_pass() || error.is_conflict())),
+            Err(why) => Err((why.to_string(), why.may_pass())),
         };
         match deleted {
             Ok(()) => {
                 self.left.node_removed = Some(name.to_owned());
                 JoinEvent::NodeCleared
             }
-            Err(why) => JoinEvent::Failed(JoinCause::of(
-                id!("api.node-name"),
-                format!("the Node {name} could not be removed: {why}"),
-            )),
+            Err((why, may_pass)) => {
+                let says = format!("the Node {name} could not be removed: {why}");
+                JoinEvent::Failed(JoinCause::of(id!("api.node-name"), says).may_pass(may_pass))
+            }
         }
     }
 
     pub(super) async fn mark_not_ready(&self, name: &str) -> JoinEvent {
-        let failed = |why: String| {
-            JoinEvent::Failed(JoinCause::of(
-                id!("api.node-name"),
-                format!("the Node {name} could not be marked as not ready: {why}"),
-            ))
+        let failed = |why: String, may_pass: bool| {
+            let says = format!("the Node {name} could not be marked as not ready: {why}");
+            JoinEvent::Failed(JoinCause::of(id!("api.node-name"), says).may_pass(may_pass))
         };
         let (Some(admin), Some(observer)) = (self.options.admin, &self.observer) else {
-            return failed("that needs an admin's kubeconfig".to_owned());
+            return failed("that needs an admin's kubeconfig".to_owned(), false);
         };
         match nodes::mark_not_ready(admin, name, &observer.identity).await {
             Ok(()) => JoinEvent::NodeCleared,
-            Err(why) => failed(why.to_string()),
+            Err(why) => failed(why.to_string(), why.may_pass()),
         }
     }
 
