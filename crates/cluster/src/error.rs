@@ -18,6 +18,9 @@ use serde_json::Value;
 /// What a server may say about its refusal: a Status object's message has a line or two.
 const LONGEST_MESSAGE: usize = 500;
 
+/// A server may ask to be left alone for longer than a person waits without a word.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
 /// A request that came to nothing: which API server, and what about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("API server {server} {problem}")]
@@ -154,10 +157,10 @@ impl ApiError {
         matches!(self.problem, ApiProblem::Conflict(_))
     }
 
-    /// For how long the server asks to be left alone.
+    /// For how long the server asks to be left alone; never longer than a person waits without a word.
     pub fn retry_after(&self) -> Option<Duration> {
         match self.problem {
-            ApiProblem::TooManyRequests { retry_after, .. } => retry_after,
+            ApiProblem::TooManyRequests { retry_after, .. } => retry_after.map(|asked| asked.min(LONGEST_PAUSE)),
             _ => None,
         }
     }
