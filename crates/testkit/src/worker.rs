@@ -276,11 +276,11 @@ impl Script for Worker {
         }
     }
 
-    fn connect(&self, target: &Target) -> Option<Box<dyn Stream>> {
+    fn connect(&self, target: &Target) -> io::Result<Box<dyn Stream>> {
         match target {
-            Target::Tcp { host, port } if (host.as_str(), *port) == API => Some(Box::new(self.gate.dial())),
-            Target::Unix(path) if path == "/run/containerd/containerd.sock" => Some(Box::new(self.runtime.dial())),
-            _ => None,
+            Target::Tcp { host, port } if (host.as_str(), *port) == API => Ok(Box::new(self.gate.dial()?)),
+            Target::Unix(path) if path == "/run/containerd/containerd.sock" => Ok(Box::new(self.runtime.dial())),
+            _ => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
