@@ -107,12 +107,19 @@ fn checks(root: &Path) -> Result<String, String> {
 }
 
 fn check(family: &str, file: &Path) -> Result<String, String> {
-    let (name, explain) = (stem(file), head_comment(file));
+    let name = stem(file);
     let id = format!("{family}.{name}").replace('_', "-");
+    let explain = explained(file, &id)?;
+    Ok(format!("    Registered {{ file: {id:?}, check: &{family}::{name}::CHECK, explain: {explain:?} }},\n"))
+}
+
+/// What `carrick explain` says of an id: the head of its file, which nobody may leave out.
+fn explained(file: &Path, id: &str) -> Result<String, String> {
+    let explain = head_comment(file);
     if explain.is_empty() {
         return Err(format!("{}: the head comment is the text of `carrick explain {id}`: write one", file.display()));
     }
-    Ok(format!("    Registered {{ file: {id:?}, check: &{family}::{name}::CHECK, explain: {explain:?} }},\n"))
+    Ok(explain)
 }
 
 /// Their heads; the order in which they come true is `mod.rs`'s to say.
@@ -122,11 +129,13 @@ fn proofs(root: &Path) -> Result<String, String> {
         if role != Role::Registered {
             continue;
         }
-        let (name, explain) = (stem(&file), head_comment(&file));
+        let name = stem(&file);
+        let id = format!("verify.{}", name.replace('_', "-"));
+        let explain = explained(&file, &id)?;
         if !listed.contains(&format!("&{name}::PROOF,")) {
             return Err(format!("{}: PROOFS in mod.rs does not name it", file.display()));
         }
-        writeln!(rows, "    (\"verify.{}\", {explain:?}),", name.replace('_', "-")).expect("a String takes it");
+        writeln!(rows, "    ({id:?}, {explain:?}),").expect("a String takes it");
     }
     Ok(format!("pub(super) static EXPLAINED: &[(&str, &str)] = &[\n{rows}];\n"))
 }

@@ -6,6 +6,7 @@
 
 use std::fmt;
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
 use carrick_core::discovery::Endpoint;
 use hyper::body::{Body as HttpBody, Bytes};
@@ -17,6 +18,7 @@ use kube::client::Body;
 use kube::core::Request as Path;
 use kube::core::request::Error as Unbuilt;
 use serde_json::Value;
+use tokio::time::timeout;
 use tower::{BoxError, Service};
 
 use crate::connections::Connections;
@@ -27,8 +29,10 @@ use crate::service::{ApiService, ServerDate};
 
 /// How many objects a list gives at a time: of the largest, pods and DaemonSets, 1 MB.
 const PAGE: u32 = 100;
-/// Ten thousand objects. Nothing that Carrick asks for has as many.
-const MOST_PAGES: usize = 100;
+/// Nothing that Carrick asks for has as many objects.
+const MOST_OBJECTS: usize = 10_000;
+/// A list as a whole, whatever its pages take: ten times what one request may. Of a healthy cluster it is over in a second.
+const LIST_DEADLINE: Duration = Duration::from_secs(30);
 
 /// An API server, who asks it, and the machine it is asked from.
 #[derive(Clone)]
@@ -81,9 +85,10 @@ impl ClusterClient {
         self.dialer.now()
     }
 
-    /// The API server's clock, as it stood with its last answer.
-    pub fn server_date(&self) -> Option<Timestamp> {
-        *self.date.lock().unwrap_or_else(PoisonError::into_inner)
+    /// By the API server's own clock, as far as its last answer showed one.
+    pub fn server_now(&self) -> Option<Timestamp> {
+        let (date, heard) = (*self.date.lock().unwrap_or_else(PoisonError::into_inner))?;
+        date.checked_add(heard.elapsed()).ok()
     }
 
     pub(crate) fn error(&self, problem: ApiProblem) -> ApiError {
@@ -114,15 +119,24 @@ impl ClusterClient {
         fields: Option<&str>,
         keep: impl Fn(Value) -> Option<T>,
     ) -> Result<Vec<T>, ApiError> {
+        let whole = timeout(LIST_DEADLINE, self.pages::<K, T>(fields, keep)).await;
+        whole.unwrap_or_else(|_| Err(self.error(ApiProblem::TimedOut(LIST_DEADLINE))))
+    }
+
+    async fn pages<K: Kind, T>(
+        &self,
+        fields: Option<&str>,
+        keep: impl Fn(Value) -> Option<T>,
+    ) -> Result<Vec<T>, ApiError> {
         let path = Path::new(K::url_path(&(), None));
         let first = ListParams { field_selector: fields.map(str::to_owned), ..ListParams::default().limit(PAGE) };
-        let (mut kept, mut next, mut begun_anew) = (Vec::new(), first.clone(), false);
-        for _ in 0..MOST_PAGES {
+        let (mut kept, mut next, mut begun_anew, mut seen) = (Vec::new(), first.clone(), false, 0);
+        while seen < MOST_OBJECTS {
             let page = self.send(path.list(&next)).await;
             let mut page = match page.map_err(|error| error.problem) {
                 // The next page is kept for five minutes. Whoever was slower begins anew, once.
                 Err(ApiProblem::Gone(_)) if next.continue_token.is_some() && !begun_anew => {
-                    (kept, next, begun_anew) = (Vec::new(), first.clone(), true);
+                    (kept, next, begun_anew, seen) = (Vec::new(), first.clone(), true, 0);
                     continue;
                 }
                 Err(ApiProblem::TooLarge(_)) if next.limit > Some(1) => {
@@ -137,11 +151,14 @@ impl ClusterClient {
             };
             let token = page.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty());
             next.continue_token = token.map(str::to_owned);
-            match page.get_mut("items").map(Value::take) {
-                Some(Value::Array(items)) => kept.extend(items.into_iter().filter_map(&keep)),
-                Some(Value::Null) => {}
+            let items = match page.get_mut("items").map(Value::take) {
+                Some(Value::Array(items)) => items,
+                Some(Value::Null) => Vec::new(),
                 _ => return Err(self.error(ApiProblem::Unexpected("it is no list"))),
-            }
+            };
+            // A page with nothing on it counts, too: it may promise another for ever.
+            seen += items.len().max(1);
+            kept.extend(items.into_iter().filter_map(&keep));
             if next.continue_token.is_none() {
                 return Ok(kept);
             }
@@ -215,7 +232,8 @@ impl ClusterClient {
 pub(crate) trait Kind: Resource<DynamicType = ()> {}
 impl<K: Resource<DynamicType = ()>> Kind for K {}
 
-fn is_name(name: &str) -> bool {
+/// Whether Kubernetes would take it for the name of an object.
+pub(crate) fn is_name(name: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.');
     !name.is_empty() && name.bytes().all(fits) && !name.starts_with('.')
 }

@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use carrick_core::discovery::Endpoint;
+use carrick_core::fact::Why;
 use hyper::body::Incoming;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Method, Request, Response};
@@ -17,9 +18,9 @@ use tokio::time::Instant;
 use tower::Service;
 
 use crate::credentials::ClusterCredentials;
-use crate::dialer::{Dialer, Stream};
+use crate::dialer::{Dialer, Stream, dial_any};
 use crate::error::ApiProblem;
-use crate::path::ADDRESSES;
+use crate::service::DEADLINE;
 use crate::tls;
 
 /// What lies between may forget a connection without a word: load balancers do after a minute. A request would wait for its
@@ -63,6 +64,7 @@ impl Service<Request<Body>> for Connections {
 
 impl Pool {
     async fn exchange(&self, mut request: Request<Body>) -> Result<Response<Incoming>, ApiProblem> {
+        let until = Instant::now() + DEADLINE;
         while let Some(mut sender) = self.take() {
             // Whose answer is still being read by another is waited for; who is closed says so.
             if sender.ready().await.is_err() {
@@ -82,7 +84,7 @@ impl Pool {
                 },
             }
         }
-        let mut sender = self.open().await?;
+        let mut sender = self.open(until).await?;
         let response = sender.send_request(request).await.map_err(|error| ApiProblem::of(&error))?;
         self.keep(sender);
         Ok(response)
@@ -98,8 +100,8 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), sender));
     }
 
-    async fn open(&self) -> Result<SendRequest<Body>, ApiProblem> {
-        let stream = self.dial().await?;
+    async fn open(&self, until: Instant) -> Result<SendRequest<Body>, ApiProblem> {
+        let stream = self.dial(until).await?;
         let stream = tls::connect(stream, self.name.clone(), &self.tls, self.dialer.now()).await;
         let stream = stream.map_err(|error| ApiProblem::of_io(&error))?;
         let opened = http1::handshake(TokioIo::new(stream)).await;
@@ -109,19 +111,17 @@ impl Pool {
         Ok(sender)
     }
 
-    async fn dial(&self) -> Result<Box<dyn Stream>, ApiProblem> {
+    async fn dial(&self, until: Instant) -> Result<Box<dyn Stream>, ApiProblem> {
         let addresses = match self.server.address() {
             Some(address) => vec![address],
             None => self.dialer.resolve(&self.server.host).await.map_err(ApiProblem::Unresolved)?,
         };
-        let mut last = ApiProblem::Unresolved(carrick_core::fact::Why::Absent);
-        for address in addresses.into_iter().take(ADDRESSES) {
-            match self.dialer.dial(address, self.server.port).await {
-                Ok(stream) => return Ok(stream),
-                Err(error) => last = ApiProblem::of_io(&error),
-            }
-        }
-        Err(last)
+        let dialled = dial_any(self.dialer.as_ref(), &addresses, self.server.port, until).await;
+        dialled.map(|(stream, _)| stream).map_err(|errors| match errors.last() {
+            None => ApiProblem::Unresolved(Why::Absent),
+            Some(_) if Instant::now() >= until => ApiProblem::TimedOut(DEADLINE),
+            Some((_, error)) => ApiProblem::of_io(error),
+        })
     }
 }
 

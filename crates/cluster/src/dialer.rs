@@ -8,6 +8,10 @@ use std::pin::Pin;
 use carrick_core::fact::Why;
 use jiff::Timestamp;
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::time::{Instant, timeout};
+
+/// Names may resolve to many addresses; kubeadm would try them one after the other.
+const ADDRESSES: usize = 3;
 
 pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
@@ -20,4 +24,26 @@ pub trait Dialer: Send + Sync {
     fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>>;
     fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>>;
     fn now(&self) -> Timestamp;
+}
+
+/// The first address that answers, tried one after the other; or why none did. Each has its part of the time that is left, so
+/// that one which swallows packets does not take it all.
+pub(crate) async fn dial_any(
+    dialer: &dyn Dialer,
+    addresses: &[IpAddr],
+    port: u16,
+    until: Instant,
+) -> Result<(Box<dyn Stream>, IpAddr), Vec<(IpAddr, io::Error)>> {
+    let mut errors = Vec::new();
+    let addresses = addresses.get(..ADDRESSES).unwrap_or(addresses);
+    for (at, &address) in addresses.iter().enumerate() {
+        let left = u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
+        let part = until.saturating_duration_since(Instant::now()) / left;
+        match timeout(part, dialer.dial(address, port)).await {
+            Ok(Ok(stream)) => return Ok((stream, address)),
+            Ok(Err(error)) => errors.push((address, error)),
+            Err(_) => errors.push((address, io::ErrorKind::TimedOut.into())),
+        }
+    }
+    Err(errors)
 }

@@ -18,6 +18,9 @@ use serde_json::Value;
 /// What a server may say about its refusal: a Status object's message has a line or two.
 const LONGEST_MESSAGE: usize = 500;
 
+/// A server may ask to be left alone for longer than a person waits without a word.
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
 /// A request that came to nothing: which API server, and what about it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("API server {server} {problem}")]
@@ -125,8 +128,8 @@ impl ApiError {
             | ApiProblem::Closed
             | ApiProblem::TooManyRequests { .. } => true,
             ApiProblem::Status(status, _) => status.is_server_error(),
-            ApiProblem::Unresolved(_)
-            | ApiProblem::NotTls
+            ApiProblem::Unresolved(why) => why.may_pass(),
+            ApiProblem::NotTls
             | ApiProblem::UntrustedCa
             | ApiProblem::NotYetValid { .. }
             | ApiProblem::Expired { .. }
@@ -149,6 +152,18 @@ impl ApiError {
     pub fn is_not_found(&self) -> bool {
         matches!(self.problem, ApiProblem::NotFound(_))
     }
+
+    pub fn is_conflict(&self) -> bool {
+        matches!(self.problem, ApiProblem::Conflict(_))
+    }
+
+    /// For how long the server asks to be left alone; never longer than a person waits without a word.
+    pub fn retry_after(&self) -> Option<Duration> {
+        match self.problem {
+            ApiProblem::TooManyRequests { retry_after, .. } => retry_after.map(|asked| asked.min(LONGEST_PAUSE)),
+            _ => None,
+        }
+    }
 }
 
 /// The one place where an answer that did not come becomes a fact that is not known.
@@ -158,10 +173,11 @@ impl From<ApiError> for Why {
             ApiProblem::TimedOut(_) => Why::TimedOut,
             ApiProblem::Unauthorized(_) | ApiProblem::Forbidden(_) => Why::Denied,
             ApiProblem::NotFound(_) => Why::Absent,
-            ApiProblem::Refused
-            | ApiProblem::Unreachable(_)
-            | ApiProblem::Unresolved(_)
-            | ApiProblem::Closed
+            ApiProblem::Refused | ApiProblem::Unreachable(_) | ApiProblem::Closed => Why::Unreachable(error.to_string()),
+            ApiProblem::Unresolved(why) if why.may_pass() => Why::Unreachable(error.to_string()),
+            ApiProblem::TooManyRequests { .. } => Why::Busy(error.to_string()),
+            ApiProblem::Status(status, _) if status.is_server_error() => Why::Busy(error.to_string()),
+            ApiProblem::Unresolved(_)
             | ApiProblem::NotTls
             | ApiProblem::UntrustedCa
             | ApiProblem::NotYetValid { .. }
@@ -172,7 +188,6 @@ impl From<ApiError> for Why {
             | ApiProblem::Conflict(_)
             | ApiProblem::Gone(_)
             | ApiProblem::Invalid(_)
-            | ApiProblem::TooManyRequests { .. }
             | ApiProblem::Status(..)
             | ApiProblem::TooLarge(_)
             | ApiProblem::NotJson { .. }

@@ -68,6 +68,16 @@ pub enum UnmarkedNode {
     Api(#[from] ApiError),
 }
 
+impl UnmarkedNode {
+    /// Whether trying the same a little later may well succeed.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            UnmarkedNode::Api(error) => error.may_pass(),
+            UnmarkedNode::AnotherMachine(_) | UnmarkedNode::ControlPlane(_) => false,
+        }
+    }
+}
+
 /// Says of this machine's own Node that it is not ready, and cordons it. The kubelet must be stopped: it would say otherwise
 /// within seconds.
 pub async fn mark_not_ready_and_cordon(

@@ -15,14 +15,13 @@ use hyper::StatusCode;
 use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
-use crate::dialer::{Dialer, Stream};
+use crate::client::is_name;
+use crate::dialer::{Dialer, Stream, dial_any};
 use crate::http::{self, Connection, Response};
 use crate::tls::{self, Trust};
 
 /// A layer that has not answered by then has failed: a person waits for this, and a healthy path takes 50 ms.
 const DEADLINE: Duration = Duration::from_millis(2800);
-/// Names may resolve to many addresses; kubeadm would try them one after the other.
-pub(crate) const ADDRESSES: usize = 3;
 
 const CLUSTER_INFO: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
 const KUBELET_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
@@ -129,18 +128,15 @@ impl Walk<'_> {
 
     async fn tcp(&mut self, addresses: &[IpAddr]) -> Option<(Box<dyn Stream>, IpAddr)> {
         let port = self.target.endpoint.port;
-        let mut errors = Vec::new();
-        for &address in addresses.iter().take(ADDRESSES) {
-            let error = match timeout_at(self.until, self.dialer.dial(address, port)).await {
-                Ok(Ok(stream)) => {
-                    return self.ok(PathStep::Tcp, format!("{address} port {port} answers"), (stream, address));
-                }
-                Ok(Err(error)) => in_words(&error),
-                Err(_) => "no answer: packets are dropped on the way (a firewall?)".to_owned(),
-            };
-            errors.push(format!("{address} port {port}: {error}"));
+        match dial_any(self.dialer, addresses, port, self.until).await {
+            Ok((stream, address)) => {
+                self.ok(PathStep::Tcp, format!("{address} port {port} answers"), (stream, address))
+            }
+            Err(errors) => {
+                let says = |(address, error): &(IpAddr, io::Error)| format!("{address} port {port}: {}", in_words(error));
+                self.failed(PathStep::Tcp, errors.iter().map(says).collect::<Vec<_>>().join("; "))
+            }
         }
-        self.failed(PathStep::Tcp, errors.join("; "))
     }
 
     async fn tls(&mut self, stream: Box<dyn Stream>) -> Option<Connection> {
@@ -280,10 +276,16 @@ impl Walk<'_> {
         if let Ok(Ok(response)) = get("/version").await {
             found.push(("version", whole(&response)));
         }
-        if let Some(name) = node
-            && let Ok(Ok(response)) = get(&format!("/api/v1/nodes/{name}")).await
-        {
-            found.push(("node", whole(&response)));
+        match node {
+            Some(name) if !is_name(name) => {
+                found.push(("node", Err(Why::Broken(format!("{name:?} is not a name in Kubernetes")))));
+            }
+            Some(name) => {
+                if let Ok(Ok(response)) = get(&format!("/api/v1/nodes/{name}")).await {
+                    found.push(("node", whole(&response)));
+                }
+            }
+            None => {}
         }
         found
     }
@@ -307,6 +309,9 @@ fn whole(response: &Response) -> Result<Capture, Why> {
         StatusCode::OK => Ok(Capture::text(&response.body)),
         StatusCode::NOT_FOUND => Err(Why::Absent),
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Err(Why::Denied),
+        status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
+            Err(Why::Busy(format!("the API server answers {status}")))
+        }
         status => Err(Why::Broken(format!("the API server answers {status}"))),
     }
 }

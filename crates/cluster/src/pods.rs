@@ -1,11 +1,13 @@
 //! The pods of one node, and their eviction.
 
+use std::time::Duration;
+
 use carrick_core::reset::pods::Pod as KnownPod;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::client::ClusterClient;
-use crate::error::{ApiError, ApiProblem};
+use crate::error::{ApiError, ApiProblem, Said};
 
 /// The pods that are bound to a node, as a list for `carrick_core::join::observed` to read. A kubelet may list its own by this
 /// very selector, and no others.
@@ -29,8 +31,12 @@ pub enum Evicted {
     /// It ends now, in its own time.
     Going,
     Gone,
-    /// Not now: a disruption budget, in the API server's words; or no answer in time.
-    NotNow(String),
+    /// Not now, and why: a disruption budget, in the API server's words; or it cannot be asked at the moment.
+    NotNow {
+        why: String,
+        /// For how long the API server asks to be left alone.
+        retry_after: Option<Duration>,
+    },
 }
 
 /// Asks a pod to go, as `kubectl drain` does: its disruption budget is kept.
@@ -43,14 +49,16 @@ pub async fn evict(client: &ClusterClient, pod: &KnownPod) -> Result<Evicted, Ap
         "deleteOptions": { "preconditions": { "uid": uid } },
     });
     let evicted = client.create_subresource::<Pod>(namespace, name, "eviction", &eviction).await;
-    match evicted.map_err(|error| (error.problem.clone(), error)) {
-        Ok(_) => Ok(Evicted::Going),
-        Err((ApiProblem::NotFound(_) | ApiProblem::Conflict(_), _)) => Ok(Evicted::Gone),
-        Err((ApiProblem::TooManyRequests { said, .. }, error)) => {
-            Ok(Evicted::NotNow(said.0.unwrap_or_else(|| error.to_string())))
+    let Err(error) = evicted else { return Ok(Evicted::Going) };
+    let retry_after = error.retry_after();
+    match &error.problem {
+        ApiProblem::NotFound(_) | ApiProblem::Conflict(_) => Ok(Evicted::Gone),
+        ApiProblem::TooManyRequests { said: Said(Some(said)), .. } => {
+            Ok(Evicted::NotNow { why: said.clone(), retry_after })
         }
-        // Where another pod has its name by now, the API server tries for longer than anybody waits for an answer.
-        Err((ApiProblem::TimedOut(_), error)) => Ok(Evicted::NotNow(error.to_string())),
-        Err((_, error)) => Err(error),
+        // One of them is no answer in time: where another pod has its name by now, the API server tries for longer than
+        // anybody waits.
+        _ if error.may_pass() => Ok(Evicted::NotNow { why: error.to_string(), retry_after }),
+        _ => Err(error),
     }
 }

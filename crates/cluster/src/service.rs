@@ -16,7 +16,7 @@ use hyper::header::{ACCEPT, AUTHORIZATION, DATE, HOST, HeaderValue, USER_AGENT};
 use hyper::{Request, Response, Uri};
 use jiff::Timestamp;
 use kube::client::Body;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tower::{BoxError, Service};
 
 use crate::credentials::ClusterCredentials;
@@ -24,13 +24,13 @@ use crate::error::{ApiError, ApiProblem};
 use crate::http::{AGENT, parse_date};
 
 /// A person waits for this; a healthy cluster takes 50 ms.
-const DEADLINE: Duration = Duration::from_secs(3);
+pub(crate) const DEADLINE: Duration = Duration::from_secs(3);
 
 /// A page of 100 pods is 1 MB, a busy Node 60 kB.
 const LARGEST_ANSWER: usize = 16 << 20;
 
-/// The API server's clock, as it was with its last answer.
-pub(crate) type ServerDate = Arc<Mutex<Option<Timestamp>>>;
+/// The API server's clock, as it was with its last answer, and when that was.
+pub(crate) type ServerDate = Arc<Mutex<Option<(Timestamp, Instant)>>>;
 
 /// Over whatever carries a request to the server and its answer back.
 pub(crate) struct ApiService<S> {
@@ -92,7 +92,7 @@ where
             let answered = async {
                 let response = sent?.await.map_err(|error| problem(&error.into()))?;
                 let said = response.headers().get(DATE).and_then(|date| parse_date(date.to_str().ok()?));
-                *date.lock().unwrap_or_else(PoisonError::into_inner) = said;
+                *date.lock().unwrap_or_else(PoisonError::into_inner) = said.map(|said| (said, Instant::now()));
                 answer(response).await
             };
             let answered = timeout(DEADLINE, answered).await;

@@ -2,21 +2,26 @@
 #![allow(clippy::unwrap_used)] // What cannot be set up fails the test.
 
 use std::fmt::Write as _;
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carrick_cluster::{
-    ApiError, ApiProblem, ClusterClient, Said, certificate_requests, config_maps, daemon_sets, leases, nodes, pods,
+    ApiError, ApiProblem, ClusterClient, Dialer, Said, Stream, bootstrap_tokens, certificate_requests, config_maps,
+    daemon_sets, leases, nodes, pods,
 };
+use carrick_core::discovery::{Discovery, Token};
+use carrick_core::fact::api_path::{ApiPath, PathStep, StepOutcome};
 use carrick_core::fact::{Capture, Why};
 use carrick_core::reset::pods::Pod;
 use hyper::StatusCode;
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 mod support;
 
-use support::{Authority, Dial, Reply, Server, Setting, TOKEN};
+use support::{Asked, Authority, Dial, Reply, Server, Setting, TOKEN};
 
 const LIST: &str = r#"{"items":[{"metadata":{"name":"kube-flannel-ds","namespace":"kube-flannel","annotations":{"a":"s3cret"}},
     "spec":{"template":{"env":"s3cret"}},"status":{"desiredNumberScheduled":3,"numberReady":2}}]}"#;
@@ -127,7 +132,7 @@ type Answer = fn() -> Reply;
 async fn each_answer_that_is_none_has_a_name_of_its_own() {
     let said = |text: &str| Said(Some(text.to_owned()));
     let none = Said::default;
-    let rows: [(Answer, ApiProblem, Why, bool); 13] = [
+    let rows: [(Answer, ApiProblem, Why, bool); 14] = [
         (|| Reply::text("401 Unauthorized", "{}"), ApiProblem::Unauthorized(none()), Why::Denied, false),
         (
             || Reply::json("403 Forbidden", &json!({ "message": "nodes \"w1\" is forbidden" })),
@@ -163,14 +168,20 @@ async fn each_answer_that_is_none_has_a_name_of_its_own() {
                 retry_after: Some(Duration::from_secs(7)),
                 said: said("Too many requests, please try again later."),
             },
-            broken("refused the request for now (429 Too Many Requests: Too many requests, please try again later.)"),
+            busy("refused the request for now (429 Too Many Requests: Too many requests, please try again later.)"),
             true,
         ),
         (
             || Reply::text("503 Service Unavailable", ""),
             ApiProblem::Status(StatusCode::SERVICE_UNAVAILABLE, none()),
-            broken("answered 503 Service Unavailable"),
+            busy("answered 503 Service Unavailable"),
             true,
+        ),
+        (
+            || Reply::text("400 Bad Request", ""),
+            ApiProblem::Status(StatusCode::BAD_REQUEST, none()),
+            broken("answered 400 Bad Request"),
+            false,
         ),
         (
             || Reply::text("200 OK", "<html>s3cret"),
@@ -191,7 +202,7 @@ async fn each_answer_that_is_none_has_a_name_of_its_own() {
             false,
         ),
         (|| Reply::Silence, ApiProblem::TimedOut(Duration::from_secs(3)), Why::TimedOut, true),
-        (|| Reply::Close, ApiProblem::Closed, broken("closed the connection before it had answered"), true),
+        (|| Reply::Close, ApiProblem::Closed, unreachable("closed the connection before it had answered"), true),
     ];
     let ca = Authority::new();
     for (answer, expected, why, may_pass) in rows {
@@ -199,7 +210,39 @@ async fn each_answer_that_is_none_has_a_name_of_its_own() {
         let problem = problem(&server.client(&ca)).await;
         assert_eq!(problem, expected);
         let error = ApiError { server: "10.0.0.11:6443".parse().unwrap(), problem };
-        assert_eq!((error.may_pass(), Why::from(error)), (may_pass, why));
+        let known = Why::from(error.clone());
+        assert_eq!((error.may_pass(), known.may_pass(), known), (may_pass, may_pass, why));
+    }
+}
+
+/// What may pass by itself may do so as a fact, too.
+#[test]
+fn a_failure_on_the_way_may_pass_or_not_as_a_fact_too() {
+    for (problem, may_pass) in [
+        (ApiProblem::Refused, true),
+        (ApiProblem::Unreachable("no route to host".into()), true),
+        (ApiProblem::Unresolved(Why::TimedOut), true),
+        (ApiProblem::Unresolved(Why::Absent), false),
+        (ApiProblem::UntrustedCa, false),
+        (ApiProblem::NotTls, false),
+    ] {
+        let error = ApiError { server: "10.0.0.11:6443".parse().unwrap(), problem };
+        assert_eq!((error.may_pass(), Why::from(error.clone()).may_pass()), (may_pass, may_pass), "{error}");
+    }
+}
+
+#[test]
+fn a_server_is_left_alone_for_as_long_as_it_asks_within_reason() {
+    let asked = |seconds| ApiProblem::TooManyRequests { retry_after: seconds, said: Said::default() };
+    let second = Duration::from_secs;
+    for (problem, expected) in [
+        (asked(Some(second(7))), Some(second(7))),
+        (asked(Some(second(3600))), Some(second(10))),
+        (asked(None), None),
+        (ApiProblem::Refused, None),
+    ] {
+        let error = ApiError { server: "10.0.0.11:6443".parse().unwrap(), problem };
+        assert_eq!(error.retry_after(), expected, "{error}");
     }
 }
 
@@ -243,9 +286,22 @@ async fn no_answer_is_ever_logged() {
     let _kept = tracing::subscriber::set_default(log.clone());
     tracing::warn!("the log works");
     let ca = Authority::new();
-    for reply in [|| Reply::text("200 OK", "<html>s3cret"), || Reply::text("500 Internal Server Error", "s3cret")] {
+    let token: Token = "abcdef.s3cret0123456789".parse().unwrap();
+    for reply in [
+        || Reply::text("200 OK", "<html>s3cret"),
+        || Reply::text("200 OK", r#"{"kind":"Secret","data":"s3cret","items":"s3cret"}"#),
+        || Reply::text("201 Created", r#"{"kind":"Secret","data":{"a":"s3cret"}"#),
+        || Reply::text("409 Conflict", r#"{"message":"s3cret"}"#),
+        || Reply::text("500 Internal Server Error", "s3cret"),
+    ] {
         let server = Server::new(&ca, move |_| reply());
-        assert!(nodes::get(&server.client(&ca), "w1").await.is_err());
+        let client = server.client(&ca);
+        // What comes of each does not matter here.
+        let _ = nodes::get(&client, "w1").await;
+        let _ = daemon_sets::statuses(&client).await;
+        let _ = bootstrap_tokens::create(&client, &token, support::NOW.parse().unwrap()).await;
+        let _ = bootstrap_tokens::revoke(&client, &token).await;
+        assert!(server.asked().len() >= 4, "{:?}", server.lines());
     }
     let logged = log.0.lock().unwrap().clone();
     assert!(logged.contains("the log works") && !logged.contains("s3cret"), "{logged}");
@@ -271,20 +327,29 @@ fn broken(says: &str) -> Why {
     Why::Broken(format!("API server 10.0.0.11:6443 {says}"))
 }
 
+fn busy(says: &str) -> Why {
+    Why::Busy(format!("API server 10.0.0.11:6443 {says}"))
+}
+
+fn unreachable(says: &str) -> Why {
+    Why::Unreachable(format!("API server 10.0.0.11:6443 {says}"))
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_connection_is_used_again_and_a_closed_one_is_made_anew() {
     let ca = Authority::new();
     let server = Server::new(&ca, |_| Reply::json("200 OK", &node()).with("Date: Sun, 15 Nov 2026 12:00:07 GMT"));
     let client = server.client(&ca);
-    assert_eq!(client.server_date(), None);
+    assert_eq!(client.server_now(), None);
     for _ in 0..5 {
         assert_eq!(nodes::get(&client, "w1").await, Ok(node()));
     }
     assert_eq!(server.connections(), 1);
-    assert_eq!(client.server_date(), "2026-11-15T12:00:07Z".parse().ok());
+    assert_eq!(client.server_now(), "2026-11-15T12:00:07Z".parse().ok());
     let (first, second) = tokio::join!(nodes::get(&client, "w1"), leases::of_node(&client, "w1"));
     assert_eq!((first.is_ok(), second.is_ok(), server.connections()), (true, true, 2), "two at once need two");
     tokio::time::advance(Duration::from_secs(31)).await;
+    assert_eq!(client.server_now(), "2026-11-15T12:00:38Z".parse().ok(), "its clock goes on");
     assert!(nodes::get(&client, "w1").await.is_ok());
     assert_eq!(server.connections(), 3, "who knows what is left of an idle one");
 
@@ -353,9 +418,83 @@ async fn lists_come_page_by_page() {
     let error = pods::on_node(&always.client(&ca), "w1").await.unwrap_err();
     assert_eq!((error.problem, count(&always)), (ApiProblem::Gone(Said::default()), 4), "once");
 
-    let endless = Server::new(&ca, move |_| Reply::json("200 OK", &page("web", "next")));
+    // A hundred objects on each page.
+    let full = move |asked: &Asked| {
+        let mut page = page("web", "next");
+        page["items"] = vec![page["items"][0].clone(); 100].into();
+        assert!(asked.line.contains("limit=100"));
+        Reply::json("200 OK", &page)
+    };
+    let endless = Server::new(&ca, full);
     let error = pods::on_node(&endless.client(&ca), "w1").await.unwrap_err();
     assert_eq!((error.problem, count(&endless)), (ApiProblem::Unexpected("the list has no end"), 100));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_bounded_of_a_list_is_its_objects_and_its_time_not_its_pages() {
+    const LAST: usize = 150;
+    let ca = Authority::new();
+    // Objects so large that each needs a page of its own, and more of them than pages of a hundred would ever be.
+    let server = Server::new(&ca, |asked| {
+        if !asked.line.contains("limit=1&") && !asked.line.ends_with("limit=1") {
+            return Reply::text("200 OK", " ".repeat(17 << 20));
+        }
+        let at: usize = asked.line.split_once("continue=").map_or(0, |(_, at)| at.parse().unwrap());
+        let next = if at + 1 < LAST { (at + 1).to_string() } else { String::new() };
+        let item = json!({ "metadata": { "namespace": "a", "name": format!("web-{at}") } });
+        Reply::json("200 OK", &json!({ "metadata": { "continue": next }, "items": [item] }))
+    });
+    assert_eq!(pods::known_on_node(&server.client(&ca), "w1").await.map(|pods| pods.len()), Ok(LAST));
+
+    // Each page comes in time, and the list never does.
+    let setting = Setting { delay: Duration::from_millis(2900), ..Setting::default() };
+    let slow = Server::with(&ca, &setting, |_| {
+        Reply::json("200 OK", &json!({ "metadata": { "continue": "next" }, "items": [] }))
+    });
+    let begun = tokio::time::Instant::now();
+    let error = pods::on_node(&slow.client(&ca), "w1").await.unwrap_err();
+    assert_eq!((error.problem, begun.elapsed().as_secs()), (ApiProblem::TimedOut(Duration::from_secs(30)), 30));
+}
+
+/// Of several addresses the first swallows whatever is sent to it.
+#[derive(Clone)]
+struct Swallowing(Server, usize);
+
+impl Dialer for Swallowing {
+    fn resolve<'a>(&'a self, _: &'a str) -> carrick_cluster::Answer<'a, Result<Vec<IpAddr>, Why>> {
+        let holes = (1..=self.1).map(|last| IpAddr::from([10, 9, 9, u8::try_from(last).unwrap()]));
+        Box::pin(async move { Ok(holes.chain([support::LOOPBACK]).collect()) })
+    }
+
+    fn dial(&self, address: IpAddr, port: u16) -> carrick_cluster::Answer<'_, io::Result<Box<dyn Stream>>> {
+        if address == support::LOOPBACK { self.0.dial(address, port) } else { Box::pin(std::future::pending()) }
+    }
+
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_address_that_swallows_everything_does_not_take_all_the_time() {
+    let ca = Authority::new();
+    let setting = Setting { name: "cp.example", ..Setting::default() };
+    for holes in [1, 2] {
+        let server = Server::with(&ca, &setting, |_| Reply::json("200 OK", &node()));
+        let dialer = Swallowing(server, holes);
+        let credentials = support::credentials("https://cp.example:6443", &ca, None);
+        let client = ClusterClient::new(&credentials, Arc::new(dialer.clone()));
+        assert_eq!(nodes::get(&client, "w1").await, Ok(node()), "{holes}");
+        let target = Discovery { endpoint: "cp.example:6443".parse().unwrap(), token: None, pins: Vec::new() };
+        let walked = carrick_cluster::path::walk(&dialer, &target, None).await;
+        let path: ApiPath = serde_json::from_str(&walked[0].1.as_ref().unwrap().text).unwrap();
+        assert!(matches!(path.at(PathStep::Tls), Some(StepOutcome::Ok(_))), "{holes}: {path:?}");
+    }
+    // More than are tried: nobody answers, and that is told when the time is over.
+    let dialer = Swallowing(Server::new(&ca, |_| Reply::Close), 3);
+    let client = ClusterClient::new(&support::credentials("https://cp.example:6443", &ca, None), Arc::new(dialer));
+    let error = nodes::get(&client, "w1").await.unwrap_err();
+    assert_eq!(error.problem, ApiProblem::TimedOut(Duration::from_secs(3)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,6 +1,8 @@
 //! A Node whose machine leaves, on a server in memory that notes what it is asked and answers as an API server does.
 #![allow(clippy::unwrap_used)] // What cannot be set up fails the test.
 
+use std::time::Duration;
+
 use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
 use carrick_cluster::pods::{self, Evicted};
 use carrick_cluster::{ApiError, ApiProblem, Said, bootstrap_tokens};
@@ -119,18 +121,21 @@ async fn pods_go_as_their_budget_lets_them() {
         "POST /api/v1/namespaces/default/pods/web/eviction" => Reply::json("201 Created", &json!({})),
         "POST /api/v1/namespaces/default/pods/db/eviction" => {
             let said = json!({ "message": "would violate the pod's disruption budget" });
-            Reply::json("429 Too Many Requests", &said)
+            Reply::json("429 Too Many Requests", &said).with("Retry-After: 4")
         }
+        "POST /api/v1/namespaces/default/pods/busy/eviction" => Reply::text("503 Service Unavailable", ""),
         "POST /api/v1/namespaces/default/pods/anew/eviction" => Reply::Silence,
         _ => Reply::text("404 Not Found", "{}"),
     });
     let budget = "would violate the pod's disruption budget".to_owned();
+    let busy = "API server 10.0.0.11:6443 answered 503 Service Unavailable".to_owned();
     let slow = "API server 10.0.0.11:6443 did not answer within 3 s".to_owned();
     for (name, expected) in [
         ("web", Evicted::Going),
-        ("db", Evicted::NotNow(budget)),
+        ("db", Evicted::NotNow { why: budget, retry_after: Some(Duration::from_secs(4)) }),
         ("old", Evicted::Gone),
-        ("anew", Evicted::NotNow(slow)),
+        ("anew", Evicted::NotNow { why: slow, retry_after: None }),
+        ("busy", Evicted::NotNow { why: busy, retry_after: None }),
     ] {
         assert_eq!(pods::evict(&client, &pod(name)).await, Ok(expected));
     }

@@ -192,6 +192,16 @@ async fn a_healthy_path_gives_what_the_cluster_knows() {
 }
 
 #[tokio::test]
+async fn what_is_no_name_is_not_asked_for() {
+    let cluster = Cluster::new(&["127.0.0.1"]).signed_with("0123456789abcdef");
+    let port = Arc::new(cluster).serve().await;
+    let here = Here { names: vec![LOOPBACK], now: NOW };
+    let found = walk(&here, &target(port, Some(TOKEN), &[]), Some("../../version")).await;
+    let (_, node) = found.iter().find(|(name, _)| *name == "node").unwrap();
+    assert_eq!(*node, Err(Why::Broken("\"../../version\" is not a name in Kubernetes".into())));
+}
+
+#[tokio::test]
 async fn each_layer_that_fails_is_the_one_that_is_told() {
     let unbound = { TcpListener::bind((LOOPBACK, 0)).await.unwrap().local_addr().unwrap().port() };
     assert_fails_at(&walked(&target(unbound, None, &[])).await.0, PathStep::Tcp, "connection refused");

@@ -2,17 +2,18 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use carrick_cluster::{Answer, ClusterClient, ClusterCredentials, Dialer, Stream};
 use carrick_core::fact::Why;
 use carrick_host::{Probe, Target};
 use jiff::Timestamp;
+use tokio::time::Instant;
 
 /// A client that asks from a machine. It does not keep the machine: whoever lets go of that closes it (an SSH connection, say),
 /// whatever a client has still spawned.
 pub fn client(credentials: &ClusterCredentials, machine: Weak<dyn Probe>) -> ClusterClient {
-    ClusterClient::new(credentials, Arc::new(OfMachine(machine)))
+    ClusterClient::new(credentials, Arc::new(OfMachine::new(machine)))
 }
 
 /// For as long as the machine is looked at anyhow.
@@ -36,46 +37,83 @@ impl Dialer for FromMachine<'_> {
 }
 
 /// For as long as somebody else holds the machine.
-struct OfMachine(Weak<dyn Probe>);
+struct OfMachine {
+    machine: Weak<dyn Probe>,
+    /// Its clock, when it was last seen: for who still asks when the machine was let go. Another machine's clock is no stand-in.
+    clock: Mutex<(Timestamp, Instant)>,
+}
 
 const LET_GO: &str = "the connection to the machine is closed";
+
+impl OfMachine {
+    fn new(machine: Weak<dyn Probe>) -> Self {
+        // Of a machine that was never there nobody knows the time; at this one no certificate is valid.
+        let now = machine.upgrade().map_or(Timestamp::UNIX_EPOCH, |machine| machine.now());
+        OfMachine { machine, clock: Mutex::new((now, Instant::now())) }
+    }
+}
 
 impl Dialer for OfMachine {
     fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
         Box::pin(async move {
-            let machine = self.0.upgrade().ok_or_else(|| Why::Broken(LET_GO.to_owned()))?;
+            let machine = self.machine.upgrade().ok_or_else(|| Why::Broken(LET_GO.to_owned()))?;
             machine.resolve(name).await
         })
     }
 
     fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
         Box::pin(async move {
-            let machine = self.0.upgrade().ok_or_else(|| io::Error::other(LET_GO))?;
+            let machine = self.machine.upgrade().ok_or_else(|| io::Error::other(LET_GO))?;
             FromMachine(machine.as_ref()).dial(address, port).await
         })
     }
 
     fn now(&self) -> Timestamp {
-        // Of a machine that is gone nothing can be asked any more, and no answer is judged by this.
-        self.0.upgrade().map_or_else(Timestamp::now, |machine| machine.now())
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(machine) = self.machine.upgrade() {
+            *clock = (machine.now(), Instant::now());
+        }
+        let (then, seen) = *clock;
+        then.checked_add(seen.elapsed()).unwrap_or(then)
     }
 }
 
-/// For tests: clients of API servers that are not there.
+/// For tests: clients without a machine, of API servers that are not there, or in memory.
 #[cfg(test)]
 pub(crate) mod stub {
     use carrick_cluster::ApiProblem;
-    use carrick_testkit::Machine;
+    use carrick_testkit::MemoryApi;
+    use carrick_testkit::memory_api::User;
     use rcgen::{CertificateParams, KeyPair};
     use tower::BoxError;
 
     use super::*;
 
-    /// Says the same to everything: a status and a body, or why there is none; `None`: nothing, ever.
-    pub(crate) fn saying(said: Option<Result<(u16, &'static str), ApiProblem>>) -> ClusterClient {
+    /// A clock, and no network.
+    struct Clock(Timestamp);
+
+    impl Dialer for Clock {
+        fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+            Box::pin(async { Err(Why::Absent) })
+        }
+
+        fn dial(&self, _: IpAddr, _: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
+            Box::pin(async { Err(io::ErrorKind::NetworkUnreachable.into()) })
+        }
+
+        fn now(&self) -> Timestamp {
+            self.0
+        }
+    }
+
+    fn credentials() -> ClusterCredentials {
         let ca = CertificateParams::default().self_signed(&KeyPair::generate().unwrap()).unwrap().pem();
         let token = "abcdef.0123456789abcdef".parse().unwrap();
-        let credentials = ClusterCredentials::of_token(&"10.0.0.11:6443".parse().unwrap(), &ca, &token).unwrap();
+        ClusterCredentials::of_token(&"10.0.0.11:6443".parse().unwrap(), &ca, &token).unwrap()
+    }
+
+    /// Says the same to everything: a status and a body, or why there is none; `None`: nothing, ever.
+    pub(crate) fn saying(said: Option<Result<(u16, &'static str), ApiProblem>>) -> ClusterClient {
         let carrier = tower::service_fn(move |_| {
             let said = said.clone();
             async move {
@@ -84,8 +122,12 @@ pub(crate) mod stub {
                 Ok::<_, BoxError>(http::Response::builder().status(status).body(body.to_owned())?)
             }
         });
-        let clock = OfMachine(Arc::<Machine>::downgrade(&Arc::default()));
-        ClusterClient::over(&credentials, Arc::new(clock), carrier)
+        ClusterClient::over(&credentials(), Arc::new(Clock(Timestamp::UNIX_EPOCH)), carrier)
+    }
+
+    /// An admin who asks an API server in memory from a machine at this time.
+    pub(crate) fn asking(api: &MemoryApi, now: Timestamp) -> ClusterClient {
+        ClusterClient::over(&credentials(), Arc::new(Clock(now)), api.service_for(Some(User::admin())))
     }
 }
 
@@ -175,7 +217,8 @@ mod tests {
         let token = "abcdef.0123456789abcdef".parse().unwrap();
         let credentials = ClusterCredentials::of_token(&"10.0.0.11:6443".parse().unwrap(), &ca, &token).unwrap();
         let client = client(&credentials, Arc::<Closing>::downgrade(&machine));
-        assert_eq!(client.now(), machine.now());
+        let now = machine.now();
+        assert_eq!(client.now(), now);
         assert!(nodes::get(&client, "w1").await.is_ok());
         drop(machine);
         assert!(closed.load(Ordering::Relaxed), "nothing else holds it");
@@ -183,5 +226,7 @@ mod tests {
         tokio::time::advance(std::time::Duration::from_mins(1)).await;
         let problem = nodes::get(&client, "w1").await.unwrap_err().problem;
         assert_eq!(problem, ApiProblem::Unreachable(LET_GO.to_owned()), "and no other is made");
+        let passed = client.now().duration_since(now).as_secs();
+        assert_eq!(passed, 60, "the machine's clock, not ours, also when it is gone");
     }
 }

@@ -13,6 +13,7 @@ use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::judge::Ignore;
 use carrick_core::plan::protect::Protected;
+use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
 use carrick_engine::Stop;
 use carrick_engine::act::{Actor, undo};
@@ -22,7 +23,7 @@ use carrick_host::{Entry, Host, Probe};
 use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
 use carrick_testkit::memory_api::tls::kubeconfig;
-use carrick_testkit::{API, Cluster, Kubeadm, Machine, NODE, Worker};
+use carrick_testkit::{API, Authority, Cluster, Kubeadm, Machine, NODE, Worker};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -397,4 +398,152 @@ async fn what_a_killed_join_changed_is_taken_back_once() {
         assert!(!ended.left.stuck, "undone before: {undone}: {told:#?}");
         assert_eq!(files(&machine), before, "undone before: {undone}: {told:#?}");
     }
+}
+
+/// A worker that has joined.
+async fn rejoining(cluster: &Cluster) -> (Arc<Machine>, Arc<Worker>) {
+    let (machine, worker) = Worker::start(cluster, []);
+    worker.connect_network("10.244.0.7");
+    let (ended, told) = joined(&machine, options(cluster)).await;
+    assert_joined(&ended, &told);
+    (machine, worker)
+}
+
+fn node_of(cluster: &Cluster) -> serde_json::Value {
+    cluster.api.object("/api/v1/nodes/w1").unwrap()
+}
+
+/// kubeadm refuses a name whose Node is Ready: an admin says of it what is true, once no kubelet renews its lease.
+#[tokio::test(start_paused = true)]
+async fn a_machine_that_was_reset_joins_again_though_its_node_is_still_ready() {
+    let cluster = cluster();
+    let (machine, worker) = rejoining(&cluster).await;
+    let before = node_of(&cluster);
+    assert_eq!(before["status"]["conditions"][0]["status"], "True", "{before}");
+    worker.reset();
+    let admin = admin(&cluster, &machine);
+    let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+    assert_joined(&ended, &told);
+    let patches = cluster.api.sent("patch nodes/status");
+    let marked = |patch: &&serde_json::Value| patch["status"]["conditions"][0]["reason"] == "CarrickJoin";
+    assert_eq!(patches.iter().filter(marked).count(), 1, "{told:#?}");
+    assert_eq!(node_of(&cluster)["metadata"]["uid"], before["metadata"]["uid"], "it is the same Node");
+    assert_eq!((worker.kubeadm_runs(), cluster.api.count("delete nodes")), (2, 0));
+}
+
+/// One answer that does not come costs an attempt, not the join; one that will not change ends it at once.
+#[tokio::test(start_paused = true)]
+async fn a_busy_api_server_does_not_end_a_join_that_has_to_mark_or_remove_a_node() {
+    let slow = Fault::Delay(Duration::from_secs(10));
+    for (on, fault, joins) in [
+        ("patch nodes/status", Fault::TooManyRequests, true),
+        ("patch nodes/status", slow, true),
+        ("patch nodes/status", Fault::Status(400), false),
+        ("delete nodes", Fault::TooManyRequests, true),
+        ("delete nodes", slow, true),
+        // It changed since it was seen: the next attempt sees it as it is.
+        ("delete nodes", Fault::Conflict, true),
+        ("delete nodes", Fault::Status(400), false),
+    ] {
+        let (cluster, removes) = (cluster(), on == "delete nodes");
+        let (machine, worker) = if removes { Worker::start(&cluster, []) } else { rejoining(&cluster).await };
+        if removes {
+            of_the_dead(&cluster);
+            worker.connect_network("10.244.0.7");
+        } else {
+            worker.reset();
+        }
+        cluster.api.fail(on, Some(1), fault);
+        let admin = admin(&cluster, &machine);
+        let (ended, told) = joined(&machine, with_admin(&cluster, &admin, true)).await;
+        let has_joined = matches!(ended.outcome, JoinOutcome::Joined { .. });
+        assert_eq!(has_joined, joins, "{on}, {fault:?}: {:#?}\n{told:#?}", ended.outcome);
+        // The kubelet's own words are not about this.
+        let ours = |sent: &&serde_json::Value| removes || sent["status"]["conditions"][0]["reason"] == "CarrickJoin";
+        let tried = cluster.api.sent(on).iter().filter(ours).count();
+        assert_eq!(tried, if joins { 2 } else { 1 }, "{on}, {fault:?}: {told:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_was_stopped_is_started_and_not_joined_again() {
+    let cluster = cluster();
+    let (machine, worker) = rejoining(&cluster).await;
+    let before = node_of(&cluster)["metadata"]["uid"].clone();
+    worker.stop_kubelet();
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&ended, &told);
+    let started = machine.changes().iter().filter(|change| change.contains("start kubelet")).count();
+    assert!(started >= 1, "{:?}", machine.changes());
+    assert_eq!((worker.kubeadm_runs(), &node_of(&cluster)["metadata"]["uid"]), (1, &before));
+}
+
+/// kubeadm itself refuses a machine with such files.
+#[tokio::test(start_paused = true)]
+async fn what_an_earlier_join_left_is_cleared_for_this_one() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let other = Authority::new().unwrap();
+    let own = other.client("system:node:w1", &["system:nodes"]).unwrap();
+    let stale = kubeconfig("https://10.0.0.99:6443", other.pem(), Some(&own));
+    machine.meddle(KUBELET_CONF, &stale);
+    machine.meddle("/etc/kubernetes/pki/ca.crt", other.pem());
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&ended, &told);
+    assert_eq!(worker.kubeadm_runs(), 1, "kubeadm found nothing to refuse: {told:#?}");
+    assert_ne!(machine.text(KUBELET_CONF).as_deref(), Some(stale.as_str()));
+    assert_eq!(machine.text("/etc/kubernetes/pki/ca.crt").as_deref(), Some(cluster.authority.pem()));
+}
+
+/// What a reset of ours has cordoned is uncordoned; what somebody else has, stays.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_our_reset_cordoned_is_uncordoned() {
+    for ours in [true, false] {
+        let cluster = cluster();
+        let (machine, worker) = rejoining(&cluster).await;
+        worker.reset();
+        let mut node = node_of(&cluster);
+        node["spec"]["unschedulable"] = true.into();
+        node["status"]["conditions"][0]["status"] = "False".into();
+        if ours {
+            node["metadata"]["annotations"] = json!({ CORDONED: "2026-11-16T12:00:00Z" });
+        }
+        cluster.api.put(&node);
+        let (ended, told) = joined(&machine, options(&cluster)).await;
+        assert_joined(&ended, &told);
+        let node = node_of(&cluster);
+        assert_eq!(node["spec"]["unschedulable"] == true, !ours, "{node}");
+        assert_eq!(node.pointer("/metadata/annotations").and_then(|all| all.get(CORDONED)), None, "{node}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_was_minted_does_not_outlive_a_join_that_fails() {
+    let cluster = undecided();
+    deny(&cluster);
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let admin = admin(&cluster, &machine);
+    let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+    assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{told:#?}");
+    let made = cluster.api.sent("create secrets");
+    assert!(!made.is_empty() && worker.kubeadm_runs() == 1, "it failed before: {told:#?}");
+    for secret in made {
+        let name = secret["metadata"]["name"].as_str().unwrap();
+        let place = format!("/api/v1/namespaces/kube-system/secrets/{name}");
+        assert_eq!(cluster.api.object(&place), None, "{name} was not revoked");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_busy_api_server_is_asked_for_the_token_again() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    cluster.api.fail("create secrets", Some(1), Fault::TooManyRequests);
+    let admin = admin(&cluster, &machine);
+    let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+    assert_joined(&ended, &told);
+    assert_eq!((ended.state.attempt, cluster.api.count("create secrets")), (1, 2), "{told:#?}");
 }

@@ -26,8 +26,8 @@ pub trait Script: Send + Sync {
     /// A command's end; `None`: the machine knows what it does.
     fn run(&self, machine: &Machine, argv: &[&str]) -> Option<CommandOutput>;
 
-    /// The far end of a connection; `None`: nobody is there.
-    fn connect(&self, target: &Target) -> Option<Box<dyn Stream>>;
+    /// The far end of a connection; `NotFound`: nobody is there.
+    fn connect(&self, target: &Target) -> io::Result<Box<dyn Stream>>;
 
     /// A file that is never twice the same, as the kernel has them.
     fn file(&self, path: &str) -> Option<String>;
@@ -509,8 +509,8 @@ impl Probe for Machine {
     }
 
     fn connect<'a>(&'a self, target: &'a Target) -> Answer<'a, io::Result<Box<dyn Stream>>> {
-        let far = self.script.as_ref().and_then(|script| script.connect(target));
-        ready(far.ok_or_else(|| io::ErrorKind::NotFound.into()))
+        let nobody = || Err(io::ErrorKind::NotFound.into());
+        ready(self.script.as_ref().map_or_else(nobody, |script| script.connect(target)))
     }
 }
 

@@ -37,6 +37,9 @@ const CLIENT: &str = "/var/lib/kubelet/pki/kubelet-client-current.pem";
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 const BOOTSTRAP_CONF: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CONFIG: &str = "/var/lib/kubelet/config.yaml";
+const FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
+const CA: &str = "/etc/kubernetes/pki/ca.crt";
+const CLIENT_FILE: &str = "/var/lib/kubelet/pki/kubelet-client-2026-11-16-12-00-00.pem";
 const MACHINE_ID: &str = "0123456789abcdef0123456789abcdef";
 const SYSTEM_UUID: &str = "4c4c4544-0042-4a10-8034-b7c04f4d3732";
 /// Between a kubelet's looks at what it waits for.
@@ -182,6 +185,20 @@ impl Worker {
         self.runtime.connect_network(address);
     }
 
+    /// As `kubeadm reset` and a stopped kubelet leave the machine; its Node stays as it is.
+    pub fn reset(&self) {
+        self.state().kubelet = None;
+        let Some((machine, _)) = self.both() else { return };
+        for path in [KUBELET_CONF, BOOTSTRAP_CONF, CA, CONFIG, FLAGS, CLIENT, CLIENT_FILE] {
+            machine.meddle_remove(path);
+        }
+    }
+
+    /// Somebody stops the kubelet.
+    pub fn stop_kubelet(&self) {
+        self.state().kubelet = None;
+    }
+
     /// The pause image is not here, and cannot be pulled.
     pub fn lose_pause_image(&self) {
         self.runtime.lose_pause_image();
@@ -276,11 +293,11 @@ impl Script for Worker {
         }
     }
 
-    fn connect(&self, target: &Target) -> Option<Box<dyn Stream>> {
+    fn connect(&self, target: &Target) -> io::Result<Box<dyn Stream>> {
         match target {
-            Target::Tcp { host, port } if (host.as_str(), *port) == API => Some(Box::new(self.gate.dial())),
-            Target::Unix(path) if path == "/run/containerd/containerd.sock" => Some(Box::new(self.runtime.dial())),
-            _ => None,
+            Target::Tcp { host, port } if (host.as_str(), *port) == API => Ok(Box::new(self.gate.dial()?)),
+            Target::Unix(path) if path == "/run/containerd/containerd.sock" => Ok(Box::new(self.runtime.dial())),
+            _ => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
@@ -348,8 +365,12 @@ impl Worker {
         };
         sleep(SOON).await;
         say("[preflight] Running pre-flight checks");
-        if let Kubeadm::Fails(says) = play {
-            say(says);
+        let refused = match play {
+            Kubeadm::Fails(says) => Some(says.to_owned()),
+            Kubeadm::Joins => self.preflight(machine),
+        };
+        if let Some(says) = refused {
+            say(&says);
             self.end_unit(1);
             return;
         }
@@ -358,9 +379,15 @@ impl Worker {
             serde_json::from_str(&kubeconfig(&server, self.authority.pem(), None)).unwrap_or_default();
         conf["users"][0]["user"]["token"] = token.into();
         machine.meddle(BOOTSTRAP_CONF, &conf.to_string());
-        machine.meddle("/etc/kubernetes/pki/ca.crt", self.authority.pem());
+        machine.meddle(CA, self.authority.pem());
+        if let Err(why) = self.no_ready_node(token).await {
+            machine.meddle_remove(BOOTSTRAP_CONF);
+            say(&format!("error execution phase kubelet-start: {why}"));
+            self.end_unit(1);
+            return;
+        }
         machine.meddle(CONFIG, "cgroupDriver: systemd\n");
-        machine.meddle("/var/lib/kubelet/kubeadm-flags.env", "KUBELET_KUBEADM_ARGS=\"\"\n");
+        machine.meddle(FLAGS, "KUBELET_KUBEADM_ARGS=\"\"\n");
         say("[kubelet-start] Starting the kubelet");
         self.start_kubelet(machine);
         say("[kubelet-start] Waiting for the kubelet to perform the TLS Bootstrap");
@@ -374,6 +401,38 @@ impl Worker {
         machine.meddle_remove(BOOTSTRAP_CONF);
         say("This node has joined the cluster:");
         self.end_unit(0);
+    }
+
+    /// What kubeadm finds of an earlier join, in its words.
+    fn preflight(&self, machine: &Machine) -> Option<String> {
+        let mut errors: Vec<String> = [KUBELET_CONF, BOOTSTRAP_CONF, CA]
+            .into_iter()
+            .filter(|path| machine.text(path).is_some())
+            .map(|path| format!("\t[ERROR FileAvailable-{}]: {path} already exists", path.replace('/', "-")))
+            .collect();
+        if self.state().kubelet.is_some() {
+            errors.insert(0, "\t[ERROR Port-10250]: Port 10250 is in use".to_owned());
+        }
+        let more = "[preflight] If you know what you are doing, you can make a check non-fatal with \
+                    `--ignore-preflight-errors=...`";
+        let head = "error execution phase preflight: [preflight] Some fatal errors occurred:";
+        (!errors.is_empty()).then(|| format!("{head}\n{}\n{more}", errors.join("\n")))
+    }
+
+    /// What kubeadm asks with the token before it starts the kubelet, and its words where it does not go on.
+    async fn no_ready_node(&self, token: &str) -> Result<(), String> {
+        let path = format!("/api/v1/nodes/{NODE}");
+        let (status, node) = self.ask(None, Some(token), "GET", &path, "", &Value::Null).await?;
+        let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
+        let ready = conditions.into_iter().flatten().any(|it| it["type"] == "Ready" && it["status"] == "True");
+        match status {
+            200 if ready => Err(format!(
+                "a Node with name {NODE:?} and status \"Ready\" already exists in the cluster. You must delete the existing \
+                 Node or change the name of this new joining Node"
+            )),
+            200 | 404 => Ok(()),
+            _ => Err(format!("cannot get Node {NODE:?}: {}", node["message"])),
+        }
     }
 
     /// Unless somebody has stopped it.
@@ -462,9 +521,8 @@ impl Worker {
             }
         };
         let pem = format!("{}{key}", String::from_utf8_lossy(&certificate));
-        let file = "/var/lib/kubelet/pki/kubelet-client-2026-11-16-12-00-00.pem";
-        machine.meddle(file, &pem);
-        machine.meddle_link(CLIENT, file);
+        machine.meddle(CLIENT_FILE, &pem);
+        machine.meddle_link(CLIENT, CLIENT_FILE);
         let server = format!("https://{}:{}", API.0, API.1);
         let mut conf: Value =
             serde_json::from_str(&kubeconfig(&server, self.authority.pem(), None)).unwrap_or_default();

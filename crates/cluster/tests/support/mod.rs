@@ -6,6 +6,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use carrick_cluster::{Answer, ClusterClient, ClusterCredentials, Dialer, Stream};
 use carrick_core::fact::Why;
@@ -155,6 +156,7 @@ struct Inner {
     dial: Dial,
     now: Timestamp,
     has_name: bool,
+    delay: Duration,
     asked: Mutex<Vec<Asked>>,
     connections: AtomicUsize,
 }
@@ -168,11 +170,13 @@ pub(crate) struct Setting<'a> {
     pub(crate) now: &'a str,
     /// The machine's resolver knows the server.
     pub(crate) has_name: bool,
+    /// What every answer takes.
+    pub(crate) delay: Duration,
 }
 
 impl Default for Setting<'_> {
     fn default() -> Self {
-        Setting { name: "10.0.0.11", wants_certificate: false, dial: Dial::Tls, now: NOW, has_name: true }
+        Setting { name: "10.0.0.11", wants_certificate: false, dial: Dial::Tls, now: NOW, has_name: true, delay: Duration::ZERO }
     }
 }
 
@@ -192,6 +196,7 @@ impl Server {
             dial: setting.dial,
             now: setting.now.parse().unwrap(),
             has_name: setting.has_name,
+            delay: setting.delay,
             asked: Mutex::default(),
             connections: AtomicUsize::new(0),
         }))
@@ -277,6 +282,7 @@ async fn serve(server: Arc<Inner>, mut stream: tokio::io::DuplexStream) {
         let line = head.lines().next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
         let asked = Asked { line, head, body: String::from_utf8(body).unwrap() };
         server.asked.lock().unwrap().push(asked.clone());
+        tokio::time::sleep(server.delay).await;
         let (status, headers, body, is_last) = match (server.answers)(&asked) {
             Reply::Answer { status, headers, body } => (status, headers, body, false),
             Reply::Last(status, body) => (status, Vec::new(), body, true),

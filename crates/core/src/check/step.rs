@@ -34,7 +34,8 @@ pub(super) fn judge(facts: &Facts, step: PathStep, mend: &[&str], explains: &[&'
 
 /// Answers of the cluster that could not be had, because the way to it ended at a step.
 pub(super) fn is_behind(missing: &Missing) -> bool {
-    missing.source_name.starts_with("api ") && matches!(missing.why, Why::Broken(_))
+    let ended = matches!(missing.why, Why::Broken(_) | Why::Unreachable(_) | Why::Busy(_));
+    missing.source_name.starts_with("api ") && ended
 }
 
 #[cfg(test)]

@@ -126,7 +126,11 @@ pub enum Why {
     NotAdmin,
     /// The machine was not reached; what ssh said instead.
     NoShell(String),
-    /// It was read, and could not be understood; or reading failed in another way.
+    /// The cluster was not reached (refused, no route, cut off); what happened instead. It may be back a little later.
+    Unreachable(String),
+    /// The cluster was reached, and could not answer at that moment; what it said. The same question may be answered later.
+    Busy(String),
+    /// It was read, and could not be understood; or reading failed in another way. Asking again brings the same.
     Broken(String),
 }
 
@@ -145,10 +149,27 @@ impl Why {
         matches!(self, Why::NoShell(_))
     }
 
+    /// Whether the same look may well succeed a little later, with nothing changed by anybody.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Why::TimedOut | Why::NoShell(_) | Why::Unreachable(_) | Why::Busy(_) => true,
+            Why::Absent
+            | Why::Denied
+            | Why::NoTool
+            | Why::NoSystemd
+            | Why::NotCollected
+            | Why::NotAsked
+            | Why::NotAdmin
+            | Why::Broken(_) => false,
+        }
+    }
+
     /// The same, without secrets in what it quotes.
     pub fn redacted(&self) -> Why {
         match self {
             Why::NoShell(said) => Why::NoShell(redact(said)),
+            Why::Unreachable(detail) => Why::Unreachable(redact(detail)),
+            Why::Busy(said) => Why::Busy(redact(said)),
             Why::Broken(detail) => Why::Broken(redact(detail)),
             Why::Absent
             | Why::Denied
@@ -176,7 +197,7 @@ impl fmt::Display for Why {
             Why::NotCollected => "not part of this capture",
             Why::NotAsked => "needs --api",
             Why::NotAdmin => "needs --kubeconfig",
-            Why::NoShell(detail) | Why::Broken(detail) => detail,
+            Why::NoShell(detail) | Why::Unreachable(detail) | Why::Busy(detail) | Why::Broken(detail) => detail,
         })
     }
 }
@@ -207,7 +228,7 @@ impl Missing {
     pub fn next_step(&self) -> &'static str {
         match self.why {
             Why::Denied => "try as root",
-            Why::TimedOut => "try again",
+            Why::TimedOut | Why::Unreachable(_) | Why::Busy(_) => "try again",
             _ => "carrick check says more",
         }
     }
@@ -296,5 +317,42 @@ pub fn shown(key: &str) -> &str {
     match key.split_once(' ') {
         Some(("file" | "dir" | "query", rest)) => rest,
         _ => key,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bundles and records of every version are read by every later one.
+    #[test]
+    fn why_is_written_and_read_alike() {
+        let said = || "said".to_owned();
+        for (why, json, may_pass) in [
+            (Why::Absent, r#"{"why":"absent"}"#, false),
+            (Why::Denied, r#"{"why":"denied"}"#, false),
+            (Why::TimedOut, r#"{"why":"timed-out"}"#, true),
+            (Why::NoTool, r#"{"why":"no-tool"}"#, false),
+            (Why::NoSystemd, r#"{"why":"no-systemd"}"#, false),
+            (Why::NotCollected, r#"{"why":"not-collected"}"#, false),
+            (Why::NotAsked, r#"{"why":"not-asked"}"#, false),
+            (Why::NotAdmin, r#"{"why":"not-admin"}"#, false),
+            (Why::NoShell(said()), r#"{"why":"no-shell","detail":"said"}"#, true),
+            (Why::Unreachable(said()), r#"{"why":"unreachable","detail":"said"}"#, true),
+            (Why::Busy(said()), r#"{"why":"busy","detail":"said"}"#, true),
+            (Why::Broken(said()), r#"{"why":"broken","detail":"said"}"#, false),
+        ] {
+            assert_eq!(serde_json::to_string(&why).ok().as_deref(), Some(json));
+            assert_eq!(serde_json::from_str::<Why>(json).ok().as_ref(), Some(&why));
+            assert_eq!(why.may_pass(), may_pass, "{why:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_quoted_is_redacted() {
+        let secret = || "token abcdef.0123456789abcdef".to_owned();
+        for why in [Why::NoShell(secret()), Why::Unreachable(secret()), Why::Busy(secret()), Why::Broken(secret())] {
+            assert!(!why.redacted().to_string().contains("0123456789abcdef"), "{why:?}");
+        }
     }
 }

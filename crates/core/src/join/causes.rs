@@ -58,10 +58,12 @@ pub fn of_missing(missing: &Missing) -> JoinCause {
         | Why::NotAsked
         | Why::NotAdmin
         | Why::NoSystemd
+        | Why::Unreachable(_)
+        | Why::Busy(_)
         | Why::Broken(_) => id!("machine.systemd"),
     };
     let cause = JoinCause::of(about, format!("cannot tell what is here: {missing}"));
-    cause.may_pass(missing.why == Why::TimedOut)
+    cause.may_pass(missing.why.may_pass())
 }
 
 /// The image that every pod begins with cannot be pulled: the node would join, and never be ready.
@@ -84,7 +86,7 @@ pub fn of_lost_link(why: &Why) -> JoinCause {
 /// The API server, asked for the kubelet's request, says nothing. `None`: it answered, whatever it said.
 pub fn of_silent_api(why: &Why) -> Option<JoinCause> {
     match why {
-        Why::TimedOut | Why::Broken(_) => {
+        Why::TimedOut | Why::Unreachable(_) => {
             Some(JoinCause::of(id!("api.tcp"), format!("the API server does not answer any more: {why}")))
         }
         _ => None,
@@ -136,6 +138,21 @@ mod tests {
         ] {
             let cause = of_missing(&Missing { source_name: "systemctl show".into(), why });
             assert_eq!((cause.id.as_str(), cause.class().may_pass()), (id, may_pass));
+        }
+    }
+
+    #[test]
+    fn only_who_says_nothing_is_silent() {
+        let says = || "API server 10.0.0.11:6443 …".to_owned();
+        for (why, id) in [
+            (Why::TimedOut, Some("api.tcp")),
+            (Why::Unreachable(says()), Some("api.tcp")),
+            (Why::Busy(says()), None),
+            (Why::Broken(says()), None),
+            (Why::Denied, None),
+            (Why::Absent, None),
+        ] {
+            assert_eq!(of_silent_api(&why).map(|cause| cause.id).as_deref(), id, "{why:?}");
         }
     }
 

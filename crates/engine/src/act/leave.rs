@@ -242,34 +242,139 @@ pub(super) async fn drain(
 ) -> Result<(), Trouble> {
     let admin = admin.ok_or_else(|| Trouble::new(node, "draining it needs an admin's --kubeconfig"))?;
     let limit = Duration::from_secs(seconds);
-    let trouble = |error: ApiError| Trouble::new(format!("node {node}"), error);
-    nodes::cordon(admin, node).await.map_err(trouble)?;
-    let begun = Instant::now();
+    let (begun, mut cordoned) = (Instant::now(), false);
     loop {
-        let pods = cluster_pods::known_on_node(admin, node).await.map_err(trouble)?;
-        let moving: Vec<Pod> = pods.into_iter().filter(Pod::moves).collect();
-        if moving.is_empty() {
-            return Ok(());
-        }
-        let mut waits = Vec::new();
-        for pod in &moving {
-            let name = pod.full_name();
-            if pod.controller.is_none() && !named.contains(&name) {
-                return Err(Trouble::new(name, "came after the plan was made, and has no controller"));
+        let waits = match moving(admin, node, &mut cordoned).await {
+            Ok(pods) if pods.is_empty() => return Ok(()),
+            Ok(pods) => evict(admin, node, &pods, named).await?,
+            // The next look may well be answered.
+            Err(error) if error.may_pass() => {
+                Waits { still: "it cannot be drained".to_owned(), says: error.to_string(), pause: error.retry_after() }
             }
-            match cluster_pods::evict(admin, pod).await.map_err(trouble)? {
-                Evicted::Going => waits.push(format!("{name} ends")),
-                Evicted::Gone => {}
-                Evicted::NotNow(why) => waits.push(format!("{name}: {why}")),
-            }
-        }
-        let first = waits.first().cloned().unwrap_or_default();
+            Err(error) => return Err(Trouble::new(format!("node {node}"), error)),
+        };
         if begun.elapsed() >= limit {
-            let more = format!("{} pods are still there after {} s: {first}", moving.len(), limit.as_secs());
+            let more = format!("{} after {} s: {}", waits.still, limit.as_secs(), waits.says);
             return Err(Trouble::new(format!("node {node}"), more));
         }
-        tell(StepProgress::Waits(begun.elapsed(), &first));
+        tell(StepProgress::Waits(begun.elapsed(), &waits.says));
         let told = |signal: StopSignal| Trouble::new(format!("node {node}"), format!("stopped by {}", signal.name()));
-        stop.or(sleep(AGAIN.min(limit))).await.map_err(told)?;
+        stop.or(sleep(waits.pause.unwrap_or(AGAIN).min(limit))).await.map_err(told)?;
+    }
+}
+
+/// What a drain waits for.
+struct Waits {
+    /// What has not come about.
+    still: String,
+    /// For the first reason there is.
+    says: String,
+    /// For how long the API server asks to be left alone.
+    pause: Option<Duration>,
+}
+
+/// The pods that have to go. Cordoned first, once: no other may come.
+async fn moving(admin: &ClusterClient, node: &str, cordoned: &mut bool) -> Result<Vec<Pod>, ApiError> {
+    if !*cordoned {
+        nodes::cordon(admin, node).await?;
+        *cordoned = true;
+    }
+    let pods = cluster_pods::known_on_node(admin, node).await?;
+    Ok(pods.into_iter().filter(Pod::moves).collect())
+}
+
+/// Asks each of them to go.
+async fn evict(admin: &ClusterClient, node: &str, moving: &[Pod], named: &[String]) -> Result<Waits, Trouble> {
+    let (mut first, mut pause) = (None, None);
+    for pod in moving {
+        let name = pod.full_name();
+        if pod.controller.is_none() && !named.contains(&name) {
+            return Err(Trouble::new(name, "came after the plan was made, and has no controller"));
+        }
+        let evicted = cluster_pods::evict(admin, pod).await;
+        let says = match evicted.map_err(|error| Trouble::new(format!("node {node}"), error))? {
+            Evicted::Going => format!("{name} ends"),
+            Evicted::Gone => continue,
+            Evicted::NotNow { why, retry_after } => {
+                pause = pause.max(retry_after);
+                format!("{name}: {why}")
+            }
+        };
+        first.get_or_insert(says);
+    }
+    let still = format!("{} pods are still there", moving.len());
+    Ok(Waits { still, says: first.unwrap_or_default(), pause })
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_testkit::MemoryApi;
+    use carrick_testkit::memory_api::Fault;
+    use jiff::Timestamp;
+    use serde_json::json;
+
+    use super::*;
+    use crate::dialer::stub::asking;
+
+    const POD: &str = "/api/v1/namespaces/default/pods/web";
+
+    fn now() -> Timestamp {
+        "2026-11-16T12:00:00Z".parse().unwrap()
+    }
+
+    /// A node with one pod on it, which a ReplicaSet would make anew elsewhere.
+    fn api() -> MemoryApi {
+        let api = MemoryApi::new(now);
+        api.put(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w1"}}));
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true});
+        api.put(&json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "web", "namespace": "default", "ownerReferences": [owner]},
+            "spec": {"nodeName": "w1", "containers": [{"name": "web", "image": "web:1"}]},
+        }));
+        api
+    }
+
+    /// How it ended; and what was told while it waited, and when.
+    async fn drained(api: &MemoryApi, seconds: u64) -> (Result<(), Trouble>, Vec<(u64, String)>) {
+        let mut told = Vec::new();
+        let mut tell = |it: StepProgress<'_>| {
+            let StepProgress::Waits(elapsed, says) = it else { return };
+            // Its kubelet ends it.
+            if says.ends_with(" ends") {
+                api.take(POD);
+            }
+            told.push((elapsed.as_secs(), says.to_owned()));
+        };
+        let ended = drain(Some(&asking(api, now())), "w1", &[], seconds, &mut tell).await;
+        (ended, told)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_goes_on_when_the_api_server_is_busy_and_leaves_it_alone_as_it_asks() {
+        let api = api();
+        api.fail("patch nodes", Some(1), Fault::Status(503));
+        api.fail("list pods", Some(1), Fault::TooManyRequests);
+        api.fail("create pods/eviction", Some(1), Fault::TooManyRequests);
+        let (ended, told) = drained(&api, 60).await;
+        assert!(ended.is_ok(), "{ended:?}: {told:?}");
+        // After five seconds where the server names no time, and after its own one where it does.
+        assert_eq!(told.iter().map(|(at, _)| *at).collect::<Vec<_>>(), [0, 5, 6, 7], "{told:?}");
+        assert_eq!(api.object("/api/v1/nodes/w1").unwrap()["spec"]["unschedulable"], true);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_drain_ends_when_its_time_is_over_or_asking_again_is_of_no_use() {
+        for (fault, says, waited) in [
+            (Fault::TooManyRequests, "it cannot be drained after 3 s: API server 10.0.0.11:6443 refused the request", true),
+            (Fault::Status(400), "API server 10.0.0.11:6443 answered 400 Bad Request", false),
+        ] {
+            let api = api();
+            api.fail("list pods", None, fault);
+            let (ended, told) = drained(&api, 3).await;
+            let trouble = ended.unwrap_err().to_string();
+            assert!(trouble.contains(says), "{trouble}");
+            assert_eq!(!told.is_empty(), waited, "{told:?}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::{ClusterCredentials, nodes};
+use carrick_core::catalogue::{About, Class};
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::id;
 use carrick_core::join::existing::{self, Asked, Decision, ExistingJoin, LocalJoin};
@@ -152,40 +153,34 @@ impl Driver<'_, '_> {
 
     pub(super) async fn remove_node(&mut self, name: &str) -> JoinEvent {
         let Some(admin) = self.options.admin else {
-            return JoinEvent::Failed(JoinCause::of(
-                id!("api.node-name"),
-                "a Node can be removed only with an admin's kubeconfig",
-            ));
+            return uncleared("a Node can be removed only with an admin's kubeconfig".to_owned(), false);
         };
         let deleted = match &self.node {
-            Ok(seen) => nodes::delete_as_seen(admin, name, seen).await.map_err(Why::from),
-            Err(why) => Err(why.clone()),
+            // A Node that changed since it was seen (409) is looked at anew by the next attempt, and decided on anew.
+            Ok(seen) => nodes::delete_as_seen(admin, name, seen)
+                .await
+                .map_err(|error| (error.to_string(), error.may_pass() || error.is_conflict())),
+            Err(why) => Err((why.to_string(), why.may_pass())),
         };
         match deleted {
             Ok(()) => {
                 self.left.node_removed = Some(name.to_owned());
                 JoinEvent::NodeCleared
             }
-            Err(why) => JoinEvent::Failed(JoinCause::of(
-                id!("api.node-name"),
-                format!("the Node {name} could not be removed: {why}"),
-            )),
+            Err((why, may_pass)) => uncleared(format!("the Node {name} could not be removed: {why}"), may_pass),
         }
     }
 
     pub(super) async fn mark_not_ready(&self, name: &str) -> JoinEvent {
-        let failed = |why: String| {
-            JoinEvent::Failed(JoinCause::of(
-                id!("api.node-name"),
-                format!("the Node {name} could not be marked as not ready: {why}"),
-            ))
+        let failed = |why: String, may_pass: bool| {
+            uncleared(format!("the Node {name} could not be marked as not ready: {why}"), may_pass)
         };
         let (Some(admin), Some(observer)) = (self.options.admin, &self.observer) else {
-            return failed("that needs an admin's kubeconfig".to_owned());
+            return failed("that needs an admin's kubeconfig".to_owned(), false);
         };
         match nodes::mark_not_ready(admin, name, &observer.identity).await {
             Ok(()) => JoinEvent::NodeCleared,
-            Err(why) => failed(why.to_string()),
+            Err(why) => failed(why.to_string(), why.may_pass()),
         }
     }
 
@@ -365,6 +360,13 @@ pub async fn plan(
         format!("remove {}", place::DROP_IN),
     ]);
     Ok(Planned { facts: looked.facts, steps, then, refused })
+}
+
+/// A name that is taken may be free in a minute, and is waited for. A Node that cannot be changed stays as it is, unless the API
+/// server was only too busy.
+fn uncleared(says: String, may_pass: bool) -> JoinEvent {
+    let about = About { class: Class::Configuration, ..id!("api.node-name") };
+    JoinEvent::Failed(JoinCause::of(about, says).may_pass(may_pass))
 }
 
 fn unprepared(why: Unprepared) -> Trouble {

@@ -129,8 +129,7 @@ impl<'a> NodeObserver<'a> {
 
     /// A throw-away sandbox, and whether its address is one of this node's.
     pub async fn sandbox(&self, facts: &Facts, node: &Result<Value, Why>) -> Result<Sandbox, Why> {
-        // Only the runtime's own refusal says that no pod can start: that the cluster was not heard is no such word.
-        let pods = self.pods().await.map_err(|why| if let Why::Broken(_) = why { Why::TimedOut } else { why })?;
+        let pods = self.pods().await.map_err(of_cluster)?;
         let network = observed::network(&pods);
         if network.is_some_and(|flavour| flavour.needs_pod) {
             let (pod, address) = observed::addressed(&pods).ok_or(Why::Absent)?;
@@ -156,6 +155,12 @@ pub(super) async fn requests(client: &ClusterClient, node: &str, named: Option<&
     Ok(requests?)
 }
 
+/// `Broken` is the runtime's own refusal alone, which says that no pod can start: that of the cluster no answer could be used
+/// is no such word.
+fn of_cluster(why: Why) -> Why {
+    if let Why::Broken(says) = why { Why::Unreachable(says) } else { why }
+}
+
 /// Who may not ask the runtime, and whom a kubelet was too quick for, has not seen that no pod can start.
 fn why_none(failed: Failed) -> Why {
     match failed {
@@ -171,6 +176,26 @@ mod tests {
 
     use super::*;
     use crate::dialer::stub::saying;
+
+    #[tokio::test(start_paused = true)]
+    async fn no_word_of_the_cluster_is_the_runtimes() {
+        let machine = Machine::default().shared();
+        for (said, expected) in [
+            (None, "no answer in time"),
+            (Some(Ok((429, ""))), "API server 10.0.0.11:6443 refused the request for now (429 Too Many Requests)"),
+            (Some(Ok((200, "<html>"))), "API server 10.0.0.11:6443 sent an answer that is not JSON, by line 1 column 1"),
+            (Some(Err(ApiProblem::Refused)), "API server 10.0.0.11:6443 refused the connection"),
+            (Some(Ok((403, "{}"))), "permission denied"),
+        ] {
+            let nobody = Identity { uuid: None, machine_id: None };
+            let client = saying(said);
+            let observer = NodeObserver::new(&machine, "w1".to_owned(), nobody, Some(&client));
+            let facts = gather("w1", machine.now(), Vec::new()).0;
+            let why = observer.sandbox(&facts, &Err(Why::NotCollected)).await.map(|it| it.address).unwrap_err();
+            assert!(!matches!(why, Why::Broken(_)), "{why:?}");
+            assert_eq!(why.to_string(), expected);
+        }
+    }
 
     #[tokio::test(start_paused = true)]
     async fn only_a_refusal_makes_a_certificate_stale() {

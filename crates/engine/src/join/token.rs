@@ -6,14 +6,15 @@ use carrick_cluster::{ApiError, ClusterClient, bootstrap_tokens};
 use carrick_core::discovery::Token;
 use carrick_core::id;
 use carrick_core::join::failure::JoinCause;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 
 /// Longer than any join; were we killed, the cluster itself takes it away.
 const LIFE: SignedDuration = SignedDuration::from_mins(30);
-/// The controller that signs cluster-info for a new token takes a second or two.
+/// The controller that signs cluster-info for a new token takes a second or two; a busy API server is asked again.
 const SIGNED: Duration = Duration::from_secs(20);
+const AGAIN: Duration = Duration::from_millis(300);
 
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
@@ -57,10 +58,9 @@ impl Unminted {
 pub(super) async fn mint(client: &ClusterClient) -> Result<Token, Unminted> {
     let token = || -> Result<Token, String> { format!("{}.{}", draw(6)?, draw(16)?).parse() };
     let token = token().map_err(Unminted::Undrawn)?;
-    let now = client.now();
-    let usable = match bootstrap_tokens::create(client, &token, now.checked_add(LIFE).unwrap_or(now)).await {
-        Ok(()) => signed(client, &token).await,
-        Err(error) => Err(error.into()),
+    let usable = match create(client, &token, Instant::now() + SIGNED).await {
+        Ok(()) => signed(client, &token, Instant::now() + SIGNED).await,
+        Err(unminted) => Err(unminted),
     };
     if usable.is_err() {
         // It may have been made all the same. Where it cannot be taken away now, it ends by itself.
@@ -69,17 +69,52 @@ pub(super) async fn mint(client: &ClusterClient) -> Result<Token, Unminted> {
     usable.map(|()| token)
 }
 
-async fn signed(client: &ClusterClient, token: &Token) -> Result<(), Unminted> {
-    let begun = Instant::now();
+async fn create(client: &ClusterClient, token: &Token, until: Instant) -> Result<(), Unminted> {
+    let mut tried = false;
     loop {
-        if bootstrap_tokens::is_signed(client, token).await? {
-            return Ok(());
+        let now = cluster_time(client, token, until).await?;
+        match bootstrap_tokens::create(client, token, now.checked_add(LIFE).unwrap_or(now)).await {
+            Ok(()) => return Ok(()),
+            // Nobody else draws the same: it was made, and only the answer was lost.
+            Err(error) if tried && error.is_conflict() => return Ok(()),
+            Err(error) => pause(error, until).await?,
         }
-        if begun.elapsed() > SIGNED {
-            return Err(Unminted::Unsigned(SIGNED));
-        }
-        sleep(Duration::from_millis(300)).await;
+        tried = true;
     }
+}
+
+/// The API server ends a token by its own clock: by that of a machine which is behind, it would be born expired.
+async fn cluster_time(client: &ClusterClient, token: &Token, until: Instant) -> Result<Timestamp, Unminted> {
+    while client.server_now().is_none() {
+        // Any answer shows its clock, also a refusal.
+        match bootstrap_tokens::is_signed(client, token).await {
+            Err(error) if client.server_now().is_none() => pause(error, until).await?,
+            _ => break,
+        }
+    }
+    // Who stands in between may have taken the Date off: then only the machine's clock is left.
+    Ok(client.server_now().unwrap_or_else(|| client.now()))
+}
+
+async fn signed(client: &ClusterClient, token: &Token, until: Instant) -> Result<(), Unminted> {
+    loop {
+        match bootstrap_tokens::is_signed(client, token).await {
+            Ok(true) => return Ok(()),
+            Ok(false) if Instant::now() >= until => return Err(Unminted::Unsigned(SIGNED)),
+            Ok(false) => sleep(AGAIN).await,
+            Err(error) => pause(error, until).await?,
+        }
+    }
+}
+
+/// Until the same may be asked again; the error itself where that would bring nothing, or comes too late.
+async fn pause(error: ApiError, until: Instant) -> Result<(), Unminted> {
+    let next = Instant::now() + error.retry_after().unwrap_or(AGAIN);
+    if !error.may_pass() || next > until {
+        return Err(error.into());
+    }
+    sleep_until(next).await;
+    Ok(())
 }
 
 pub(super) async fn revoke(client: &ClusterClient, token: &Token) -> Result<(), ApiError> {
@@ -89,9 +124,17 @@ pub(super) async fn revoke(client: &ClusterClient, token: &Token) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use carrick_core::catalogue::Class;
+    use carrick_testkit::Cluster;
+    use carrick_testkit::memory_api::Fault;
 
     use super::*;
-    use crate::dialer::stub::saying;
+    use crate::dialer::stub::{asking, saying};
+
+    const BEGAN: &str = "2026-11-16T12:00:00Z";
+
+    fn began() -> Timestamp {
+        BEGAN.parse().unwrap()
+    }
 
     #[tokio::test(start_paused = true)]
     async fn a_token_is_asked_for_again_where_the_api_server_was_only_slow_or_busy() {
@@ -106,6 +149,51 @@ mod tests {
             let cause = mint(&client).await.unwrap_err().cause();
             assert_eq!((cause.id.as_str(), cause.class()), ("api.token", class), "{}", cause.says);
             assert!(cause.says.contains(part), "{part}: {}", cause.says);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_answer_that_does_not_come_ends_no_minting() {
+        for (on, fault, waits) in [
+            ("create secrets", Fault::TooManyRequests, 1000),
+            ("get configmaps", Fault::TooManyRequests, 1000),
+            ("get configmaps", Fault::Delay(Duration::from_secs(4)), 3300),
+            ("create secrets", Fault::Refuse, 300),
+            // It was made, and the answer was lost on the way.
+            ("create secrets", Fault::Cut, 300),
+        ] {
+            let cluster = Cluster::start(began()).unwrap();
+            let client = asking(&cluster.api, began());
+            bootstrap_tokens::is_signed(&client, &"abcdef.0123456789abcdef".parse().unwrap()).await.unwrap();
+            cluster.api.fail(on, Some(1), fault);
+            let begun = Instant::now();
+            assert!(mint(&client).await.is_ok(), "{on}: {fault:?}");
+            assert_eq!(begun.elapsed().as_millis(), waits, "{on}: {fault:?}");
+            assert_eq!(cluster.api.count("delete secrets"), 0, "{on}: {fault:?}");
+        }
+    }
+
+    /// What is already there is somebody else's: it is neither used nor counted as ours.
+    #[tokio::test(start_paused = true)]
+    async fn a_token_of_another_is_not_taken_for_ours() {
+        let cluster = Cluster::start(began()).unwrap();
+        cluster.api.fail("create secrets", None, Fault::Conflict);
+        assert!(matches!(mint(&asking(&cluster.api, began())).await, Err(Unminted::Api(error)) if error.is_conflict()));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_ends_by_the_clock_of_the_cluster() {
+        for minutes in [-120, -31, 0, 31] {
+            let cluster = Cluster::start(began()).unwrap();
+            let client = asking(&cluster.api, began().checked_add(SignedDuration::from_mins(minutes)).unwrap());
+            // Whether or not the server was asked before.
+            for _ in 0..2 {
+                assert!(mint(&client).await.is_ok(), "{minutes} min off");
+            }
+            for made in cluster.api.sent("create secrets") {
+                let ends: Timestamp = made["stringData"]["expiration"].as_str().unwrap().parse().unwrap();
+                assert_eq!(ends.duration_since(began()), LIFE, "{minutes} min off");
+            }
         }
     }
 

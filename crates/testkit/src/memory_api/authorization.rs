@@ -110,7 +110,7 @@ fn of_node(node: &str, asked: &Asked, resource: &Resource, selector: &Selector, 
         }
         ("secrets" | "configmaps", _) => match asked_name(asked, selector) {
             "" => Err("No Object name found".to_owned()),
-            name if mounts(store, node, resource, &asked.namespace, name) => Ok(()),
+            name if needs(store, node, resource, &asked.namespace, name) => Ok(()),
             _ => Err(unrelated),
         },
         ("leases", _) if !["get", "create", "update", "patch", "delete"].contains(&verb) => {
@@ -158,14 +158,40 @@ fn is_on(pod: &Value, node: &str) -> bool {
     pod.pointer("/spec/nodeName").and_then(Value::as_str) == Some(node)
 }
 
-/// A pod of the node has it as a volume.
-fn mounts(store: &Store, node: &str, resource: &Resource, namespace: &str, name: &str) -> bool {
+/// A pod of the node needs it: the Node authorizer's graph, as far as pods without storage go.
+fn needs(store: &Store, node: &str, resource: &Resource, namespace: &str, name: &str) -> bool {
     let Some(pods) = Resource::find("", "v1", PODS) else { return false };
-    let pointer = if resource.plural == "secrets" { "/secret/secretName" } else { "/configMap/name" };
-    store.all(pods, namespace).into_iter().filter(|pod| is_on(pod, node)).any(|pod| {
-        let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-        volumes.into_iter().flatten().any(|volume| text(volume, pointer) == name)
-    })
+    let of_secrets = resource.plural == "secrets";
+    let mut on_node = store.all(pods, namespace).into_iter().filter(|pod| is_on(pod, node));
+    on_node.any(|pod| named_by(pod, of_secrets).contains(&name))
+}
+
+/// The Secrets, or the ConfigMaps, that a pod names: as volumes, in its environment, to pull its images.
+fn named_by(pod: &Value, of_secrets: bool) -> Vec<&str> {
+    let [volume, projected, from, key] = if of_secrets {
+        ["/secret/secretName", "/secret/name", "/secretRef/name", "/valueFrom/secretKeyRef/name"]
+    } else {
+        ["/configMap/name", "/configMap/name", "/configMapRef/name", "/valueFrom/configMapKeyRef/name"]
+    };
+    let mut names: Vec<&str> = Vec::new();
+    for it in entries(pod, "/spec/volumes") {
+        names.push(text(it, volume));
+        names.extend(entries(it, "/projected/sources").map(|source| text(source, projected)));
+    }
+    for kind in ["/spec/containers", "/spec/initContainers", "/spec/ephemeralContainers"] {
+        for container in entries(pod, kind) {
+            names.extend(entries(container, "/envFrom").map(|it| text(it, from)));
+            names.extend(entries(container, "/env").map(|it| text(it, key)));
+        }
+    }
+    if of_secrets {
+        names.extend(entries(pod, "/spec/imagePullSecrets").map(|it| text(it, "/name")));
+    }
+    names
+}
+
+fn entries<'a>(object: &'a Value, pointer: &str) -> impl Iterator<Item = &'a Value> {
+    object.pointer(pointer).and_then(Value::as_array).into_iter().flatten()
 }
 
 /// The admission plugin NodeRestriction: what a node may write where it may write at all.

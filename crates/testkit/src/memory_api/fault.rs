@@ -7,7 +7,8 @@ use std::time::Duration;
 pub enum Fault {
     /// It is answered, after so long.
     Delay(Duration),
-    /// The connection is refused.
+    /// The connection is refused. Through TLS nobody knows what a connection will be for: while one of these waits, no dial
+    /// succeeds.
     Refuse,
     /// A Status of this code: 500, 503, 504.
     Status(u16),
@@ -44,8 +45,14 @@ impl Faults {
         Some(hit.fault)
     }
 
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+    /// Whether a connection is refused, once less.
+    pub(super) fn refuse(&mut self) -> bool {
+        let waiting = self.0.iter_mut().find(|it| it.fault == Fault::Refuse && it.left != Some(0));
+        let refused = waiting.is_some();
+        if let Some(it) = waiting {
+            it.left = it.left.map(|left| left - 1);
+        }
+        refused
     }
 }
 

@@ -85,7 +85,6 @@ struct Shared {
 
 struct Inner {
     store: Store,
-    tokens: Vec<(String, User)>,
     faults: Faults,
     controllers: Vec<Controller>,
     /// The shape of every request, in order, and what was sent along.
@@ -96,9 +95,9 @@ struct Inner {
 impl MemoryApi {
     /// As kubeadm leaves one: the namespaces of the system, and nothing else.
     pub fn new(clock: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
-        let (store, tokens, faults) = (Store::new(), Vec::new(), Faults::default());
+        let (store, faults) = (Store::new(), Faults::default());
         let (controllers, asked, unknown) = (Vec::new(), Vec::new(), Vec::new());
-        let inner = Mutex::new(Inner { store, tokens, faults, controllers, asked, unknown });
+        let inner = Mutex::new(Inner { store, faults, controllers, asked, unknown });
         let api = Self(Arc::new(Shared { clock: Box::new(clock), inner }));
         for name in ["default", "kube-system", "kube-public", "kube-node-lease"] {
             api.put(&serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}));
@@ -114,11 +113,6 @@ impl MemoryApi {
     /// For one who was known before the first request: by a client certificate.
     pub fn service_for(&self, peer: Option<User>) -> ApiService {
         ApiService { shared: Arc::clone(&self.0), peer }
-    }
-
-    /// From now on this bearer token is this user's.
-    pub fn know(&self, token: &str, user: User) {
-        self.0.inner().tokens.push((token.to_owned(), user));
     }
 
     /// An object comes to be, or is replaced, status and all, without anybody asking; as it is then.
@@ -154,17 +148,9 @@ impl MemoryApi {
         inner.run_controllers(now);
     }
 
-    pub fn stop_controllers(&self) {
-        self.0.inner().controllers.clear();
-    }
-
     /// The next so many requests whose shape begins with these words meet a fault; `None`: all of them.
     pub fn fail(&self, on: &str, times: Option<u32>, fault: Fault) {
         self.0.inner().faults.plan(on, times, fault);
-    }
-
-    pub fn heal(&self) {
-        self.0.inner().faults.clear();
     }
 
     /// Forgets every state but this: a `continue` and a watch from before are too old.
@@ -177,10 +163,14 @@ impl MemoryApi {
         self.0.inner().store.expire_watches();
     }
 
-    /// Every watch ends: well, or in the middle.
-    pub fn end_watches(&self, well: bool) {
-        let mut inner = self.0.inner();
-        if well { inner.store.hang_up() } else { inner.store.end_watches(&Notice::Cut) }
+    /// Every watch ends well, as those of a server that is stopped.
+    pub fn end_watches(&self) {
+        self.0.inner().store.hang_up();
+    }
+
+    /// The connection of every watch breaks.
+    pub fn cut_watches(&self) {
+        self.0.inner().store.end_watches(&Notice::Cut);
     }
 
     /// The shapes of all requests so far, in order.
@@ -281,11 +271,20 @@ impl Shared {
         let (parts, body) = request.into_parts();
         let asked = Asked::of(&parts, body);
         let shape = asked.shape();
+        let fits = asked.resource.is_none_or(|resource| has_subresource(resource, &asked.subresource));
+        let known = fits && KNOWN.contains(&shape);
         let fault = {
             let mut inner = self.inner();
             inner.asked.push((shape.clone(), asked.body.clone()));
-            inner.faults.strike(&shape)
+            if !known {
+                inner.unknown.push(shape.clone());
+            }
+            // No fault hides that nobody has held this request against a real server.
+            if known { inner.faults.strike(&shape) } else { None }
         };
+        if !known {
+            return Ok(self.refusal(&StatusError::not_modelled(&shape)));
+        }
         match fault {
             Some(Fault::Delay(time)) => sleep(time).await,
             Some(Fault::Refuse) => return Err(io::ErrorKind::ConnectionRefused.into()),
@@ -302,13 +301,7 @@ impl Shared {
                 *response.body_mut() = Body::watch(watch);
                 response
             }
-            Err(refused) => {
-                let mut response = self.json(refused.code, &refused.body);
-                if let Some(seconds) = refused.retry_after {
-                    response.headers_mut().insert(RETRY_AFTER, seconds.into());
-                }
-                response
-            }
+            Err(refused) => self.refusal(&refused),
         };
         Ok(if fault == Some(Fault::Cut) { response.map(Body::cut) } else { response })
     }
@@ -324,13 +317,7 @@ impl Shared {
     ) -> Result<Reply, StatusError> {
         let (mut inner, now) = (self.inner(), self.now());
         let inner = &mut *inner;
-        let known = KNOWN.contains(shape);
-        let fits = asked.resource.is_none_or(|resource| has_subresource(resource, &asked.subresource));
-        if !known || !fits {
-            inner.unknown.push(shape.to_owned());
-            return Err(StatusError::not_modelled(shape));
-        }
-        let user = user::authenticate(headers, peer, &inner.tokens, &inner.store, now)?;
+        let user = user::authenticate(headers, peer, &inner.store, now)?;
         match (fault, asked.resource) {
             (Some(Fault::Status(code)), _) => {
                 return Err(StatusError::internal(StatusCode::from_u16(code).unwrap_or(StatusCode::BAD_GATEWAY)));
@@ -372,6 +359,14 @@ impl Shared {
         self.respond(code, "text/plain; charset=utf-8", Body::whole(text))
     }
 
+    fn refusal(&self, refused: &StatusError) -> Response<Body> {
+        let mut response = self.json(refused.code, &refused.body);
+        if let Some(seconds) = refused.retry_after {
+            response.headers_mut().insert(RETRY_AFTER, seconds.into());
+        }
+        response
+    }
+
     /// In the words of priority and fairness, which makes no Status.
     fn too_many_requests(&self) -> Response<Body> {
         let text = "Too many requests, please try again later.\n";
@@ -382,6 +377,11 @@ impl Shared {
 }
 
 impl ApiService {
+    /// Whether who dials now is refused.
+    pub(super) fn refuses(&self) -> bool {
+        self.shared.inner().faults.refuse()
+    }
+
     /// The same, for one who was known before the first request.
     pub fn by(&self, peer: Option<&User>) -> Self {
         Self { peer: peer.cloned(), ..self.clone() }

@@ -195,6 +195,13 @@ fn fill_in_pod(spec: &mut Value) {
     if let Some(account) = spec.get("serviceAccountName").cloned() {
         spec["serviceAccount"] = account;
     }
+    for volume in spec.get_mut("volumes").and_then(Value::as_array_mut).into_iter().flatten() {
+        for kind in ["secret", "configMap", "projected"] {
+            if let Some(source) = volume.get_mut(kind) {
+                fill(source, &json!({"defaultMode": 0o644}));
+            }
+        }
+    }
     for container in spec["containers"].as_array_mut().into_iter().flatten() {
         let image = text(container, "/image");
         let latest = !image.contains('@') && !image.rsplit('/').next().unwrap_or_default().contains(':')

@@ -7,6 +7,7 @@ use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{Method, request};
 
 use super::resource::Resource;
+use super::status::StatusError;
 
 #[derive(Debug)]
 pub(crate) struct Asked {
@@ -42,11 +43,15 @@ impl Asked {
         let content_type = content_type.split(';').next().unwrap_or_default().trim().to_owned();
         let accept = Accept::of(header(ACCEPT).unwrap_or_default());
         let Place { resource, namespace, name, subresource } = place(&path);
-        let watches = query.get("watch").is_some_and(|watch| watch == "true" || watch == "1");
+        let watches = query.get("watch").map_or(Some(false), |watch| truth(watch));
         let verb = match (&parts.method, name.is_empty()) {
             (&Method::GET, _) if resource.is_none() => "get",
-            (&Method::GET, true) if watches => "watch",
-            (&Method::GET, true) => "list",
+            (&Method::GET, true) => match watches {
+                Some(true) => "watch",
+                Some(false) => "list",
+                // What a server takes that for is in no row.
+                None => "other",
+            },
             (&Method::GET, false) => "get",
             (&Method::POST, _) => "create",
             (&Method::PUT, _) => "update",
@@ -62,8 +67,17 @@ impl Asked {
         self.query.get(key).map_or("", String::as_str)
     }
 
-    pub(super) fn flag(&self, key: &str) -> bool {
-        matches!(self.param(key), "true" | "1")
+    /// A parameter that says yes or no; no where it is not given.
+    pub(super) fn flag(&self, key: &str) -> Result<bool, StatusError> {
+        let Some(value) = self.query.get(key) else { return Ok(false) };
+        truth(value).ok_or_else(|| StatusError::not_modelled(&format!("{key}={value}")))
+    }
+
+    /// A parameter that is a number, where it is given.
+    pub(super) fn number(&self, key: &str) -> Result<Option<u64>, StatusError> {
+        let Some(value) = self.query.get(key) else { return Ok(None) };
+        let number = value.parse().map_err(|_| StatusError::not_modelled(&format!("{key}={value}")))?;
+        Ok(Some(number))
     }
 
     /// What tells kinds of requests apart: `list pods ?fieldSelector&limit`, `patch nodes/status as merge-patch+json`.
@@ -136,6 +150,15 @@ fn parse_query(query: &str) -> BTreeMap<String, String> {
     let pairs = query.split('&').filter(|pair| !pair.is_empty());
     let split = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     split.map(|(key, value)| (decode(key), decode(&value.replace('+', " ")))).collect()
+}
+
+/// As everybody writes it; a real server guesses at the rest, this one does not.
+fn truth(value: &str) -> Option<bool> {
+    match value {
+        "true" | "1" => Some(true),
+        "false" | "0" => Some(false),
+        _ => None,
+    }
 }
 
 fn decode(text: &str) -> String {

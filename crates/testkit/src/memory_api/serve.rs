@@ -90,7 +90,7 @@ impl Turn<'_> {
     }
 
     fn list(&self, resource: &Resource, selector: &Selector) -> Answer {
-        let limit: usize = self.asked.param("limit").parse().unwrap_or_default();
+        let limit = self.asked.number("limit")?.and_then(|limit| usize::try_from(limit).ok()).unwrap_or_default();
         let (version, start) = match self.asked.param("continue") {
             "" => (self.store.version(), String::new()),
             token => {
@@ -150,23 +150,24 @@ impl Turn<'_> {
 
     fn watch(&mut self, resource: &'static Resource, selector: Selector) -> Answer {
         let asked = self.asked;
-        let lasts = asked.param("timeoutSeconds").parse().unwrap_or(LONGEST_WATCH);
+        let lasts = asked.number("timeoutSeconds")?.unwrap_or(LONGEST_WATCH);
+        let bookmarks = asked.flag("allowWatchBookmarks")?;
         let (sender, changes) = unbounded_channel();
         let view =
             View { resource, namespace: asked.namespace.clone(), selector, partial: asked.accept == Accept::Partial };
         let mut watch = Watch::new(view, changes, self.store.version(), Duration::from_secs(lasts));
-        if asked.flag("allowWatchBookmarks") {
+        if bookmarks {
             watch = watch.with_bookmarks();
         }
-        let from: u64 = asked.param("resourceVersion").parse().unwrap_or_default();
-        let initial = asked.query.get("sendInitialEvents").map(String::as_str);
-        if initial == Some("true") && asked.param("resourceVersionMatch") != "NotOlderThan" {
+        let from = asked.number("resourceVersion")?.unwrap_or_default();
+        let initial = asked.query.get("sendInitialEvents").map(|_| asked.flag("sendInitialEvents")).transpose()?;
+        if initial == Some(true) && asked.param("resourceVersionMatch") != "NotOlderThan" {
             return Err(StatusError::not_modelled("sendInitialEvents without resourceVersionMatch=NotOlderThan"));
         }
         // Who names no version, and does not say what comes first, gets what is there.
-        if initial == Some("true") || from == 0 && initial.is_none() {
+        if initial == Some(true) || from == 0 && initial.is_none() {
             self.store.all(resource, &asked.namespace).into_iter().for_each(|object| watch.add(object));
-            if asked.flag("allowWatchBookmarks") {
+            if bookmarks {
                 watch.end_initial_events();
             }
         } else if from > 0 && from < self.store.oldest() {
@@ -303,7 +304,7 @@ impl Turn<'_> {
     fn remove(&mut self, resource: &Resource, old: &Value, options: &Value) -> Answer {
         self.check_preconditions(resource, old, options)?;
         let name = self.asked.name.as_str();
-        let grace = self.grace(resource, old, options);
+        let grace = self.grace(resource, old, options)?;
         let deleting = old["metadata"]["deletionTimestamp"].is_string();
         if grace == 0 && !has_finalizers(old) {
             self.store.commit(self.key(resource), None);
@@ -349,15 +350,20 @@ impl Turn<'_> {
     }
 
     /// Only a pod on a node takes its time.
-    fn grace(&self, resource: &Resource, old: &Value, options: &Value) -> i64 {
+    fn grace(&self, resource: &Resource, old: &Value, options: &Value) -> Result<i64, StatusError> {
         let runs =
             !text(old, "/spec/nodeName").is_empty() && !["Succeeded", "Failed"].contains(&text(old, "/status/phase"));
         if resource.plural != PODS || !runs {
-            return 0;
+            return Ok(0);
         }
-        let by_query = self.asked.param("gracePeriodSeconds").parse().ok();
+        let asked = match options.get("gracePeriodSeconds") {
+            None | Some(Value::Null) => None,
+            Some(seconds) => Some(seconds.as_i64().filter(|seconds| *seconds >= 0).ok_or_else(|| {
+                StatusError::not_modelled(&format!("gracePeriodSeconds: {seconds}"))
+            })?),
+        };
         let own = old.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
-        options["gracePeriodSeconds"].as_i64().or(by_query).or(own).unwrap_or(30)
+        Ok(asked.or(own).unwrap_or(30))
     }
 
     fn evict(&mut self, resource: &Resource) -> Answer {
@@ -464,7 +470,12 @@ impl Page {
         let page: Option<Value> = page.and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let invalid = || StatusError::bad_request("continue key is not valid: illegal base64 data at input byte 0");
         let page = page.ok_or_else(invalid)?;
-        Ok(Page { version: page["rv"].as_u64(), start: text(&page, "/start").to_owned() })
+        let version = match (page["rv"].as_i64(), page["rv"].as_u64()) {
+            (Some(-1), _) => None,
+            (_, Some(version)) => Some(version),
+            _ => return Err(StatusError::not_modelled("a continue of no version")),
+        };
+        Ok(Page { version, start: text(&page, "/start").to_owned() })
     }
 }
 

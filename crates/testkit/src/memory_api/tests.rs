@@ -97,6 +97,48 @@ async fn a_value_that_is_not_modelled_fails_the_test_too() {
     assert_eq!((response.status().as_u16(), api.take_unknown().len()), (501, 1));
 }
 
+#[tokio::test]
+async fn no_fault_hides_a_request_that_no_row_has() {
+    for fault in [Fault::Refuse, Fault::TooManyRequests, Fault::Status(503), Fault::Cut] {
+        let api = MemoryApi::new(clock);
+        api.fail("list nodes", None, fault);
+        let (status, _) = admin(&api, "GET", "/api/v1/nodes?resourceVersion=0", Value::Null).await;
+        assert_eq!((status, api.take_unknown().len()), (501, 1), "{fault:?}");
+    }
+}
+
+/// A real server guesses at some of these, and refuses others; no row says which.
+#[tokio::test(start_paused = true)]
+async fn a_parameter_that_cannot_be_read_fails_the_test() {
+    let api = MemoryApi::new(clock);
+    let watch = "watch=true&timeoutSeconds=1";
+    for query in [
+        "limit=abc",
+        "limit=-1",
+        "limit=",
+        "watch=yes&timeoutSeconds=1",
+        "watch=true&timeoutSeconds=soon",
+        &format!("{watch}&allowWatchBookmarks=true&resourceVersion=abc"),
+        &format!("{watch}&allowWatchBookmarks=perhaps&resourceVersion=0"),
+        &format!("{watch}&allowWatchBookmarks=true&resourceVersionMatch=NotOlderThan&sendInitialEvents=perhaps"),
+    ] {
+        let (status, said) = admin(&api, "GET", &format!("/api/v1/nodes?{query}"), Value::Null).await;
+        assert_eq!((status, api.take_unknown().len()), (501, 1), "{query}: {said}");
+    }
+}
+
+#[tokio::test]
+async fn a_connection_is_refused_through_tls_too() {
+    let authority = crate::Authority::new().unwrap();
+    let api = MemoryApi::new(clock);
+    let gate = tls::Gate::new(&api, &authority, &["10.0.0.11"]).unwrap();
+    api.fail("get nodes", Some(1), Fault::Refuse);
+    assert_eq!(gate.dial().map(drop).map_err(|error| error.kind()), Err(io::ErrorKind::ConnectionRefused));
+    assert_eq!((gate.dial().is_ok(), gate.dials()), (true, 1), "once only");
+    api.fail("get nodes", None, Fault::Refuse);
+    assert!(gate.dial().is_err() && gate.dial().is_err());
+}
+
 #[tokio::test(start_paused = true)]
 async fn faults_happen_on_demand_and_are_counted() {
     let api = MemoryApi::new(clock);
@@ -153,6 +195,48 @@ async fn a_watch_hears_bookmarks_and_is_told_when_it_is_too_old() {
     let last = next().await.unwrap();
     assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(410)));
     assert_eq!(next().await, None);
+}
+
+/// A watch of the Nodes there are; none is there.
+async fn watch(api: &MemoryApi) -> Response<Body> {
+    let uri = "/api/v1/nodes?watch=true&timeoutSeconds=600&allowWatchBookmarks=true&resourceVersion=0";
+    let request = Request::builder().uri(uri).body(Full::new(Bytes::new())).unwrap();
+    api.service_for(Some(User::admin())).call(request).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_from_too_long_ago_is_refused_before_it_begins() {
+    let api = MemoryApi::new(clock);
+    api.fail("watch nodes", Some(1), Fault::Gone);
+    let refused = watch(&api).await;
+    assert_eq!(refused.status(), 410);
+    let body = refused.into_body().collect().await.unwrap().to_bytes();
+    let status: Value = serde_json::from_slice(&body).unwrap();
+    assert_eq!((&status["kind"], &status["reason"]), (&json!("Status"), &json!("Expired")), "{status}");
+    assert_eq!(watch(&api).await.status(), 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_ends_well_or_is_cut_in_the_middle() {
+    for cut in [false, true] {
+        let api = MemoryApi::new(clock);
+        let mut body = watch(&api).await.into_body();
+        let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
+        assert!(String::from_utf8_lossy(&first).contains("BOOKMARK"));
+        let made = api.put(&node("w1"));
+        if cut { api.cut_watches() } else { api.end_watches() }
+        // What was told before still comes.
+        let told: Value = serde_json::from_slice(&body.frame().await.unwrap().unwrap().into_data().unwrap()).unwrap();
+        assert_eq!(told, json!({"type": "ADDED", "object": made}));
+        let end = body.frame().await.map(|frame| frame.map(drop).map_err(|error| error.kind()));
+        assert_eq!(end, cut.then_some(Err(io::ErrorKind::ConnectionReset)), "cut: {cut}");
+        assert!(body.frame().await.is_none());
+    }
+    // Or before the first word.
+    let api = MemoryApi::new(clock);
+    api.fail("watch nodes", Some(1), Fault::Cut);
+    let broken = watch(&api).await.into_body().collect().await.map(drop).unwrap_err();
+    assert_eq!(broken.kind(), io::ErrorKind::ConnectionReset);
 }
 
 #[tokio::test]
@@ -238,7 +322,7 @@ async fn the_same_is_answered_through_tls() {
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
     assert!(gate.dials() > 10);
-    drop(behind.take_unknown());
+    assert_eq!(behind.take_unknown(), [""; 0]);
 }
 
 #[derive(Clone, Debug)]

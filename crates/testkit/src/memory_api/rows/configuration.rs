@@ -80,9 +80,8 @@ pub(super) fn rows() -> Vec<Row> {
                         "metadata": {"name": "bootstrap-token-rowtwo", "namespace": "kube-system"},
                         "stringData": {"token-id": "rowtwo", "token-secret": "0123456789abcdef"},
                     }),
-                )
-                .only_status(),
-                delete("/api/v1/namespaces/kube-system/secrets/bootstrap-token-rowtwo").only_status(),
+                ),
+                delete("/api/v1/namespaces/kube-system/secrets/bootstrap-token-rowtwo"),
                 delete_with("/api/v1/namespaces/kube-system/secrets/bootstrap-token-rowtwo", json!({})),
             ],
         ),

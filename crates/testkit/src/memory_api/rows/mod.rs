@@ -24,7 +24,7 @@ mod rights;
 mod rules;
 mod watches;
 
-pub use normal::normal;
+use normal::{comings, normal};
 
 /// Whose request it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub enum Compared {
     Whole,
     /// The object is the cluster's own, and differs.
     Status,
+    /// Of a watch: who comes and who goes. What changes in between is the controllers' doing.
+    Comings,
     /// Nothing: it only brings about what the next requests need.
     Nothing,
 }
@@ -82,6 +84,13 @@ pub struct Ask {
 pub struct Row {
     pub name: &'static str,
     pub asks: Vec<Ask>,
+}
+
+impl Row {
+    /// It says itself which range of pod addresses a Node has: then no controller gives it one.
+    fn names_ranges(&self) -> bool {
+        self.asks.iter().filter_map(|ask| ask.body.as_ref()).any(|body| body.pointer("/spec/podCIDR").is_some())
+    }
 }
 
 fn row(name: &'static str, asks: impl IntoIterator<Item = Ask>) -> Row {
@@ -140,6 +149,11 @@ impl Ask {
 
     fn only_status(mut self) -> Self {
         self.compared = Compared::Status;
+        self
+    }
+
+    fn only_comings(mut self) -> Self {
+        self.compared = Compared::Comings;
         self
     }
 
@@ -314,7 +328,7 @@ pub fn differences(row: &Row, one: &[Answer], other: &[Answer]) -> Vec<String> {
         if ask.compared == Compared::Nothing {
             continue;
         }
-        let heads = [one, other].map(|it| (it.status, it.retry_after.clone()));
+        let heads = [one, other].map(|it| (it.status, it.retry_after.clone(), it.content_type.clone()));
         if heads[0] != heads[1] {
             found.push(format!("{place}: {:?} and {:?}\n  {}\n  {}", heads[0], heads[1], one.body, other.body));
             continue;
@@ -322,7 +336,10 @@ pub fn differences(row: &Row, one: &[Answer], other: &[Answer]) -> Vec<String> {
         if ask.compared == Compared::Status {
             continue;
         }
-        let [one, other] = [one, other].map(|it| normal(&it.value(ask.is_watch()), ask));
+        let [one, other] = [one, other].map(|it| {
+            let value = it.value(ask.is_watch());
+            if ask.compared == Compared::Comings { comings(&value) } else { normal(&value, ask, row.names_ranges()) }
+        });
         if one != other {
             found.push(format!("{place}:\n  {one}\n  {other}"));
         }

@@ -17,13 +17,14 @@ const OWN: [&str; 8] = [
     "continue",
 ];
 
-/// What compares: uid, versions, times and managedFields are set aside, and what the cluster's controllers add.
-pub fn normal(value: &Value, ask: &Ask) -> Value {
+/// What compares: uid, versions, times and managedFields are set aside, and what the cluster's controllers add: a Node's range
+/// of pod addresses too, unless the row has `ranges` of its own.
+pub(super) fn normal(value: &Value, ask: &Ask, ranges: bool) -> Value {
     if ask.path == "/version" {
         return json!({"major": value["major"], "minor": value["minor"], "gitVersion": value["gitVersion"]});
     }
     if let (true, Value::Array(events)) = (ask.is_watch(), value) {
-        let mut seen: Vec<Value> = events.iter().filter_map(|event| normal_event(event, ask)).collect();
+        let mut seen: Vec<Value> = events.iter().filter_map(|event| normal_event(event, ask, ranges)).collect();
         // What only controllers changed is set aside, and is then no change.
         seen.dedup_by(|next, before| next["type"] == "MODIFIED" && next["object"] == before["object"]);
         return seen.into();
@@ -32,11 +33,19 @@ pub fn normal(value: &Value, ask: &Ask) -> Value {
     if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
         items.retain(is_of_a_row);
         for item in items {
-            normalise(item, ask);
+            normalise(item, ask, ranges);
         }
     }
-    normalise(&mut value, ask);
+    normalise(&mut value, ask, ranges);
     value
+}
+
+/// Of a watch: who comes and who goes, in order.
+pub(super) fn comings(events: &Value) -> Value {
+    let events = events.as_array().into_iter().flatten();
+    let counts = |event: &&Value| ["ADDED", "DELETED"].iter().any(|kind| event["type"] == *kind);
+    let named = |event: &Value| json!([event["type"], event.pointer("/object/metadata/name")]);
+    events.filter(counts).filter(|event| is_of_a_row(&event["object"])).map(named).collect()
 }
 
 fn is_of_a_row(object: &Value) -> bool {
@@ -44,7 +53,7 @@ fn is_of_a_row(object: &Value) -> bool {
 }
 
 /// Of bookmarks only the one that ends the initial events comes at a time that can be told.
-fn normal_event(event: &Value, ask: &Ask) -> Option<Value> {
+fn normal_event(event: &Value, ask: &Ask, ranges: bool) -> Option<Value> {
     let object = &event["object"];
     match event["type"].as_str() {
         Some("BOOKMARK") => {
@@ -53,20 +62,20 @@ fn normal_event(event: &Value, ask: &Ask) -> Option<Value> {
         }
         Some("ERROR") => {
             let mut status = object.clone();
-            normalise(&mut status, ask);
+            normalise(&mut status, ask, ranges);
             Some(json!({"type": "ERROR", "object": status}))
         }
         _ => {
             let mut object = Some(object).filter(|it| is_of_a_row(it))?.clone();
-            normalise(&mut object, ask);
+            normalise(&mut object, ask, ranges);
             Some(json!({"type": event["type"], "object": object}))
         }
     }
 }
 
-fn normalise(value: &mut Value, ask: &Ask) {
+fn normalise(value: &mut Value, ask: &Ask, ranges: bool) {
     match value {
-        Value::Array(entries) => entries.iter_mut().for_each(|entry| normalise(entry, ask)),
+        Value::Array(entries) => entries.iter_mut().for_each(|entry| normalise(entry, ask, ranges)),
         Value::Object(map) => {
             if let Some(metadata) = map.get_mut("metadata").and_then(Value::as_object_mut) {
                 normalise_metadata(metadata);
@@ -78,15 +87,17 @@ fn normalise(value: &mut Value, ask: &Ask) {
             // By which credential, since 1.32.
             map.shift_remove("extra");
             // Of the node's IPAM controller.
-            map.shift_remove("podCIDR");
-            map.shift_remove("podCIDRs");
+            if !ranges {
+                map.shift_remove("podCIDR");
+                map.shift_remove("podCIDRs");
+            }
             for (key, entry) in map.iter_mut() {
                 if OWN.contains(&key.as_str()) && entry.is_string() {
                     *entry = format!("<{key}>").into();
                 } else if key == "message" {
                     *entry = without_numbers(entry.as_str().unwrap_or_default()).into();
                 } else {
-                    normalise(entry, ask);
+                    normalise(entry, ask, ranges);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use super::{Row, Who, create, get, nodes, row};
+use super::{Row, Who, create, get, nodes, pods, row};
 
 const CLUSTER_INFO: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
 const KUBELET_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
@@ -52,6 +52,7 @@ pub(super) fn rows() -> Vec<Row> {
                 .by(Who::Node),
             ],
         ),
+        needed_by_pods(),
         row(
             "nobody and strangers",
             [
@@ -62,4 +63,48 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
     ]
+}
+
+/// The Node authorizer: a kubelet reads what the pods on its node name, however they do, and nothing else.
+fn needed_by_pods() -> Row {
+    const MAPS: &str = "/api/v1/namespaces/row/configmaps";
+    const SECRETS: &str = "/api/v1/namespaces/row/secrets";
+    const PODS: &str = "/api/v1/namespaces/row/pods";
+    let object = |kind: &str, name: &str| {
+        json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "row"}})
+    };
+    let mut pod = pods::pod("row-1");
+    pod["spec"]["volumes"] = json!([
+        {"name": "map", "configMap": {"name": "row-mounted"}},
+        {"name": "secret", "secret": {"secretName": "row-mounted"}},
+        {"name": "both", "projected": {"sources": [
+            {"configMap": {"name": "row-projected"}}, {"secret": {"name": "row-projected"}},
+        ]}},
+    ]);
+    pod["spec"]["containers"][0]["env"] = json!([
+        {"name": "A", "valueFrom": {"configMapKeyRef": {"name": "row-key", "key": "a"}}},
+        {"name": "B", "valueFrom": {"secretKeyRef": {"name": "row-key", "key": "b"}}},
+    ]);
+    pod["spec"]["containers"][0]["envFrom"] =
+        json!([{"configMapRef": {"name": "row-all"}}, {"secretRef": {"name": "row-all"}}]);
+    pod["spec"]["imagePullSecrets"] = json!([{"name": "row-pulls"}]);
+    let mut elsewhere = pods::pod("row-2");
+    elsewhere["spec"]["nodeName"] = "row-n2".into();
+    elsewhere["spec"]["volumes"] = json!([{"name": "map", "configMap": {"name": "row-other"}}]);
+    let mut asks = vec![nodes::made(), create("/api/v1/nodes", nodes::node("row-n2"))];
+    asks.push(create(MAPS, object("ConfigMap", "row-mounted")));
+    asks.push(create(SECRETS, object("Secret", "row-mounted")));
+    asks.push(get(format!("{MAPS}/row-mounted")).by(Who::Node));
+    asks.push(get(format!("{SECRETS}/row-mounted")).by(Who::Node));
+    asks.push(create(PODS, pod));
+    asks.push(create(PODS, elsewhere));
+    // What is allowed and not there is not found; what is not allowed is forbidden, there or not.
+    for name in ["row-mounted", "row-projected", "row-key", "row-all", "row-pulls", "row-other"] {
+        asks.push(get(format!("{MAPS}/{name}")).by(Who::Node));
+        asks.push(get(format!("{SECRETS}/{name}")).by(Who::Node));
+    }
+    asks.push(get(format!("{SECRETS}?fieldSelector=metadata.name%3Drow-mounted")).by(Who::Node));
+    asks.push(get(format!("{SECRETS}?fieldSelector=metadata.name%3Drow-other")).by(Who::Node));
+    asks.push(get("/api/v1/namespaces/kube-system/secrets/row-mounted").by(Who::Node));
+    row("a node reads what its pods name, and nothing else", asks)
 }

@@ -53,7 +53,7 @@ pub(super) fn rows() -> Vec<Row> {
                 merge(one, json!({"metadata": {"labels": {"row": "other"}}})),
                 merge(one, json!({"metadata": {"labels": {"row": "nodes"}}})),
                 // Its controllers have written in between: only who comes and goes is alike everywhere.
-                get(format!("/api/v1/nodes?{ours}&resourceVersion=${{1/metadata/resourceVersion}}")).only_status(),
+                get(format!("/api/v1/nodes?{ours}&resourceVersion=${{1/metadata/resourceVersion}}")).only_comings(),
             ],
         ),
         row(
