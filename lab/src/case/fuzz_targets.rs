@@ -12,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "every target in fuzz/ builds (plainly: fuzzing itself needs a nightly compiler and cargo-fuzz)",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::Tool(CXX)],
     run,
 };
