@@ -21,7 +21,7 @@ use crate::machine::{Kind, Machine};
 use crate::run::{OWN, pause};
 use crate::tier::Tier;
 use crate::times::Times;
-use crate::{demand, say, stop, up};
+use crate::{demand, need, say, stop, up};
 
 /// The lab it is done in, beside a person's and the tests'.
 const LAB: &str = "bench";
@@ -64,6 +64,7 @@ pub fn bench_join(cache: &Cache, lab: Option<&str>, options: &Options) -> Result
     if options.runs == 0 {
         return said("--runs 0 measures nothing");
     }
+    need::for_machines("bench join")?;
     let parts = build::build(cache, Part::of(KIND).into_iter().chain(Part::CONTROL_PLANE.iter().copied()))?;
     let lab = Lab::take(cache, lab.unwrap_or(LAB))?.with_own_disk();
     lab.clear_leftovers()?;

@@ -9,6 +9,7 @@ mod capture;
 mod carrick;
 mod case;
 mod cluster;
+mod coverage;
 mod error;
 mod fault;
 mod join;
@@ -52,7 +53,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// Build everything the lab needs (cold: about 25 minutes on two cores; once)
+    /// Build everything the lab needs (cold: about half an hour on two cores; once)
     Build,
     /// Start a control plane and workers
     Up {

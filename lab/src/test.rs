@@ -11,13 +11,14 @@ use std::{fs, thread};
 use crate::build::{self, Parts};
 use crate::cache::{Cache, discard};
 use crate::case::{Bench, CASES, Case, Manner};
+use crate::coverage::Covers;
 use crate::error::{During, Error, Result, said};
 use crate::fault::{FAULTS, Fault};
 use crate::lab::Lab;
 use crate::need::{Need, ROOM, Tools};
 use crate::sighting::{self, Sighting};
 use crate::tier::{Choice, Tier};
-use crate::{fault, join, say, stop, up};
+use crate::{coverage, fault, join, say, stop, up};
 
 /// The lab the shared cluster is in; a person's own may be up beside it.
 const LAB: &str = "test";
@@ -57,6 +58,7 @@ struct Item {
     name: String,
     about: &'static str,
     tier: Tier,
+    covers: Vec<Covers>,
     needs: Vec<Need>,
     work: Work,
 }
@@ -76,6 +78,7 @@ impl Item {
                 name: one.name.to_owned(),
                 about: one.case.about,
                 tier: one.case.tier,
+                covers: one.case.covers.to_vec(),
                 needs: one.case.needs.to_vec(),
                 work: Work::Case(one.case),
             })
@@ -85,16 +88,19 @@ impl Item {
                 name: format!("fault-{}", one.name),
                 about: one.fault.about,
                 tier: one.fault.tier,
+                covers: Vec::new(),
                 needs: one.fault.needs(),
                 work: Work::Fault(one.fault),
             })
         });
         let joins = join::ROWS.iter().filter(|row| row.is_played()).map(|row| {
+            let fault = fault::find(row.fault)?.fault;
             Ok(Self {
                 name: format!("join-with-{}", row.fault),
                 about: "carrick join names the fault, or joins all the same",
                 tier: row.tier,
-                needs: fault::find(row.fault)?.fault.needs(),
+                covers: coverage::of_row(row, fault.cause),
+                needs: fault.needs(),
                 work: Work::Join(row),
             })
         });
@@ -126,20 +132,34 @@ pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitC
         return said(format!("no case is called like \"{filters}\"; `test --list` says which there are"));
     }
     if options.list {
-        for Item { name, about, tier, .. } in chosen {
-            say::plain(&format!("{:<9} {name:<32} {about}", tier.name()));
+        for Item { name, about, tier, covers, .. } in chosen {
+            let covers: Vec<String> = covers.iter().map(ToString::to_string).collect();
+            let covers = if covers.is_empty() { String::new() } else { format!(" ({})", covers.join(", ")) };
+            say::plain(&format!("{:<9} {name:<32} {about}{covers}", tier.name()));
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let begun = Instant::now();
     // carrick refuses a machine whose disk is full: how full the real one is must not decide a case.
     let lab = Lab::take(cache, lab.unwrap_or(LAB))?.with_own_disk();
-    tools(cache, &chosen)?.ask()?;
-    let parts = build::build(cache, parts(&chosen))?;
+    match play(cache, &lab, options, &choice, &chosen) {
+        // Where nothing could be played the last line says so, too.
+        Err(error) if !stop::asked() => {
+            say::plain(&format!("\n{error}"));
+            say::plain(&choice.closing(0, chosen.len()));
+            Ok(ExitCode::FAILURE)
+        }
+        ended => ended,
+    }
+}
+
+fn play(cache: &Cache, lab: &Lab, options: &Options, choice: &Choice, chosen: &[Item]) -> Result<ExitCode> {
+    let begun = Instant::now();
+    tools(cache, chosen)?.ask()?;
+    let parts = build::build(cache, parts(chosen))?;
     lab.clear_leftovers()?;
     let logs = options.logs.clone().unwrap_or_else(|| cache.root().join("logs").join(lab.name()));
     discard(&logs)?;
-    let endings = run(cache, &lab, &parts, &chosen, &Pace { tier: choice.tier(), jobs: options.jobs.max(1) }, &logs);
+    let endings = run(cache, lab, &parts, chosen, &Pace { tier: choice.tier(), jobs: options.jobs.max(1) }, &logs);
     // Also where the cluster itself did not come up.
     lab.clear()?;
     if stop::asked() {
@@ -148,7 +168,7 @@ pub fn test(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<ExitC
     let endings = endings?;
     how_soon(&endings, options.jobs, &logs)?;
     say::plain(&owed(&endings));
-    Ok(sum_up(&endings, &choice, begun.elapsed(), &logs))
+    Ok(sum_up(&endings, choice, begun.elapsed(), &logs))
 }
 
 fn parts(chosen: &[Item]) -> impl Iterator<Item = build::Part> {
@@ -269,10 +289,16 @@ fn sum_up(endings: &[Ending], choice: &Choice, took: Duration, logs: &Path) -> E
         say::plain(&format!("\n{one} and {other} ask for the same: nothing tells one from the other"));
     }
     say::plain(&format!("\nplayed in {}", say::seconds(took)));
-    // Two that are alike are one test too few.
-    let (passed, broken) = (endings.len() - failed.len(), failed.len() + alike.len());
+    let (passed, broken) = counts(endings, &alike);
     say::plain(&choice.closing(passed, broken));
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// How many passed, and how many did not: together, all of them. Of two that are alike one is no test of its own.
+fn counts(endings: &[Ending], alike: &[(&str, &str)]) -> (usize, usize) {
+    let failed = endings.iter().filter(|ending| ending.error.is_some()).map(|ending| ending.name.as_str());
+    let broken: BTreeSet<&str> = failed.chain(alike.iter().map(|(_, other)| *other)).collect();
+    (endings.len() - broken.len(), broken.len())
 }
 
 /// Faults of which one asked for the very same as another: one of them would pass in the other's place.
@@ -289,6 +315,7 @@ fn alike(endings: &[Ending]) -> Vec<(&str, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::need;
 
     #[test]
     fn two_faults_that_ask_for_the_same_are_found() {
@@ -307,6 +334,26 @@ mod tests {
             ending("another case", &[]),
         ];
         assert_eq!(alike(&endings), [("a", "c")]);
+    }
+
+    #[test]
+    fn what_passed_and_what_did_not_is_all_there_is() {
+        let ending = |name: &str, fails: bool| Ending {
+            name: name.to_owned(),
+            error: fails.then(|| Error::Said("no".to_owned())),
+            demanded: BTreeSet::new(),
+            sightings: Vec::new(),
+            owed: None,
+        };
+        let endings = [ending("a", false), ending("b", true), ending("c", false), ending("d", false)];
+        for (alike, expected) in [
+            (&[][..], (3, 1)),
+            (&[("a", "c")], (2, 2)),
+            // Three that are alike are three pairs, and two tests too few.
+            (&[("a", "c"), ("a", "d"), ("c", "d")], (1, 3)),
+        ] {
+            assert_eq!(counts(&endings, alike), expected, "{alike:?}");
+        }
     }
 
     #[test]
@@ -334,6 +381,74 @@ mod tests {
         assert!((2..=4).contains(&timed(Tier::Quick)), "{} rows are timed in quick", timed(Tier::Quick));
         assert!(timed(Tier::Full) > timed(Tier::Quick));
         assert!(quick.iter().any(|item| matches!(item.work, Work::Join(row) if row.owes().is_some())));
+    }
+
+    /// Verbs that no machine is needed for: tests of the workspace have them.
+    const HERMETIC: [&str; 2] = ["demo", "explain"];
+
+    /// As they are typed, by the files they are in.
+    fn verbs() -> BTreeSet<String> {
+        let names = |dir: &Path| -> Vec<String> {
+            let entries = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+            entries.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect()
+        };
+        let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/cli/src/verb");
+        let of_cni = names(&dir.join("cni")).into_iter().filter(|name| name != "mod").map(|name| format!("cni {name}"));
+        let others = names(&dir).into_iter().filter(|name| !["mod", "cni"].contains(&name.as_str()));
+        others.filter(|name| !HERMETIC.contains(&name.as_str())).chain(of_cni).collect()
+    }
+
+    #[test]
+    fn quick_has_one_of_each_verb_promise_and_family_of_causes() {
+        let all = Item::all().unwrap();
+        let quick: BTreeSet<Covers> =
+            all.iter().filter(|item| item.tier == Tier::Quick).flat_map(|item| item.covers.clone()).collect();
+        let verbs = verbs();
+        assert!(verbs.contains("join") && verbs.contains("cni sync"), "{verbs:?}");
+        for verb in &verbs {
+            assert!(quick.iter().any(|it| matches!(it, Covers::Verb(known) if known == verb)), "no case plays {verb}");
+        }
+        // The ninth is the controller's, which is yet to come.
+        for number in 1..=8 {
+            assert!(quick.contains(&Covers::Promise(number)), "no case shows promise {number}");
+        }
+        for one in FAULTS.iter().filter(|one| one.fault.cause != "none") {
+            let family = coverage::family(one.fault.cause);
+            assert!(quick.contains(&Covers::Family(family)), "no case has a cause of {family}: {}", one.name);
+        }
+    }
+
+    #[test]
+    fn what_a_case_covers_is_there() {
+        let verbs = verbs();
+        for item in Item::all().unwrap() {
+            for covers in &item.covers {
+                let known = match covers {
+                    Covers::Verb(verb) => verbs.contains(*verb) || HERMETIC.contains(verb),
+                    Covers::Promise(number) => (1..=9).contains(number),
+                    Covers::Family(family) => FAULTS.iter().any(|one| coverage::family(one.fault.cause) == *family),
+                };
+                assert!(known, "{}: {covers:?}", item.name);
+            }
+        }
+    }
+
+    #[test]
+    fn ci_installs_every_tool_that_a_case_can_ask_for() {
+        let mut tools = Tools::default();
+        for tools_of in need::BESIDE_CASES {
+            tools.wanted(tools_of, "the lab");
+        }
+        for item in Item::all().unwrap() {
+            tools.of_needs(&item.needs, &item.name);
+        }
+        let ci = include_str!("../../.ci/run");
+        let block = ci.split_once("\npackages=(\n").unwrap().1.split_once("\n)\n").unwrap().0;
+        let lines = block.lines().filter(|line| !line.trim_start().starts_with('#'));
+        let installed: BTreeSet<&str> = lines.flat_map(str::split_whitespace).collect();
+        for package in tools.packages() {
+            assert!(installed.contains(package), ".ci/run does not install {package}");
+        }
     }
 
     #[test]

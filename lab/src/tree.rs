@@ -1,5 +1,6 @@
-//! All of a machine that a join may change: files, units, links, sysctls, mounts. Two of them say what it left. Not in it:
-//! logs, what carrick records of its own, and what programs write to while nothing is done to them.
+//! All of a machine that a join may change: files, units, links, routes, sysctls, mounts, containers and images. Two of them say
+//! what it left. Not in it: logs, what carrick records of its own, and what programs write to while nothing is done to them; nor
+//! rules of iptables, of which a kubelet makes some in every start (`carrick reset` takes those away).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,27 +9,34 @@ use crate::demand;
 use crate::error::Result;
 use crate::machine::Machine;
 
-/// One line a thing, what kind it is first. Contents count where somebody may have written (times do not: what was put back is
+/// One line a thing, what kind it is first. Of units at rest only those that a join is about: systemd forgets others when it likes. A
+/// runtime that does not answer is told as that. Contents count where somebody may have written (times do not: what was put back is
 /// newer); of what packages installed, kind, mode, owner and size do.
 const LOOK: &str = r#"cd /; export LC_ALL=C
 timeout 20 systemctl is-system-running --wait >/dev/null
-written="etc opt root usr/local usr/lib/systemd var/lib/kubelet var/lib/cni run/systemd/system run/systemd/transient run/flannel tmp"
+written="etc opt root usr/local usr/lib/systemd var/lib/kubelet var/lib/cni run/systemd/system run/systemd/transient run/flannel run/carrick* tmp"
 there=$(for place in $written; do [ -e $place ] && echo $place; done)
 quiet="-path ./var/log -o -path ./var/cache -o -path ./var/tmp -o -path ./var/lib/carrick -o -path ./var/lib/systemd"
 find . $(printf './%s ' $there) -xdev \( $quiet \) -prune -o -type f -printf 'file %p %m %U %G %s\n' -o -printf 'file %p %y %m %U %G %l\n'
 find $there -xdev -type f -exec sha256sum {} + | sed 's/^/content /'
 systemctl list-unit-files --no-legend --plain | sed 's/^/unit file /'
-systemctl list-units --type=service --no-legend --plain | sed -E 's/^(\S+) +(\S+) +(\S+) +.*/unit \1 \3/'
+systemctl list-units --all --type=service,socket,timer --no-legend --plain | sed -nE 's/^(\S+) +(\S+) +(\S+) +.*/unit \1 \3/p' |
+  grep -E '^unit (carrick|containerd|kubelet)| (active|activating|deactivating|failed|reloading)$'
 ip -br addr | sed 's/^/link /'
+ip -4 route show table all | sed 's/^/route /'
+for what in container image; do
+  if names=$(timeout 10 ctr -n k8s.io ${what}s ls -q 2>/dev/null); then printf '%s\nlisted\n' "$names"; else echo 'not listed'; fi | sed "s/^/$what /"
+done
 sysctl -a 2>/dev/null | grep -E '^(net|vm|kernel\.panic)' | sed 's/^/sysctl /'
 cut -d' ' -f1-4 /proc/mounts | sed 's/^/mount /'"#;
 
 /// How the lines begin.
-const KINDS: [&str; 6] = ["file ", "content ", "unit ", "link ", "sysctl ", "mount "];
+const KINDS: [&str; 9] = ["file ", "content ", "unit ", "link ", "route ", "container ", "image ", "sysctl ", "mount "];
 
 /// Changes by itself: the kernel's counters, what a fault runs beside the join, and what systemd starts or makes when it is asked
-/// something.
-const RESTLESS: [&str; 5] = [
+/// something. carrick's lock is a file that has to stay: who removed it would let two in.
+const RESTLESS: [&str; 6] = [
+    "run/carrick.lock",
     "nf_conntrack_count",
     "meddler",
     "systemd-private-",
@@ -87,7 +95,7 @@ mod tests {
     use super::*;
 
     const BEFORE: &str = "file ./etc/hosts 644 0 0 40\ncontent aa etc/hosts\nunit file kubelet.service enabled enabled\n\
-        unit kubelet.service activating\nlink host0@if7 UP 10.123.0.21/24\nsysctl net.ipv4.ip_forward = 0\n\
+        unit kubelet.service activating\nroute default via 10.123.0.1 dev host0\ncontainer listed\nimage pause\nlink host0@if7 UP 10.123.0.21/24\nsysctl net.ipv4.ip_forward = 0\n\
         sysctl net.netfilter.nf_conntrack_count = 7\n";
 
     #[test]
@@ -99,6 +107,11 @@ mod tests {
             ("content aa", "content bb", &["- content aa etc/hosts", "+ content bb etc/hosts"]),
             ("activating", "failed", &["- unit kubelet.service up", "+ unit kubelet.service failed"]),
             ("link host0", "link cni0 DOWN\nlink host0", &["+ link cni0 DOWN"]),
+            ("route default", "route 10.244.0.0/24 dev cni0\nroute default", &["+ route 10.244.0.0/24 dev cni0"]),
+            ("container listed", "container 1f\ncontainer listed", &["+ container 1f"]),
+            ("image pause", "image listed", &["- image pause", "+ image listed"]),
+            ("link host0", "file run/carrick.lock 600 0 0 9\nlink host0", &[]),
+            ("link host0", "file run/carrick d 700 0 0 \nlink host0", &["+ file run/carrick d 700 0 0 "]),
             ("forward = 0", "forward = 1", &["- sysctl net.ipv4.ip_forward = 0", "+ sysctl net.ipv4.ip_forward = 1"]),
         ] {
             let after = BEFORE.replacen(from, to, 1);

@@ -296,4 +296,36 @@ mod tests {
             );
         }
     }
+
+    /// Where a test, or a lint, would have to stand: of a test by its crate and its whole name.
+    fn places(promise: &Promise) -> Vec<PathBuf> {
+        let after = |word: &str| promise.check.iter().skip_while(|it| *it != word).nth(1).cloned();
+        let package = after("-p").unwrap();
+        let home = PathBuf::from("crates").join(match package.strip_prefix("carrick-") {
+            Some(name) => name,
+            None => "cli",
+        });
+        if !promise.is_test() {
+            return ["mod.rs", "lib.rs"].map(|name| promise.file.with_file_name(name)).into();
+        }
+        if let Some(test) = after("--test") {
+            return vec![home.join("tests").join(test).with_extension("rs")];
+        }
+        let module = promise.caught_by.split("::").take_while(|part| *part != "tests").collect::<PathBuf>();
+        let file = home.join("src").join(module);
+        vec![file.with_extension("rs"), file.join("mod.rs"), file.join("tests.rs")]
+    }
+
+    #[test]
+    fn whoever_is_to_catch_a_change_is_there() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for promise in all(&root).unwrap() {
+            let name = promise.caught_by.rsplit("::").next().unwrap_or_default();
+            let line = if promise.is_test() { format!("fn {name}(") } else { promise.caught_by.clone() };
+            let places = places(&promise);
+            let there =
+                places.iter().any(|place| fs::read_to_string(root.join(place)).is_ok_and(|it| it.contains(&line)));
+            assert!(there, "{}: {} is not in {places:?}", promise.name, promise.caught_by);
+        }
+    }
 }

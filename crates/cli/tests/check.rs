@@ -25,8 +25,16 @@ fn findings(output: &Output) -> BTreeMap<String, (String, String)> {
     findings.map(|finding| (text(finding, "id"), (text(finding, "verdict"), text(finding, "title")))).collect()
 }
 
-fn is_verdict(output: &Output) -> bool {
-    matches!(output.status.code(), Some(0 | 3 | 4))
+/// The exit status is the report's verdict: what it is on this machine, only the machine knows.
+fn ends_by_its_verdict(output: &Output) -> bool {
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap_or_default();
+    let right = match report["verdict"].as_str() {
+        Some("pass") => 0,
+        Some("warn" | "unknown") => 4,
+        Some("fail") => 3,
+        _ => return false,
+    };
+    output.status.code() == Some(right)
 }
 
 #[test]
@@ -35,7 +43,7 @@ fn the_report_is_the_same_over_ssh() {
     let config = sshd.options().config.unwrap();
     let here = carrick(&["check", "-o", "json"], &[]);
     let there = carrick(&["check", "-o", "json", "-H", "there", "--ssh-config", config.to_str().unwrap()], &[]);
-    assert!(is_verdict(&here) && here.status.code() == there.status.code(), "{here:?} {there:?}");
+    assert!(ends_by_its_verdict(&here) && here.status.code() == there.status.code(), "{here:?} {there:?}");
     let verdicts = |output| findings(output).into_iter().map(|(id, (verdict, _))| (id, verdict)).collect::<Vec<_>>();
     assert_eq!(verdicts(&here), verdicts(&there));
 }

@@ -160,6 +160,11 @@ impl Machine {
         self.inner().files.insert(path.to_owned(), Entry::Link(to.to_owned()));
     }
 
+    /// A program on the machine, not Carrick, makes a directory and those above it.
+    pub fn meddle_dir(&self, path: &str) {
+        self.inner().make_dirs(path);
+    }
+
     /// A program on the machine, not Carrick, removes a file.
     pub fn meddle_remove(&self, path: &str) {
         self.inner().files.remove(path);
@@ -288,12 +293,16 @@ impl Inner {
     }
 
     fn put(&mut self, path: &str, file: File) {
-        let mut dir = path;
-        while let Some((parent, _)) = dir.rsplit_once('/').filter(|(parent, _)| !parent.is_empty()) {
-            self.files.entry(parent.to_owned()).or_insert(Entry::Dir { mode: 0o755, uid: 0, gid: 0 });
-            dir = parent;
-        }
+        self.make_dirs(path.rsplit_once('/').map_or("", |(parent, _)| parent));
         self.files.insert(path.to_owned(), Entry::File(file));
+    }
+
+    fn make_dirs(&mut self, path: &str) {
+        let mut dir = path;
+        while !dir.is_empty() {
+            self.files.entry(dir.to_owned()).or_insert(Entry::Dir { mode: 0o755, uid: 0, gid: 0 });
+            dir = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
+        }
     }
 
     fn needs_parent(&self, path: &str) -> Result<(), Trouble> {

@@ -40,6 +40,22 @@ const CONFIG: &str = "/var/lib/kubelet/config.yaml";
 const FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const CLIENT_FILE: &str = "/var/lib/kubelet/pki/kubelet-client-2026-11-16-12-00-00.pem";
+const DROP_IN: &str = "/run/systemd/system/kubelet.service.d/90-carrick-join.conf";
+/// What a kubelet makes as soon as it runs, certificate or not, as one of 1.34 does: files, and directories that stay empty.
+const MADE: [&str; 6] = [
+    "/var/lib/kubelet/cpu_manager_state",
+    "/var/lib/kubelet/memory_manager_state",
+    "/var/lib/kubelet/device-plugins/kubelet.sock",
+    "/var/lib/kubelet/pod-resources/kubelet.sock",
+    "/var/lib/kubelet/pki/kubelet.crt",
+    "/var/lib/kubelet/pki/kubelet.key",
+];
+const MADE_EMPTY: [&str; 4] = [
+    "/var/lib/kubelet/plugins",
+    "/var/lib/kubelet/plugins_registry",
+    "/var/lib/kubelet/pods",
+    "/usr/libexec/kubernetes/kubelet-plugins/volume/exec",
+];
 const MACHINE_ID: &str = "0123456789abcdef0123456789abcdef";
 const SYSTEM_UUID: &str = "4c4c4544-0042-4a10-8034-b7c04f4d3732";
 /// Between a kubelet's looks at what it waits for.
@@ -148,6 +164,8 @@ struct State {
     unit: Unit,
     /// Which start of it runs now, and when after the boot that was.
     kubelet: Option<(u32, Duration)>,
+    /// It has no configuration: it ends, and systemd starts it again, for ever.
+    crash_loops: bool,
     kubelets: u32,
     kubeadms: u32,
     /// Who may read what kubeadm was started with, and who the directory it is in.
@@ -199,6 +217,20 @@ impl Worker {
         self.state().kubelet = None;
     }
 
+    /// The kubelet's unit is started, as its package leaves it: without a configuration it crash-loops.
+    pub fn start_unconfigured_kubelet(&self) {
+        self.state().crash_loops = true;
+    }
+
+    /// How systemd has the kubelet's unit.
+    pub fn kubelet_unit(&self) -> &'static str {
+        match &*self.state() {
+            State { kubelet: Some(_), .. } => "active",
+            State { crash_loops: true, .. } => "activating",
+            _ => "inactive",
+        }
+    }
+
     /// The pause image is not here, and cannot be pulled.
     pub fn lose_pause_image(&self) {
         self.runtime.lose_pause_image();
@@ -238,6 +270,7 @@ fn installed() -> Machine {
         ("/var/lib/x", ""),
         ("/run/systemd/x", ""),
         ("/opt/x", ""),
+        ("/usr/libexec/x", ""),
         ("/etc/kubernetes/x", ""),
         ("/var/lib/kubelet/x", ""),
         ("/etc/cni/net.d/x", ""),
@@ -268,14 +301,20 @@ impl Script for Worker {
                 self.state().unit = Unit::None;
                 well(String::new())
             }
-            ["systemctl", "start", "kubelet.service"] => {
+            ["systemctl", "daemon-reload"] => {
+                self.state().crash_loops &= machine.text(DROP_IN).is_none();
+                well(String::new())
+            }
+            ["systemctl", "start", .., "kubelet.service"] => {
                 self.start_kubelet(machine);
                 well(String::new())
             }
             ["systemctl", "stop", "kubelet.service"] => {
-                self.state().kubelet = None;
+                let mut state = self.state();
+                (state.kubelet, state.crash_loops) = (None, false);
                 well(String::new())
             }
+            ["systemctl", "reset-failed", "kubelet.service"] => well(String::new()),
             ["systemctl", "cat", .., "kubelet.service"] => well(UNIT_FILES.to_owned()),
             ["ps", "-ww", "-C", "kubelet", ..] => {
                 well(if self.state().kubelet.is_some() { KUBELET_PROCESS.to_owned() } else { String::new() })
@@ -331,6 +370,9 @@ impl Worker {
                 let since = since.as_micros();
                 shown("loaded", "active", "running", "success", 0)
                     + &format!("ExecMainStartTimestampMonotonic={since}\n")
+            }
+            ("kubelet.service", _, None) if state.crash_loops => {
+                shown("loaded", "activating", "auto-restart", "exit-code", 1)
             }
             ("kubelet.service", _, None) => shown("loaded", "inactive", "dead", "success", 0),
             ("containerd.service", ..) => shown("loaded", "active", "running", "success", 0),
@@ -443,9 +485,13 @@ impl Worker {
         }
     }
 
-    /// As the unit's condition has it: only where it is configured.
+    /// Without a configuration it ends at once; with our drop-in it is not even started then.
     fn start_kubelet(&self, machine: &Machine) {
-        if machine.text(CONFIG).is_none() || self.state().kubelet.is_some() {
+        if machine.text(CONFIG).is_none() {
+            self.state().crash_loops = machine.text(DROP_IN).is_none();
+            return;
+        }
+        if self.state().kubelet.is_some() {
             return;
         }
         let running = {
@@ -467,6 +513,12 @@ impl Worker {
     }
 
     async fn kubelet(&self, machine: &Machine, running: u32) -> Result<(), String> {
+        for path in MADE.into_iter().filter(|path| machine.text(path).is_none()) {
+            machine.meddle(path, "made by the kubelet");
+        }
+        for path in MADE_EMPTY {
+            machine.meddle_dir(path);
+        }
         let pem = match machine.text(CLIENT) {
             Some(pem) => pem,
             None => self.bootstrap(machine, running).await?,

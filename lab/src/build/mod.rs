@@ -15,7 +15,7 @@ use self::root::Suite;
 use crate::cache::{Cache, Key, discard};
 use crate::error::{During, Result, said};
 use crate::machine::Kind;
-use crate::need::{DEBOOTSTRAP, Tools};
+use crate::need::{DEBOOTSTRAP, KEYGEN, Tools};
 use crate::{lock, say};
 
 /// What machines are made from, in the order in which it can be made.
@@ -154,6 +154,9 @@ fn build_roots(cache: &Cache, wanted: &BTreeSet<Part>) -> Result<Vec<(Part, Path
 
 /// What has to be installed here to make what is not there yet.
 pub fn tools_to_build(cache: &Cache, wanted: &BTreeSet<Part>, tools: &mut Tools) -> Result<()> {
+    if cache.find("key", Key::new()).is_none() {
+        tools.wanted(&[KEYGEN], "the key to log in with");
+    }
     for part in wanted {
         match part {
             Part::Programs(module) => go::tools_to_build(cache, module, tools)?,

@@ -28,7 +28,7 @@ use crate::lab::Lab;
 use crate::machine::{Machine, net};
 use crate::need::Need;
 use crate::run::Done;
-use crate::{say, stop, up};
+use crate::{need, say, stop, up};
 
 use self::paste::Manner;
 
@@ -117,6 +117,7 @@ pub fn capture(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<Ex
         return Ok(ExitCode::SUCCESS);
     }
     let begun = Instant::now();
+    need::for_machines("capture")?;
     let parts = build::build(cache, wanted.iter().flat_map(|one| parts_for(one.fault)))?;
     let labs = take_labs(cache, lab.unwrap_or(LAB), options)?;
     let recording = Recording {

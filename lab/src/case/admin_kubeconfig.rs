@@ -7,6 +7,7 @@ use carrick_testkit::Api;
 use serde_json::{Value, json};
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{During, Error, Result};
 use crate::need::Need;
@@ -16,6 +17,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "with an admin's kubeconfig the diagnosis tells the state of the pod network's DaemonSet; others learn why not",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("diagnose"), Covers::Promise(8)],
     needs: &[Need::ApiServer],
     run,
 };

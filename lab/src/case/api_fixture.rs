@@ -13,6 +13,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "the testkit's API server takes a real Node, refuses a stranger, writes an audit log, and ends with its owner",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::ApiServer],
     run,
 };

@@ -18,6 +18,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "the testkit's etcd and API server end when the process that started them gets SIGKILL",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::ApiServer],
     run,
 };

@@ -19,6 +19,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "what the testkit's API server in memory answers is what kubeadm's API server answers, row by row",
     tier: Tier::Quick,
+    covers: &[],
     needs: &[Need::Cluster],
     run,
 };

@@ -2,6 +2,7 @@
 
 use super::{Bench, Case};
 use crate::carrick::Carrick;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
@@ -11,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "a sandbox proves a network that no cluster knows, is gone afterwards, and says what its plugin says",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("cni wait"), Covers::Verb("cni lint")],
     needs: &[Need::Machine(Kind::Debian13)],
     run,
 };

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{Bench, Case};
 use crate::carrick::Carrick;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{During, Error, Result};
 use crate::machine::Kind;
@@ -15,6 +16,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "cni wait ends as soon as pods get addresses, and names what they wait for where they do not, also on a Ready node",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("cni wait"), Covers::Verb("cni status")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

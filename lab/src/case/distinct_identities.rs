@@ -12,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "machines have machine-ids, system UUIDs and boot ids of their own, and the Nodes say the same",
     tier: Tier::Full,
+    covers: &[],
     needs: &[
         Need::Cluster,
         Need::Machine(Kind::Debian12),

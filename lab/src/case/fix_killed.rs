@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::error::{Error, Result};
 use crate::machine::{Kind, Machine};
 use crate::mend::{BROKEN_IN_MANY_WAYS, Mender};
@@ -15,6 +16,7 @@ use crate::{demand, strace};
 pub const CASE: Case = Case {
     about: "check --fix, killed at five points: the next run ends as an undisturbed one, and undo gives back every byte",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("check"), Covers::Promise(7)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12), Need::Tool(STRACE)],
     run,
 };

@@ -5,6 +5,7 @@
 use std::path::PathBuf;
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::error::Result;
 use crate::machine::Kind;
 use crate::mend::{State, play, state};
@@ -15,6 +16,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "a real swap file: check --fix turns it off for good, undo turns it on again, a plain join works",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("check"), Covers::Verb("undo")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12), Need::Alone],
     run,
 };

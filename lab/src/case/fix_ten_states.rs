@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::error::{Error, Result};
 use crate::machine::Kind;
 use crate::mend::{State, play, state};
@@ -12,6 +13,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "ten broken states: check --fix leaves only what was there before, undo gives back every byte, a plain join works",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("check"), Covers::Verb("undo"), Covers::Promise(4)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -6,6 +6,7 @@ use carrick_core::fact::{Source, sources};
 use serde_json::Value;
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
@@ -17,6 +18,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "every write and every command of check --fix, as strace sees them, is in the plan it printed",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("check"), Covers::Promise(4)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12), Need::Tool(STRACE)],
     run,
 };

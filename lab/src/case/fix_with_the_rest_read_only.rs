@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
@@ -18,6 +19,7 @@ use crate::tree::difference;
 pub const CASE: Case = Case {
     about: "check --fix needs to write its plan's paths and no other; where it cannot write those it says so and changes nothing",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("check"), Covers::Promise(4)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

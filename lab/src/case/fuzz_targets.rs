@@ -12,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "every target in fuzz/ builds (plainly: fuzzing itself needs a nightly compiler and cargo-fuzz)",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::Tool(CXX)],
     run,
 };
@@ -25,7 +26,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     let manifest = workspace().join("fuzz/Cargo.toml");
     // Crates that are not there yet come from outside the lab.
     net::enter_outer()?;
-    let run = Run::new(cargo).args(["build", "--quiet", "--bins", "--manifest-path"]).arg(manifest);
+    let run = Run::new(cargo).args(["build", "--locked", "--quiet", "--bins", "--manifest-path"]).arg(manifest);
     let built = run.deadline(DEADLINE).narrated("building the fuzz targets").ok();
     bench.lab.enter()?;
     bench.time("built", begun.elapsed());

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::{Bench, Case, workspace};
 use crate::browser::{Browser, View};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{During, Result, said};
 use crate::need::{CHROMIUM, Need};
@@ -15,6 +16,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "the HTML report fits a phone and a desk, can be read in light, dark and print, and asks nothing of the network",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("diagnose"), Covers::Verb("demo")],
     needs: &[Need::Tool(CHROMIUM)],
     run,
 };

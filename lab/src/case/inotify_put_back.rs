@@ -14,6 +14,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "fs.inotify.max_user_instances is raised while a lab is up, and put back when the last one goes",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::OwnLab],
     run,
 };

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{install, is_joined, join};
@@ -13,6 +14,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join --api --token-file --ca-hash of a Debian 13 machine; its Node has the label and the taint that were given",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("join"), Covers::Promise(1)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian13)],
     run,
 };

@@ -7,6 +7,7 @@ use rustix::process::Signal;
 
 use super::join_link_cut::{Afar, POINT, joins_again};
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{fresh, is_joined};
@@ -17,6 +18,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join -H is killed in mid-join and its connection never ends: the next carrick join -H gets the machine, and joins",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Promise(7)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

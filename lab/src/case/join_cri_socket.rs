@@ -1,6 +1,7 @@
 //! A runtime whose socket is elsewhere: `--cri-socket` names it, and the kubelet is told.
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::fault::{self, Patience, Scene};
@@ -12,6 +13,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join --cri-socket of a machine whose containerd listens elsewhere: joined, and the kubelet uses that socket",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -8,6 +8,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "a Debian 12 machine joins with plain kubeadm, is Ready, and its pod answers the control plane",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run: |bench| bench.joins(Kind::Debian12, "v1.34.4", "containerd://1.6"),
 };

@@ -2,6 +2,7 @@
 
 use super::{Bench, Case};
 use crate::carrick::holds;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{Ends, fresh, is_joined, join, judge, line, nothing_left};
@@ -13,6 +14,7 @@ use crate::tree::difference;
 pub const CASE: Case = Case {
     about: "a machine that is not fit is refused, with --fix and nobody to ask too; with --fix --yes it is mended and joins",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Verb("history")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

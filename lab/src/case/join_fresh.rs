@@ -1,6 +1,7 @@
 //! A fresh machine joins with carrick, whichever way it is told where to; a second run finds nothing to do.
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{bring_admin, fresh, is_joined, join, joins, line};
@@ -11,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join by a line on stdin, by a file, by an admin's kubeconfig; the second run changes nothing",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Promise(1)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

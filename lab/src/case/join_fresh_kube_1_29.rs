@@ -1,6 +1,7 @@
 //! kubeadm 1.29 has other phases, an older configuration and no timeouts in it; carrick drives it all the same.
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{install, is_joined, join, line, nothing_left};
@@ -11,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join refuses a kubelet five minor releases behind; told to ignore that, it joins it",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12Kube129)],
     run,
 };

@@ -1,6 +1,7 @@
 //! carrick is killed in mid-join, at five points: the next run joins.
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::error::Result;
 use crate::join::{PROGRAM, install, joins, line};
 use crate::machine::{Kind, Machine};
@@ -10,6 +11,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join gets SIGKILL after it looked, prepared, started kubeadm, saw the kubelet, saw the certificate: a second run joins",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("join"), Covers::Promise(7)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -2,6 +2,7 @@
 //! same. What it ends in the middle leaves a token on the machine.
 
 use super::{Bench, Case, join_until};
+use crate::coverage::Covers;
 use crate::error::Result;
 use crate::join::fresh;
 use crate::machine::Kind;
@@ -11,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join --until registered of a machine whose kubeadm is slow waits for its end, and no token is left",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Promise(6)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

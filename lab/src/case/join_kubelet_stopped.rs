@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{JOINS, fresh, joins};
@@ -13,6 +14,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join on a node whose kubelet was stopped: Ready in seconds, without kubeadm, by the same certificate",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{During, Result};
 use crate::join::{PROGRAM, fresh, is_joined, line};
@@ -18,6 +19,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "the network cable is pulled while kubeadm works, of a join typed in an ssh session and of one with -H: the next run joins",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Promise(7)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

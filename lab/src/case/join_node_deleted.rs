@@ -2,6 +2,7 @@
 
 use super::{Bench, Case};
 use crate::carrick::Carrick;
+use crate::coverage::Covers;
 use crate::error::Result;
 use crate::join::{Ends, fresh, join, joins, judge, line};
 use crate::machine::Kind;
@@ -11,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join on a machine whose Node was deleted under its kubelet names that; carrick reset and join bring it back",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Verb("reset")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

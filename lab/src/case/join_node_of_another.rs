@@ -5,6 +5,7 @@ use jiff::SignedDuration;
 use super::{Bench, Case};
 use crate::carrick::holds;
 use crate::cluster::Cluster;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{Ends, bring_admin, fresh, join, judge, line, nothing_left};
@@ -15,6 +16,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "a living machine's Node is refused with --replace-node too, and to an admin; one that is down is taken over with it alone, and removed by an admin",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Promise(5)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -5,6 +5,7 @@ use jiff::SignedDuration;
 
 use super::{Bench, Case};
 use crate::carrick::holds;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{JOINS, bring_admin, fresh, is_joined, join, joins};
@@ -15,6 +16,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "after a plain kubeadm reset, carrick join with an admin's kubeconfig does not wait for the Node that is still Ready, and joins",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Promise(5)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

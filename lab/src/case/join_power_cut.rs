@@ -1,6 +1,7 @@
 //! The power is cut in mid-join: the next run joins.
 
 use super::{Bench, Case, join_killed};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{JOINS, install, joins};
@@ -11,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "the power of a machine is cut while kubeadm works, and while the kubelet waits: a second run joins",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Promise(7)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

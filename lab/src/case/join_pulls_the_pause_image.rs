@@ -2,6 +2,7 @@
 
 use super::{Bench, Case};
 use crate::build::{Part, image};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::fault::{self, Patience, Scene};
@@ -14,6 +15,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join of a machine without the pause image has the runtime pull it from a registry, and joins",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

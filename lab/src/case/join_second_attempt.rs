@@ -2,6 +2,7 @@
 //! kubeadm is killed.
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{JOINS, PROGRAM, fresh, is_joined, line};
@@ -13,6 +14,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "the first attempt finds the API server out of reach, or its kubeadm killed: the second joins, and the log has both",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

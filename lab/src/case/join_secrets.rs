@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::{Bench, Case};
 use crate::cluster::Cluster;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{Error, Result, said};
 use crate::join::{PROGRAM, bring_admin, fresh, is_joined, line, nothing_left};
@@ -21,6 +22,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "by an admin's kubeconfig, stdin, one text, words, of joins that work and that fail: the token is in no command line of ours, file, log, unit or bundle",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("join"), Covers::Verb("collect"), Covers::Promise(6)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12), Need::Tool(STRACE)],
     run,
 };
@@ -76,15 +78,18 @@ const CUT_OFF: Ending = Ending {
 };
 
 const BY_STDIN: &str = "MAX_RETRIES=1 JOIN_TIMEOUT=30 exec \"$0\" join - < \"$1\"";
+const BY_ADMIN: &str = "MAX_RETRIES=1 JOIN_TIMEOUT=30 exec \"$0\" join --kubeconfig \"$2\"";
 
 /// The first makes a token and takes it away again, and has all programs run.
-const ROUTES: [Route; 6] = [
+const ROUTES: [Route; 7] = [
     Route { about: "kubeconfig", typed: "exec \"$0\" join --kubeconfig \"$2\"", shows: 0, mints: true, ends: &JOINED },
     Route { about: "stdin", typed: BY_STDIN, shows: 0, mints: false, ends: &JOINED },
     Route { about: "one text", typed: "exec \"$0\" join \"$(cat \"$1\")\"", shows: 1, mints: false, ends: &JOINED },
     Route { about: "words", typed: "exec \"$0\" join -- $(cat \"$1\")", shows: 1, mints: false, ends: &JOINED },
     Route { about: "refused", typed: BY_STDIN, shows: 0, mints: false, ends: &REFUSED },
     Route { about: "cut off", typed: BY_STDIN, shows: 0, mints: false, ends: &CUT_OFF },
+    // The token that was made for it cannot be revoked either, and is not in what carrick says about that.
+    Route { about: "kubeconfig, cut off", typed: BY_ADMIN, shows: 0, mints: true, ends: &CUT_OFF },
 ];
 
 fn run(bench: &mut Bench) -> Result<()> {

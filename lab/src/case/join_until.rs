@@ -1,6 +1,7 @@
 //! `carrick join --until registered` and `--until network`: as far as was asked for, and kubeadm's own work done all the same.
 
 use super::{Bench, Case};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::join::{JOINS, fresh, join, joins, line, nothing_left};
@@ -11,6 +12,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick join --until registered, --until network say how far they got, kubeadm ends by itself; a plain join verifies it",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Promise(1)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -12,6 +12,7 @@ use crate::trace::Traces;
 pub const CASE: Case = Case {
     about: "test is killed while a case runs; the next test passes, and nothing is left",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::OwnLab],
     run,
 };

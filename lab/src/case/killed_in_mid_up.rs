@@ -12,6 +12,7 @@ use crate::trace::Traces;
 pub const CASE: Case = Case {
     about: "up is killed while it boots, and while kubeadm init runs; down clears all of it, and up works again",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::OwnLab],
     run,
 };

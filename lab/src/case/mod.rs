@@ -17,6 +17,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::build::Parts;
 use crate::cache::Cache;
 use crate::cluster::Cluster;
+use crate::coverage::Covers;
 use crate::error::{During, Error, Result};
 use crate::fault::{self, Fault, Patience, Scene};
 use crate::lab::Lab;
@@ -32,6 +33,8 @@ pub struct Case {
     pub about: &'static str,
     /// From which tier on it is played.
     pub tier: Tier,
+    /// What it is a representative of; of the lab's own cases, nothing.
+    pub covers: &'static [Covers],
     pub needs: &'static [Need],
     pub run: fn(&mut Bench) -> Result<()>,
 }

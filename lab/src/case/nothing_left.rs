@@ -10,6 +10,7 @@ use crate::trace::Traces;
 pub const CASE: Case = Case {
     about: "after up and down there is no mount, link, control group, process or changed setting that was not there before",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::OwnLab],
     run,
 };

@@ -12,6 +12,7 @@ use std::time::Duration;
 pub const CASE: Case = Case {
     about: "a worker whose power is cut boots again, is the same machine, and becomes Ready without help",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -14,6 +14,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "control plane and worker lose their power at once: both come back as the same nodes, Ready, without help",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::OwnLab],
     run,
 };

@@ -10,6 +10,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "kubeadm reset and join, five times: refused while the Node is Ready, then joined, Ready, and pods answer",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Bench, Case};
 use crate::carrick::Carrick;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
@@ -14,6 +15,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "a killed reset is finished by the next, one without the API server goes on in time; a half-way join is cleaned",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("reset"), Covers::Verb("history"), Covers::Promise(7)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

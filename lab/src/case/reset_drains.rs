@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::{Bench, Case};
 use crate::build::image::BUSYBOX;
 use crate::carrick::holds;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{During, Result};
 use crate::machine::{Kind, Machine};
@@ -17,6 +18,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "with an admin's kubeconfig reset drains first, stops at a disruption budget, and can be taken back till then",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("reset"), Covers::Verb("undo")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian13)],
     run,
 };

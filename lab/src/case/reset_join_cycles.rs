@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::cluster::Cluster;
+use crate::coverage::Covers;
 use crate::error::Result;
 use crate::join::joins;
 use crate::machine::{Kind, Machine};
@@ -17,6 +18,7 @@ use crate::{demand, say};
 pub const CASE: Case = Case {
     about: "carrick reset and carrick join, again and again without a failure; after each tenth and the last a pod answers",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("reset"), Covers::Verb("join")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Bench, Case};
 use crate::build::image::BUSYBOX;
 use crate::carrick::Carrick;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::{Kind, Machine};
@@ -15,6 +16,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "reset refuses control planes, foreign and busy mounts, pods nobody restarts; data, NICs and other rules stay",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("reset"), Covers::Verb("history"), Covers::Promise(4)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::cluster::{Cluster, condition};
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
@@ -14,6 +15,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "carrick reset, then a plain kubeadm join at once, ten times: same Node or a new one, pods get its addresses",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("reset")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };

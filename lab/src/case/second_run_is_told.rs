@@ -10,6 +10,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "while one run holds a lab, another ends at once and says which process holds it, and since when",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::OwnLab],
     run,
 };

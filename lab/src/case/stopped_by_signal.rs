@@ -15,6 +15,7 @@ use crate::trace::Traces;
 pub const CASE: Case = Case {
     about: "up, test and capture end within seconds of SIGINT or SIGTERM, say so, and leave nothing",
     tier: Tier::Full,
+    covers: &[],
     needs: &[Need::OwnLab],
     run,
 };

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::{Bench, Case};
 use crate::carrick::Carrick;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{During, Error, Result};
 use crate::machine::Kind;
@@ -17,6 +18,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "verify says joined of a node whose pods get addresses, and not joined of a machine that has not been joined",
     tier: Tier::Quick,
+    covers: &[Covers::Verb("verify"), Covers::Promise(1), Covers::Family("kube-proxy")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
@@ -48,8 +50,20 @@ fn run(bench: &mut Bench) -> Result<()> {
     let api = format!("verify -v --api {}:6443", bench.lab.site().control());
     carrick.ends(bench, &api, 0, &["it is the cluster that was asked for"])?;
     with_an_admins_rights_over_ssh(bench, &carrick, &program)?;
-    none_left(&carrick)
+    none_left(&carrick)?;
+    worker.run(["sh", "-ec", BREAK_KUBE_PROXY]).ok()?;
+    carrick.ends(bench, "verify --soak 60s", 3, &["verify.restarts", KUBE_PROXY]).map(drop)
 }
+
+/// The image of kube-proxy has another program in it from now on, and what runs of it ends.
+pub const BREAK_KUBE_PROXY: &str =
+    "image=$(ctr -n k8s.io images ls -q | grep -m1 ^registry.k8s.io/kube-proxy:); echo $image > /root/kube-proxy
+    ctr -n k8s.io images tag $image registry.k8s.io/kept:kube-proxy
+    ctr -n k8s.io images tag --force $(ctr -n k8s.io images ls -q | grep -m1 /busybox:) $image; pkill -x kube-proxy";
+pub const MEND_KUBE_PROXY: &str =
+    "ctr -n k8s.io images tag --force registry.k8s.io/kept:kube-proxy $(cat /root/kube-proxy)";
+/// How its pod is called.
+pub const KUBE_PROXY: &str = "kube-system/kube-proxy-";
 
 fn as_json(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
     let done = carrick.ends(bench, "verify -o json", 0, &[])?;

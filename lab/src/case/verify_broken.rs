@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::verify::{BREAK_KUBE_PROXY, KUBE_PROXY, MEND_KUBE_PROXY};
 use super::{Bench, Case};
 use crate::build::go::KUBERNETES;
 use crate::carrick::Carrick;
+use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{Error, Result};
 use crate::machine::Kind;
@@ -18,6 +20,7 @@ use crate::tier::Tier;
 pub const CASE: Case = Case {
     about: "verify names what is wrong with a node that only looks joined: kubelet, lease, certificate, cluster, network, Node",
     tier: Tier::Standard,
+    covers: &[Covers::Verb("verify"), Covers::Promise(1), Covers::Promise(8), Covers::Family("kube-proxy")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
@@ -39,7 +42,7 @@ struct Breach {
 /// All that is read locally or asked at once; with a sandbox, two seconds more.
 const AT_ONCE: Duration = Duration::from_secs(30);
 
-const BREACHES: [Breach; 9] = [
+const BREACHES: [Breach; 10] = [
     Breach {
         name: "a plugin is missing",
         breaks: "mv /opt/cni/bin/flannel /root/",
@@ -79,6 +82,16 @@ const BREACHES: [Breach; 9] = [
         says: "kube-flannel/kube-flannel-ds",
         within: Duration::from_mins(2),
         mends: "systemctl stop meddler",
+    },
+    Breach {
+        name: "kube-proxy cannot run",
+        breaks: BREAK_KUBE_PROXY,
+        line: "verify --soak 90s",
+        exit: 3,
+        cause: "verify.restarts",
+        says: KUBE_PROXY,
+        within: Duration::from_mins(2),
+        mends: MEND_KUBE_PROXY,
     },
     Breach {
         name: "the kubelet is stopped",

@@ -14,14 +14,17 @@ pub const FAULT: Fault = Fault {
     on: Kind::Debian12,
     also: &[],
     put_in: |scene| {
-        let created = scene.cluster.control.ok(["kubeadm", "token", "create", "--ttl", "2s"])?;
+        let created = scene.cluster.control.ok(["kubeadm", "token", "create", "--ttl", "1h"])?;
         created.trim().clone_into(&mut scene.plan.token);
         let listed = scene.cluster.control.ok(["kubeadm", "token", "list"])?;
         scene.holds("the cluster had the token", listed.contains(created.trim()), listed)?;
+        // Its time is over all at once: a life of seconds would be a race with whoever looks whether the token is there.
+        let secret = format!("bootstrap-token-{}", id(scene));
+        let over = r#"{"stringData":{"expiration":"2020-01-01T00:00:00Z"}}"#;
+        scene.kubectl(&["-n", "kube-system", "patch", "secret", &secret, "-p", over]).ok()?;
         // In the second of its expiry it is refused while its signature is still there: that is another cause, and as true.
         wait_for("the token and its signature to be cleaned away", Duration::from_mins(1), || {
             let signed = scene.cluster.get(["configmap", "-n", "kube-public", "cluster-info"])?["data"].to_string();
-            let secret = format!("bootstrap-token-{}", id(scene));
             let secret = scene.kubectl(&["-n", "kube-system", "get", "secret", &secret]).done()?;
             let gone = secret.err.contains("NotFound") && !signed.contains(&format!("jws-kubeconfig-{}", id(scene)));
             Ok(if gone { Look::Seen(()) } else { Look::NotYet(secret.text() + &signed) })

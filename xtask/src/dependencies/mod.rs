@@ -300,4 +300,41 @@ mod tests {
         let rules: Rules = toml::from_str(include_str!("../../../deny.toml")).unwrap();
         assert!(!rules.licenses.allow.is_empty() && !rules.graph.targets.is_empty());
     }
+
+    fn read_toml(file: &str) -> toml::Table {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(file);
+        toml::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+    }
+
+    /// By name and version, with the names of what each is made of.
+    fn locked(file: &str) -> BTreeMap<(String, String), BTreeSet<String>> {
+        let text = |value: &toml::Value| value.as_str().unwrap().to_owned();
+        let needs = |package: &toml::Value| {
+            let all = package.get("dependencies").and_then(toml::Value::as_array).into_iter().flatten();
+            all.map(|it| text(it).split(' ').next().unwrap().to_owned()).collect()
+        };
+        let lock = read_toml(file);
+        let packages = lock["package"].as_array().unwrap().iter();
+        packages.map(|it| ((text(&it["name"]), text(&it["version"])), needs(it))).collect()
+    }
+
+    /// fuzz/ is a workspace of its own. Cargo takes its lock file as it is only where it follows the crates it is made of, and what is
+    /// fuzzed is to be what is shipped.
+    #[test]
+    fn the_fuzz_targets_are_locked_to_the_same_versions() {
+        const HOW: &str = "cp Cargo.lock fuzz/ && cargo metadata --manifest-path fuzz/Cargo.toml >/dev/null";
+        let (ours, fuzz) = (locked("Cargo.lock"), locked("fuzz/Cargo.lock"));
+        for package in fuzz.keys().filter(|package| ours.keys().any(|(name, _)| *name == package.0)) {
+            assert!(ours.contains_key(package), "{package:?} is not what is shipped: {HOW}");
+        }
+        for name in ["core", "host"] {
+            let needs = fuzz.iter().find(|((it, _), _)| *it == format!("carrick-{name}")).unwrap().1;
+            let manifest = read_toml(&format!("crates/{name}/Cargo.toml"));
+            let optional = |it: &toml::Value| it.get("optional").and_then(toml::Value::as_bool) == Some(true);
+            let wanted = manifest["dependencies"].as_table().unwrap().iter().filter(|(_, it)| !optional(it));
+            for (wanted, _) in wanted {
+                assert!(needs.contains(wanted), "{wanted} of carrick-{name} is not in fuzz/Cargo.lock: {HOW}");
+            }
+        }
+    }
 }

@@ -6,7 +6,8 @@
 //! * [`existing`]: a join or a Node of this name that is already there
 //! * [`looked`]: one look at the machine, judged once, and what of it a join goes by
 //! * [`place`]: where the parts of a join are while it runs
-//! * [`prepare`]: what is changed before kubeadm runs, and what a failed attempt leaves
+//! * [`prepare`]: what is changed before kubeadm runs, and files of a join that is over
+//! * [`before`]: what was there before kubeadm ran, and what came since
 //! * [`observed`]: evidence out of facts and of the API server's answers
 //! * [`verify`]: whether a machine has really joined, from what was seen of it
 //! * [`state`], [`mod@step`]: where a join is, and the only place where that changes
@@ -27,6 +28,7 @@
 //! }
 //! ```
 
+pub mod before;
 pub mod causes;
 pub mod ending;
 pub mod event_line;

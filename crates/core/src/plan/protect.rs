@@ -95,6 +95,12 @@ impl Protected {
         Some(PlanRefusal::Path { effect: effect.to_string(), path: thing.to_owned(), why })
     }
 
+    /// Why what an attempt of ours made stays all the same.
+    pub fn keeps(&self, path: &str) -> Option<String> {
+        let marks = self.control_plane.first().map(|mark| format!("a control plane: {mark}"));
+        marks.or_else(|| self.in_tree(path))
+    }
+
     /// What each effect may touch.
     fn allow<'a>(&self, effect: &'a Effect) -> Result<(), Denied<'a>> {
         match effect {

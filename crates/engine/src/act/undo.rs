@@ -242,7 +242,7 @@ async fn put_back(machine: &Arc<dyn Host>, back: &Back) -> Result<Option<String>
 }
 
 /// Somebody may have put something into it since: then it is theirs.
-async fn remove_empty(host: &dyn Host, path: &str) -> Result<(), Trouble> {
+pub(crate) async fn remove_empty(host: &dyn Host, path: &str) -> Result<(), Trouble> {
     match host.remove(path).await {
         Err(_) if !host.list(path).await?.is_empty() => Ok(()),
         removed => removed,

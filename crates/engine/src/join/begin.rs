@@ -7,6 +7,7 @@ use carrick_cluster::{ClusterCredentials, nodes};
 use carrick_core::catalogue::{About, Class};
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::id;
+use carrick_core::join::before::MachineBefore;
 use carrick_core::join::existing::{self, Asked, Decision, ExistingJoin, LocalJoin};
 use carrick_core::join::failure::JoinCause;
 use carrick_core::join::looked::{Looked, Unprepared};
@@ -25,7 +26,7 @@ use tokio::time::sleep;
 
 use super::driver::{Driver, JoinOptions, JoinProgress, Unmended, attended};
 use super::observer::NodeObserver;
-use super::{record, token};
+use super::{end, record, token};
 use crate::act::{self, Actor, Stopped};
 use crate::dialer;
 use crate::unit::{self, UnitProgress};
@@ -217,6 +218,10 @@ impl Driver<'_, '_> {
         for warning in looked.warnings().filter(|_| blockers.is_empty()) {
             tell(JoinProgress::Says(format!("warning: {}  {}", warning.id, warning.title)));
         }
+        if blockers.is_empty() {
+            // Preparation holds the kubelet back. What a join before this one noted, and did not come to put back, holds.
+            self.before.get_or_insert_with(|| MachineBefore::default().with_kubelet(&looked.facts));
+        }
         JoinEvent::Checked { blockers, fixed }
     }
 
@@ -251,9 +256,16 @@ impl Driver<'_, '_> {
             }
         }
         let mut silent = |_: act::StepProgress<'_>| {};
-        let applying = act::apply(self.machine, self.actor, &steps, &protected, &mut silent);
-        match attended(Box::pin(applying), PREPARES, state, tell).await {
-            Ok(run) => self.runs.push(run),
+        let applying = async {
+            let applied = act::apply(self.machine, self.actor, &steps, &protected, &mut silent).await;
+            (applied, end::places(self.host).await)
+        };
+        let (applied, places) = attended(Box::pin(applying), PREPARES, state, tell).await;
+        match applied {
+            Ok(run) => {
+                self.runs.push(run);
+                self.note_places(&places);
+            }
             Err(stopped) => {
                 // What was done of it is put back, too.
                 if let Stopped::At { run, .. } | Stopped::Midway { run, .. } = &stopped {

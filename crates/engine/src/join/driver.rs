@@ -9,6 +9,7 @@ use carrick_core::catalogue::About;
 use carrick_core::discovery::{Discovery, Token};
 use carrick_core::fact::{Facts, Why};
 use carrick_core::id;
+use carrick_core::join::before::MachineBefore;
 use carrick_core::join::causes;
 use carrick_core::join::ending::Left;
 use carrick_core::join::failure::JoinFailure;
@@ -26,7 +27,7 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::observer::NodeObserver;
-use super::record::{self, Record, Saved};
+use super::record::{self, Record, Saved, Standing};
 use super::token;
 use crate::act::Actor;
 use crate::observe::observe;
@@ -158,6 +159,8 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) troubled: Vec<String>,
     /// kubeadm was started here by this driver, or by one of ours before it: what it left is ours to remove.
     pub(super) ours: bool,
+    /// The machine as it was, to be put back where the join fails.
+    pub(super) before: Option<MachineBefore>,
     pub(super) left: Left,
     pub(super) minted: Option<Token>,
     pub(super) declined: bool,
@@ -197,6 +200,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             sandbox_at: None,
             troubled: Vec::new(),
             ours: false,
+            before: None,
             left: Left::default(),
             minted: None,
             declined: false,
@@ -215,7 +219,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         let (mut state, mut effects) = JoinStatus::begin(self.options.policy.clone(), self.now());
         let (host, mut record) = (self.host, Record::begin(self.began.0));
         let mut told_unwritten = false;
-        if let Some(Saved { begun, state: before, runs, .. }) = record::cut_off(host).await {
+        if let Some(Saved { begun, state: before, runs, before: machine, .. }) = record::cut_off(host).await {
             let at = begun.strftime("%Y-%m-%d %H:%M:%SZ");
             let how = if before.stage.is_over() {
                 "could not end what one before it had begun".to_owned()
@@ -226,7 +230,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             // What it had begun is ours to end, and to tell of. Before it was prepared no kubeadm of ours ran; between two
             // attempts what one had left was gone.
             let ours = before.stage >= Stage::Prepared && before.stage != Stage::Waiting;
-            (self.runs, self.ours, state.changed) = (runs, ours, true);
+            (self.runs, self.ours, self.before, state.changed) = (runs, ours, machine, true);
         }
         loop {
             let mut telling = |told: JoinProgress| {
@@ -239,7 +243,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                 self.left.unfinished = self.is_unfinished(outcome);
             }
             if state.changed
-                && let Err(trouble) = record.keep(host, &state, &self.runs, self.left.unfinished).await
+                && let Err(trouble) = record.keep(host, &state, &self.standing()).await
                 && !std::mem::replace(&mut told_unwritten, true)
             {
                 tell(JoinProgress::Says(format!("what is done cannot be written down: {trouble}")));
@@ -252,6 +256,11 @@ impl<'a, 'm> Driver<'a, 'm> {
                 return JoinEnd { outcome, state, diagnosis, log, record, last_words, left, declined };
             }
         }
+    }
+
+    /// What is to be put back.
+    fn standing(&self) -> Standing<'_> {
+        Standing { runs: &self.runs, before: self.before.as_ref(), unfinished: self.left.unfinished }
     }
 
     /// The token that was made for this join is good for nothing any more.

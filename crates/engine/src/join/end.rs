@@ -1,19 +1,21 @@
-//! The end of a join, or of an attempt: what is ours and no longer needed is taken away; where it failed, the cause is looked for.
+//! The end of a join, or of an attempt: what is ours and no longer needed is taken away; where it failed, the machine is put back
+//! as it was before, and the cause is looked for.
 
 use std::time::Duration;
 
 use carrick_cluster::nodes;
 use carrick_core::diagnose::Case;
-use carrick_core::fact::kubeconfig;
 use carrick_core::fact::unit::{UnitState, parse_show};
-use carrick_core::join::place::{self, CONFIG};
+use carrick_core::fact::{Facts, Source, kubeconfig};
+use carrick_core::join::before::{self, CameSince, MachineBefore};
+use carrick_core::join::place::{self, CONFIG, CONFIG_DIR};
 use carrick_core::join::prepare;
 use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::verify::Until;
 use carrick_core::plan::protect::Protected;
 use carrick_core::redact::redact;
 use carrick_core::report::Report;
-use carrick_host::{Progress, Trouble};
+use carrick_host::{Host, Progress, Trouble, gather};
 
 use super::driver::{Driver, JoinProgress, attended};
 use crate::act::undo;
@@ -25,6 +27,8 @@ use crate::unit::{self, UnitProgress};
 const ASK: Duration = Duration::from_secs(5);
 /// Once the kubelet has its certificate kubeadm looks for it every second, and ends a second or two later.
 const LAST_PHASES: Duration = Duration::from_secs(10);
+/// systemd gives a unit 90 s to stop; the command waits for it.
+const STOP: Duration = Duration::from_mins(2);
 /// Of each: what stands last is mostly the complaint.
 const LINES: usize = 3;
 
@@ -32,7 +36,7 @@ impl Driver<'_, '_> {
     /// What is ours and no longer needed. What could not be taken away is told.
     pub(super) async fn finish(&mut self, changed: bool) -> Vec<String> {
         let mut problems = Vec::new();
-        for done in [self.end_kubeadm(changed).await, self.host.remove(CONFIG).await, self.release().await] {
+        for done in [self.end_kubeadm(changed).await, self.remove_config().await, self.release().await] {
             problems.extend(done.err().map(|trouble| trouble.to_string()));
         }
         problems
@@ -78,24 +82,35 @@ impl Driver<'_, '_> {
         self.host.run(&argv, Duration::from_secs(30)).await?.well(&argv).map(drop)
     }
 
+    /// kubeadm's file, and its directory: it is made for that file alone.
+    async fn remove_config(&self) -> Result<(), Trouble> {
+        self.host.remove(CONFIG).await?;
+        undo::remove_empty(self.host, CONFIG_DIR).await
+    }
+
+    /// What is there once the machine is prepared, and before kubeadm makes more of it. Where a join that was cut off has been at
+    /// work, it is too late for that.
+    pub(super) fn note_places(&mut self, places: &Facts) {
+        if !self.ours {
+            self.before = self.before.take().map(|before| before.with_places(places));
+        }
+    }
+
     /// Ends what runs, removes what the attempt made, and puts back what preparation changed.
     pub(super) async fn clean_up(&mut self) -> Result<(), String> {
         let text = |trouble: Trouble| trouble.to_string();
         // The token first, whatever comes of the rest.
-        self.host.remove(CONFIG).await.map_err(text)?;
+        self.remove_config().await.map_err(text)?;
         unit::clear(self.host, unit::JOIN).await.map_err(text)?;
         self.kubeadm_over = true;
         if self.ours {
-            let argv = ["systemctl", "stop", "kubelet.service"];
-            self.host.run(&argv, Duration::from_mins(2)).await.map_err(text)?;
+            self.host.run(&["systemctl", "stop", "kubelet.service"], STOP).await.map_err(text)?;
         }
         let (facts, _) = observe(self.host, None, None, self.options.time_box, &Progress::default()).await;
-        // kubeadm made them: what was there before it began, preparation has put aside.
-        for path in prepare::leftovers(&facts).map_err(|missing| missing.to_string())?.iter().filter(|_| self.ours) {
-            self.host.remove(path).await.map_err(text)?;
-        }
-        self.ours = false;
         let protected = Protected::on(&facts, self.options.protect.clone()).map_err(|missing| missing.to_string())?;
+        let stays = if self.ours { self.remove_made(&facts, &protected).await? } else { Vec::new() };
+        self.ours = false;
+        self.before = self.before.take().map(MachineBefore::without_places);
         while let Some(run) = self.runs.last().copied() {
             let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
             undo::apply(self.machine, &back, &protected, &Stop::never(), &mut |_| {})
@@ -103,6 +118,49 @@ impl Driver<'_, '_> {
                 .map_err(|error| error.to_string())?;
             self.runs.pop();
         }
+        self.put_back_kubelet().await.map_err(text)?;
+        if stays.is_empty() { Ok(()) } else { Err(format!("not empty: {}", stays.join(", "))) }
+    }
+
+    /// What kubeadm and the kubelet made; what of it stays, because there is something in it.
+    async fn remove_made(&self, facts: &Facts, protected: &Protected) -> Result<Vec<String>, String> {
+        // Also where it is not known what was there: preparation has put aside whatever there was of these.
+        let files = prepare::leftovers(facts).map_err(|missing| missing.to_string())?;
+        for path in files.iter().filter(|path| protected.keeps(path).is_none()) {
+            self.host.remove(path).await.map_err(|trouble| trouble.to_string())?;
+        }
+        let Some(before) = &self.before else { return Ok(Vec::new()) };
+        let came = before.came_since(&places(self.host).await, protected).map_err(|missing| missing.to_string())?;
+        self.remove_paths(&came).await.map_err(|trouble| trouble.to_string())
+    }
+
+    async fn remove_paths(&self, came: &CameSince) -> Result<Vec<String>, Trouble> {
+        let mut stays = Vec::new();
+        for path in &came.made {
+            match self.host.remove(path).await {
+                Err(_) if !self.host.list(path).await?.is_empty() => stays.push(path.clone()),
+                removed => removed?,
+            }
+        }
+        for path in &came.shared {
+            undo::remove_empty(self.host, path).await?;
+        }
+        Ok(stays)
+    }
+
+    /// The kubelet runs, or does not, as it did before the machine was prepared.
+    async fn put_back_kubelet(&mut self) -> Result<(), Trouble> {
+        match self.before.as_ref().and_then(MachineBefore::kubelet_up) {
+            Some(true) => {
+                // One that waits for a configuration ends at once, as it did before: its start is not waited for.
+                let argv = ["systemctl", "start", "--no-block", "kubelet.service"];
+                self.host.run(&argv, STOP).await?.well(&argv)?;
+            }
+            // One that was stopped may have ended with an error: without this systemd would show it as failed.
+            Some(false) => drop(self.host.run(&["systemctl", "reset-failed", "kubelet.service"], ASK).await?),
+            None => {}
+        }
+        self.before = None;
         Ok(())
     }
 
@@ -146,6 +204,13 @@ impl Driver<'_, '_> {
         };
         parse_show(&ended.out).into_iter().map(told).collect()
     }
+}
+
+/// Where kubeadm and the kubelet write, as it is now.
+pub(super) async fn places(host: &dyn Host) -> Facts {
+    let sources: Vec<Source> = before::sources().collect();
+    let seen = host.observe(&sources, &Progress::default()).await;
+    gather(host.name(), host.now(), seen).0
 }
 
 /// The last lines of a text, as they stand under a line about who wrote them.

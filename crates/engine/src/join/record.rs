@@ -4,6 +4,7 @@
 
 use std::fmt::Write as _;
 
+use carrick_core::join::before::MachineBefore;
 use carrick_core::join::state::JoinStatus;
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::redact::redact;
@@ -28,12 +29,22 @@ pub(super) struct Saved {
     pub state: JoinStatus,
     /// Of preparation, by their numbers in the journal.
     pub runs: Vec<u32>,
+    /// The machine as it was before kubeadm ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub before: Option<MachineBefore>,
     /// It came to its end, and what a join before it had begun is still there.
     #[serde(default)]
     unfinished: bool,
 }
 
 const SCHEMA: &str = "carrick.join/v1";
+
+/// What a join has yet to put back, should it fail.
+pub(super) struct Standing<'a> {
+    pub runs: &'a [u32],
+    pub before: Option<&'a MachineBefore>,
+    pub unfinished: bool,
+}
 
 /// The join before this one, where it never came to its end: it was killed, or its machine was; or where it could not end
 /// one of those.
@@ -148,8 +159,7 @@ impl Record {
         &mut self,
         host: &dyn Host,
         state: &JoinStatus,
-        runs: &[u32],
-        unfinished: bool,
+        standing: &Standing<'_>,
     ) -> Result<(), Trouble> {
         if self.text.len() == self.written {
             return Ok(());
@@ -158,8 +168,9 @@ impl Record {
             make_room(host).await?;
         }
         host.write(&self.path, &File::new(self.text.clone(), 0o600), How::Replace).await?;
-        let (begun, runs) = (self.begun, runs.to_vec());
-        let saved = Saved { schema: SCHEMA.to_owned(), begun, state: state.clone(), runs, unfinished };
+        let (begun, state, unfinished) = (self.begun, state.clone(), standing.unfinished);
+        let (runs, before) = (standing.runs.to_vec(), standing.before.cloned());
+        let saved = Saved { schema: SCHEMA.to_owned(), begun, state, runs, before, unfinished };
         let saved = serde_json::to_vec(&saved).map_err(|error| Trouble::new("the state of the join", error))?;
         host.write(&state_of(self.begun.as_second()), &File::new(saved, 0o600), How::Replace).await?;
         self.written = self.text.len();
@@ -182,7 +193,7 @@ mod tests {
         let mut record = Record::begin(begun);
         assert_eq!(record.place(), None);
         record.note(begun, &JoinProgress::Says("--token abcdef.0123456789abcdef".into()));
-        record.keep(machine, &join, &[], unfinished).await.unwrap();
+        record.keep(machine, &join, &Standing { runs: &[], before: None, unfinished }).await.unwrap();
         assert_eq!(record.place(), Some(format!("{DIR}/{second}.log")));
     }
 

@@ -358,9 +358,12 @@ impl Turn<'_> {
         }
         let asked = match options.get("gracePeriodSeconds") {
             None | Some(Value::Null) => None,
-            Some(seconds) => Some(seconds.as_i64().filter(|seconds| *seconds >= 0).ok_or_else(|| {
-                StatusError::not_modelled(&format!("gracePeriodSeconds: {seconds}"))
-            })?),
+            Some(seconds) => Some(
+                seconds
+                    .as_i64()
+                    .filter(|seconds| *seconds >= 0)
+                    .ok_or_else(|| StatusError::not_modelled(&format!("gracePeriodSeconds: {seconds}")))?,
+            ),
         };
         let own = old.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
         Ok(asked.or(own).unwrap_or(30))

@@ -1,0 +1,228 @@
+//! What was on a machine before kubeadm ran, so that a failed attempt takes away what came since, and nothing else.
+//!
+//! Nothing is emptied: each path that came is named, a directory goes once it is empty, and a link is removed, never followed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+
+use crate::fact::mounts::{MOUNTINFO, is_at_or_under};
+use crate::fact::{Facts, Known, Source, Why, dir_key, join_state, listing, pki};
+use crate::plan::protect::Protected;
+
+/// The kubelet's own directories: what comes into them during an attempt is what kubeadm and the kubelet wrote. Not `pods`: on
+/// what is in there the container of a static pod may run; nor `plugins`, where drivers put their sockets.
+const KUBELETS: [&str; 5] = [
+    "/var/lib/kubelet",
+    pki::DIR,
+    "/var/lib/kubelet/checkpoints",
+    "/var/lib/kubelet/device-plugins",
+    "/var/lib/kubelet/pod-resources",
+];
+
+/// Directories that kubeadm and the kubelet make where they are missing, and into which others write, too.
+const SHARED: [&str; 8] = [
+    "/etc/kubernetes",
+    join_state::MANIFESTS,
+    "/etc/kubernetes/pki",
+    "/var/lib/kubelet",
+    "/usr/libexec/kubernetes",
+    "/usr/libexec/kubernetes/kubelet-plugins",
+    "/usr/libexec/kubernetes/kubelet-plugins/volume",
+    "/usr/libexec/kubernetes/kubelet-plugins/volume/exec",
+];
+
+/// What is looked at, before and after.
+pub fn sources() -> impl Iterator<Item = Source> {
+    let dirs: BTreeSet<&'static str> = KUBELETS.into_iter().chain(SHARED).collect();
+    dirs.into_iter().map(Source::Dir).chain([Source::File(MOUNTINFO)])
+}
+
+/// A machine before kubeadm ran.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineBefore {
+    /// The names in each of the kubelet's directories. One that could not be listed is not here: nothing in it is known to
+    /// be new.
+    holds: BTreeMap<String, BTreeSet<String>>,
+    /// Shared directories that were not there.
+    absent: BTreeSet<String>,
+    /// Whether systemd ran the kubelet, or started it again and again while it waited for a configuration.
+    kubelet_up: Option<bool>,
+}
+
+/// What is to go again.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CameSince {
+    /// What the attempt made, the contents of a directory before it.
+    pub made: Vec<String>,
+    /// Directories that go where nobody has put anything into them.
+    pub shared: Vec<String>,
+}
+
+impl MachineBefore {
+    /// How the kubelet is, before preparation holds it back.
+    pub fn with_kubelet(self, facts: &Facts) -> Self {
+        let kubelet = facts.unit_state("kubelet").ok();
+        let kubelet_up = kubelet.map(|unit| unit.is_active() || unit.active_state == "activating");
+        MachineBefore { kubelet_up, ..self }
+    }
+
+    /// What is there right before kubeadm starts: what preparation removed comes back by its undo.
+    pub fn with_places(self, facts: &Facts) -> Self {
+        let known = |path: &&str| Some(((*path).to_owned(), names(facts, path)?));
+        let absent = |path: &&&str| facts.dir(path).is_err_and(|missing| missing.why == Why::Absent);
+        let absent = SHARED.iter().filter(absent).map(|&path| path.to_owned()).collect();
+        MachineBefore { holds: KUBELETS.iter().filter_map(known).collect(), absent, ..self }
+    }
+
+    /// The kubelet's state alone: the paths have gone.
+    pub fn without_places(self) -> Self {
+        MachineBefore { kubelet_up: self.kubelet_up, ..Self::default() }
+    }
+
+    pub fn kubelet_up(&self) -> Option<bool> {
+        self.kubelet_up
+    }
+
+    /// What came since, but for what is protected, or has a mount at it or below it.
+    pub fn came_since(&self, now: &Facts, protected: &Protected) -> Known<CameSince> {
+        let mounts = now.mounts()?;
+        let may_go = |path: &String| {
+            let mounted = mounts.0.iter().any(|mount| is_at_or_under(&mount.point, path));
+            !mounted && protected.keeps(path).is_none()
+        };
+        let mut made = Vec::new();
+        for (dir, before) in &self.holds {
+            let names = names(now, dir).unwrap_or_default();
+            made.extend(names.difference(before).map(|name| format!("{dir}/{name}")));
+        }
+        let mut shared: Vec<String> = self.absent.iter().filter(|path| now.dir(path).is_ok()).cloned().collect();
+        for paths in [&mut made, &mut shared] {
+            paths.retain(may_go);
+            // What is in a directory stands behind it, and goes before it.
+            paths.sort_by(|one, other| other.cmp(one));
+        }
+        Ok(CameSince { made, shared })
+    }
+}
+
+/// The names in a directory, all of them; one that is not there has none. `None`: it is not known what is in it.
+fn names(facts: &Facts, dir: &str) -> Option<BTreeSet<String>> {
+    match facts.get(&dir_key(dir)) {
+        // A part of the list does not say what else was there.
+        Ok(listed) if listed.dropped > 0 => None,
+        Ok(listed) => Some(listing::parse(&listed.text).into_iter().map(|entry| entry.name).collect()),
+        Err(missing) => (missing.why == Why::Absent).then(BTreeSet::new),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fact::Capture;
+    use crate::fact::unit::SHOW;
+    use crate::testing::facts;
+
+    const FILE: &str = "-rw-------";
+    const DIR: &str = "drwxr-xr-x";
+
+    /// A machine on which nothing is but what a package makes.
+    fn bare() -> Facts {
+        let bare = sources().fold(facts(), |facts, source| match source {
+            Source::Dir(path) => facts.without_dir(path),
+            _ => facts,
+        });
+        let root = "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n";
+        bare.with_file(MOUNTINFO, root).with_dir("/etc/kubernetes", &[]).with_dir("/var/lib/kubelet", &[])
+    }
+
+    /// After kubeadm and the kubelet ran.
+    fn attempted(facts: Facts) -> Facts {
+        facts
+            .with_dir("/etc/kubernetes", &[(DIR, "manifests"), (DIR, "pki")])
+            .with_dir(join_state::MANIFESTS, &[])
+            .with_dir("/etc/kubernetes/pki", &[])
+            .with_dir(SHARED[4], &[(DIR, "kubelet-plugins")])
+            .with_dir(SHARED[5], &[(DIR, "volume")])
+            .with_dir(SHARED[6], &[(DIR, "exec")])
+            .with_dir(SHARED[7], &[])
+            .with_dir("/var/lib/kubelet", &[(FILE, "config.yaml"), (FILE, "data"), (DIR, "pki"), (DIR, "pods")])
+            .with_dir(pki::DIR, &[(FILE, "kubelet.key"), ("lrwxrwxrwx", "kubelet-client-current.pem")])
+    }
+
+    fn since(before: &Facts, now: &Facts, protected: &Protected) -> CameSince {
+        MachineBefore::default().with_places(before).came_since(now, protected).unwrap()
+    }
+
+    fn made(before: &Facts, now: &Facts, protected: &Protected) -> Vec<String> {
+        since(before, now, protected).made
+    }
+
+    #[test]
+    fn what_came_goes_the_inside_first_and_what_was_there_stays() {
+        let came = since(&bare(), &attempted(bare()), &Protected::default());
+        let pki = [
+            "/var/lib/kubelet/pki/kubelet.key",
+            "/var/lib/kubelet/pki/kubelet-client-current.pem",
+            "/var/lib/kubelet/pki",
+        ];
+        let (pods, others) = ("/var/lib/kubelet/pods", ["/var/lib/kubelet/data", "/var/lib/kubelet/config.yaml"]);
+        assert_eq!(came.made, [&[pods][..], &pki, &others].concat());
+        let exec = SHARED.iter().rev().take(4).copied();
+        let shared: Vec<&str> = exec.chain(["/etc/kubernetes/pki", join_state::MANIFESTS]).collect();
+        assert_eq!(came.shared, shared, "what was there before is not among them");
+
+        let earlier = bare().with_dir("/var/lib/kubelet", &[(FILE, "data"), (DIR, "pki")]);
+        let earlier = earlier.with_dir(pki::DIR, &[(FILE, "kubelet.key")]).with_dir("/etc/kubernetes/pki", &[]);
+        let came = since(&earlier, &attempted(earlier.clone()), &Protected::default());
+        assert_eq!(came.made, [pods, pki[1], others[1]]);
+        assert!(!came.shared.iter().any(|path| path == "/etc/kubernetes/pki"), "{came:?}");
+    }
+
+    #[test]
+    fn what_is_not_known_to_be_new_stays() {
+        let cut = Capture { dropped: 1, ..Capture::text("") };
+        for unknown in [Err(Why::Denied), Err(Why::TimedOut), Ok(cut)] {
+            let mut before = bare();
+            before.insert(dir_key("/var/lib/kubelet"), unknown.clone());
+            before.insert(dir_key("/etc/kubernetes/pki"), unknown.clone());
+            let came = since(&before, &attempted(bare()), &Protected::default());
+            assert!(came.made.iter().all(|path| path.starts_with("/var/lib/kubelet/pki/")), "{unknown:?}: {came:?}");
+            assert!(!came.shared.iter().any(|path| path == "/etc/kubernetes/pki"), "{unknown:?}: {came:?}");
+        }
+        let nothing = MachineBefore::default().came_since(&attempted(bare()), &Protected::default());
+        assert_eq!(nothing, Ok(CameSince::default()));
+    }
+
+    #[test]
+    fn a_mount_and_what_is_protected_stay() {
+        let mounted = |point: &str| {
+            let lines = format!("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 0:5 / {point} rw - tmpfs tmpfs rw\n");
+            attempted(bare()).with_file(MOUNTINFO, &lines)
+        };
+        let pods = "/var/lib/kubelet/pods".to_owned();
+        let volume = mounted("/var/lib/kubelet/pods/a/volumes/kubernetes.io~secret/token");
+        assert!(made(&bare(), &attempted(bare()), &Protected::default()).contains(&pods));
+        assert!(!made(&bare(), &volume, &Protected::default()).contains(&pods));
+        let of = |named: &str| Protected { named: vec![named.to_owned()], ..Protected::default() };
+        assert!(!made(&bare(), &attempted(bare()), &of("/var/lib/kubelet/pods/mine")).contains(&pods));
+        let own_disk = Protected { mounts: vec![pki::DIR.to_owned()], ..Protected::default() };
+        assert!(!made(&bare(), &mounted(pki::DIR), &own_disk).iter().any(|path| path.starts_with(pki::DIR)));
+        let marks = Protected { control_plane: vec!["/etc/kubernetes/admin.conf".into()], ..Protected::default() };
+        assert_eq!(since(&bare(), &attempted(bare()), &marks), CameSince::default());
+    }
+
+    #[test]
+    fn a_kubelet_that_waits_for_its_configuration_counts_as_up() {
+        for (shown, up) in [
+            ("ActiveState=active\nSubState=running", Some(true)),
+            ("ActiveState=activating\nSubState=auto-restart", Some(true)),
+            ("ActiveState=inactive\nSubState=dead", Some(false)),
+            ("ActiveState=failed\nSubState=failed", Some(false)),
+        ] {
+            let facts = facts().with_query(&SHOW, &format!("Id=kubelet.service\nLoadState=loaded\n{shown}\n"));
+            assert_eq!(MachineBefore::default().with_kubelet(&facts).kubelet_up(), up, "{shown}");
+        }
+        assert_eq!(MachineBefore::default().with_kubelet(&facts()).kubelet_up(), None);
+    }
+}
