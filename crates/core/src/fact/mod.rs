@@ -130,6 +130,8 @@ pub enum Why {
     Unreachable(String),
     /// The cluster was reached, and could not answer at that moment; what it said. The same question may be answered later.
     Busy(String),
+    /// Who was asked answers, and does not know the question: containerd without its CRI plugin. What it said.
+    Unimplemented(String),
     /// It was read, and could not be understood; or reading failed in another way. Asking again brings the same.
     Broken(String),
 }
@@ -160,6 +162,7 @@ impl Why {
             | Why::NotCollected
             | Why::NotAsked
             | Why::NotAdmin
+            | Why::Unimplemented(_)
             | Why::Broken(_) => false,
         }
     }
@@ -170,6 +173,7 @@ impl Why {
             Why::NoShell(said) => Why::NoShell(redact(said)),
             Why::Unreachable(detail) => Why::Unreachable(redact(detail)),
             Why::Busy(said) => Why::Busy(redact(said)),
+            Why::Unimplemented(said) => Why::Unimplemented(redact(said)),
             Why::Broken(detail) => Why::Broken(redact(detail)),
             Why::Absent
             | Why::Denied
@@ -197,7 +201,11 @@ impl fmt::Display for Why {
             Why::NotCollected => "not part of this capture",
             Why::NotAsked => "needs --api",
             Why::NotAdmin => "needs --kubeconfig",
-            Why::NoShell(detail) | Why::Unreachable(detail) | Why::Busy(detail) | Why::Broken(detail) => detail,
+            Why::NoShell(detail)
+            | Why::Unreachable(detail)
+            | Why::Busy(detail)
+            | Why::Unimplemented(detail)
+            | Why::Broken(detail) => detail,
         })
     }
 }
@@ -222,6 +230,21 @@ impl fmt::Display for Missing {
 impl Missing {
     pub fn broken(source_name: impl Into<String>, detail: impl fmt::Display) -> Self {
         Missing { source_name: source_name.into(), why: Why::Broken(detail.to_string()) }
+    }
+
+    /// An answer of the container runtime over its socket: [`Source::Cri`].
+    pub fn is_answer_of_runtime(&self) -> bool {
+        self.source_name.starts_with("cri ")
+    }
+
+    /// An answer of the cluster, or of the path to it: [`Source::Api`].
+    pub fn is_answer_of_cluster(&self) -> bool {
+        self.source_name.starts_with("api ")
+    }
+
+    /// A file in this directory, or below it.
+    pub fn is_of_file_below(&self, dir: &str) -> bool {
+        self.source_name.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
     }
 
     /// What may bring it.

@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
+use carrick_core::fact::cri::is_printed_as_unimplemented;
 use carrick_core::fact::keep::{ERRORS, Keep};
 use carrick_core::fact::{Capture, Facts, Why};
 use carrick_core::redact::redact;
@@ -15,6 +16,7 @@ use tar::EntryType;
 
 use super::{Listed, Manifest, SCHEMA, VERSION};
 use crate::command::{self, Intake};
+use crate::cri;
 use crate::local::kind_name;
 
 /// More than is ever kept of one source.
@@ -153,7 +155,7 @@ impl Contents {
 fn fact(listed: Listed, top: &str, texts: &mut BTreeMap<String, Capture>) -> Result<Capture, Why> {
     let Some(file) = listed.file else {
         return Err(match listed.why {
-            Some(why) => why.redacted(),
+            Some(why) => as_now_told(&listed.key, why.redacted()),
             None => Why::Broken("the manifest names neither a file nor a reason".to_owned()),
         });
     };
@@ -162,6 +164,14 @@ fn fact(listed: Listed, top: &str, texts: &mut BTreeMap<String, Capture>) -> Res
     };
     let errors = command::keep(listed.errors.as_bytes(), ERRORS).0.text;
     Ok(Capture { exit: listed.exit, errors, dropped: listed.dropped.saturating_add(capture.dropped), ..capture })
+}
+
+/// Older bundles have a sentence where there is a reason of its own by now.
+fn as_now_told(key: &str, why: Why) -> Why {
+    match why {
+        Why::Broken(said) if key == cri::STATUS && is_printed_as_unimplemented(&said) => Why::Unimplemented(said),
+        why => why,
+    }
 }
 
 fn parse(text: &[u8]) -> Result<Manifest, Fault> {

@@ -7,11 +7,11 @@
 //! See it yourself: `ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock`, `crictl info`
 //! Mend it: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.socket",
@@ -19,12 +19,11 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["runtime_unit"]),
-    accounts_for: |missing| {
-        missing.source_name.starts_with("cri ") && matches!(missing.why, Why::Absent | Why::Broken(_))
-    },
+    accounts_for: |missing| missing.is_answer_of_runtime() && matches!(missing.why, Why::Absent | Why::Broken(_)),
     judge,
 };
 
@@ -40,7 +39,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             Why::Absent => format!("there is no {socket}"),
             Why::TimedOut => format!("{} does not answer in time", runtime.name()),
             // It answers, though not as the kubelet needs it: runtime.cri-plugin tells.
-            Why::Broken(detail) if is_unimplemented(detail) => return Ok(answers),
+            Why::Unimplemented(_) => return Ok(answers),
             Why::Broken(detail) => format!("{} does not answer: {detail}", runtime.name()),
             _ => return Err(missing),
         };
@@ -49,7 +48,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .seen(Evidence::of(format!("unix://{socket}"), missing.why.to_string()))
             .fix(format!("systemctl status {0}; journalctl -u {0} -n 20 --no-pager", runtime.unit()))
             .fix(format!("systemctl restart {}", runtime.unit()))
-            .explains(["kubelet.crash-loop"]));
+            .explains([id!("kubelet.crash-loop")]));
     }
     Ok(answers)
 }
@@ -103,7 +102,7 @@ mod tests {
 
     #[test]
     fn judges() {
-        let unimplemented = || Why::Broken("unknown service runtime.v1.RuntimeService".into());
+        let unimplemented = || Why::Unimplemented("unknown service runtime.v1.RuntimeService".into());
         table(
             &CHECK,
             [
