@@ -173,7 +173,9 @@ impl From<ApiError> for Why {
             ApiProblem::TimedOut(_) => Why::TimedOut,
             ApiProblem::Unauthorized(_) | ApiProblem::Forbidden(_) => Why::Denied,
             ApiProblem::NotFound(_) => Why::Absent,
-            ApiProblem::Refused | ApiProblem::Unreachable(_) | ApiProblem::Closed => Why::Unreachable(error.to_string()),
+            ApiProblem::Refused | ApiProblem::Unreachable(_) | ApiProblem::Closed => {
+                Why::Unreachable(error.to_string())
+            }
             ApiProblem::Unresolved(why) if why.may_pass() => Why::Unreachable(error.to_string()),
             ApiProblem::TooManyRequests { .. } => Why::Busy(error.to_string()),
             ApiProblem::Status(status, _) if status.is_server_error() => Why::Busy(error.to_string()),

@@ -133,7 +133,8 @@ impl Walk<'_> {
                 self.ok(PathStep::Tcp, format!("{address} port {port} answers"), (stream, address))
             }
             Err(errors) => {
-                let says = |(address, error): &(IpAddr, io::Error)| format!("{address} port {port}: {}", in_words(error));
+                let says =
+                    |(address, error): &(IpAddr, io::Error)| format!("{address} port {port}: {}", in_words(error));
                 self.failed(PathStep::Tcp, errors.iter().map(says).collect::<Vec<_>>().join("; "))
             }
         }

@@ -176,7 +176,14 @@ pub(crate) struct Setting<'a> {
 
 impl Default for Setting<'_> {
     fn default() -> Self {
-        Setting { name: "10.0.0.11", wants_certificate: false, dial: Dial::Tls, now: NOW, has_name: true, delay: Duration::ZERO }
+        Setting {
+            name: "10.0.0.11",
+            wants_certificate: false,
+            dial: Dial::Tls,
+            now: NOW,
+            has_name: true,
+            delay: Duration::ZERO,
+        }
     }
 }
 

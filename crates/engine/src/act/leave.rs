@@ -301,7 +301,8 @@ mod tests {
     fn api() -> MemoryApi {
         let api = MemoryApi::new(now);
         api.put(&json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "w1"}}));
-        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true});
+        let owner =
+            json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": true});
         api.put(&json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": "web", "namespace": "default", "ownerReferences": [owner]},
@@ -341,7 +342,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_drain_ends_when_its_time_is_over_or_asking_again_is_of_no_use() {
         for (fault, says, waited) in [
-            (Fault::TooManyRequests, "it cannot be drained after 3 s: API server 10.0.0.11:6443 refused the request", true),
+            (
+                Fault::TooManyRequests,
+                "it cannot be drained after 3 s: API server 10.0.0.11:6443 refused the request",
+                true,
+            ),
             (Fault::Status(400), "API server 10.0.0.11:6443 answered 400 Bad Request", false),
         ] {
             let api = api();

@@ -183,7 +183,10 @@ mod tests {
         for (said, expected) in [
             (None, "no answer in time"),
             (Some(Ok((429, ""))), "API server 10.0.0.11:6443 refused the request for now (429 Too Many Requests)"),
-            (Some(Ok((200, "<html>"))), "API server 10.0.0.11:6443 sent an answer that is not JSON, by line 1 column 1"),
+            (
+                Some(Ok((200, "<html>"))),
+                "API server 10.0.0.11:6443 sent an answer that is not JSON, by line 1 column 1",
+            ),
             (Some(Err(ApiProblem::Refused)), "API server 10.0.0.11:6443 refused the connection"),
             (Some(Ok((403, "{}"))), "permission denied"),
         ] {

@@ -70,9 +70,7 @@ fn needed_by_pods() -> Row {
     const MAPS: &str = "/api/v1/namespaces/row/configmaps";
     const SECRETS: &str = "/api/v1/namespaces/row/secrets";
     const PODS: &str = "/api/v1/namespaces/row/pods";
-    let object = |kind: &str, name: &str| {
-        json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "row"}})
-    };
+    let object = |kind: &str, name: &str| json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name, "namespace": "row"}});
     let mut pod = pods::pod("row-1");
     pod["spec"]["volumes"] = json!([
         {"name": "map", "configMap": {"name": "row-mounted"}},
