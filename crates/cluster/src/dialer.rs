@@ -38,8 +38,8 @@ pub(crate) async fn dial_any(
     let addresses = addresses.get(..ADDRESSES).unwrap_or(addresses);
     for (at, &address) in addresses.iter().enumerate() {
         let left = u32::try_from(addresses.len() - at).unwrap_or(u32::MAX);
-        let share = until.saturating_duration_since(Instant::now()) / left;
-        match timeout(share, dialer.dial(address, port)).await {
+        let time = until.saturating_duration_since(Instant::now()) / left;
+        match timeout(time, dialer.dial(address, port)).await {
             Ok(Ok(stream)) => return Ok((stream, address)),
             Ok(Err(error)) => errors.push((address, error)),
             Err(_) => errors.push((address, io::ErrorKind::TimedOut.into())),

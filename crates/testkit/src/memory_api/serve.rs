@@ -304,7 +304,7 @@ impl Turn<'_> {
     fn remove(&mut self, resource: &Resource, old: &Value, options: &Value) -> Answer {
         self.check_preconditions(resource, old, options)?;
         let name = self.asked.name.as_str();
-        let grace = self.grace(resource, old, options)?;
+        let grace = grace(resource, old, options)?;
         let deleting = old["metadata"]["deletionTimestamp"].is_string();
         if grace == 0 && !has_finalizers(old) {
             self.store.commit(self.key(resource), None);
@@ -347,26 +347,6 @@ impl Turn<'_> {
             }
         }
         Ok(())
-    }
-
-    /// Only a pod on a node takes its time.
-    fn grace(&self, resource: &Resource, old: &Value, options: &Value) -> Result<i64, StatusError> {
-        let runs =
-            !text(old, "/spec/nodeName").is_empty() && !["Succeeded", "Failed"].contains(&text(old, "/status/phase"));
-        if resource.plural != PODS || !runs {
-            return Ok(0);
-        }
-        let asked = match options.get("gracePeriodSeconds") {
-            None | Some(Value::Null) => None,
-            Some(seconds) => Some(
-                seconds
-                    .as_i64()
-                    .filter(|seconds| *seconds >= 0)
-                    .ok_or_else(|| StatusError::not_modelled(&format!("gracePeriodSeconds: {seconds}")))?,
-            ),
-        };
-        let own = old.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64);
-        Ok(asked.or(own).unwrap_or(30))
     }
 
     fn evict(&mut self, resource: &Resource) -> Answer {
@@ -422,6 +402,23 @@ impl Turn<'_> {
         budget["status"]["disruptedPods"][evicted] = object::time(self.now).into();
         self.store.commit(Key::new(budgets, &self.asked.namespace, &name), Some(budget));
         Ok(())
+    }
+}
+
+/// Only a pod on a node takes its time.
+fn grace(resource: &Resource, old: &Value, options: &Value) -> Result<i64, StatusError> {
+    let runs =
+        !text(old, "/spec/nodeName").is_empty() && !["Succeeded", "Failed"].contains(&text(old, "/status/phase"));
+    if resource.plural != PODS || !runs {
+        return Ok(0);
+    }
+    let own = old.pointer("/spec/terminationGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(30);
+    match options.get("gracePeriodSeconds") {
+        None | Some(Value::Null) => Ok(own),
+        Some(asked) => {
+            let seconds = asked.as_i64().filter(|seconds| *seconds >= 0);
+            seconds.ok_or_else(|| StatusError::not_modelled(&format!("gracePeriodSeconds: {asked}")))
+        }
     }
 }
 

@@ -225,9 +225,9 @@ async fn a_watch_ends_well_or_is_cut_in_the_middle() {
         assert!(String::from_utf8_lossy(&first).contains("BOOKMARK"));
         let made = api.put(&node("w1"));
         if cut {
-            api.cut_watches()
+            api.cut_watches();
         } else {
-            api.end_watches()
+            api.end_watches();
         }
         // What was told before still comes.
         let told: Value = serde_json::from_slice(&body.frame().await.unwrap().unwrap().into_data().unwrap()).unwrap();
