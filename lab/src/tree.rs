@@ -24,8 +24,9 @@ systemctl list-units --all --type=service,socket,timer --no-legend --plain | sed
   grep -E '^unit (carrick|containerd|kubelet)| (active|activating|deactivating|failed|reloading)$'
 ip -br addr | sed 's/^/link /'
 ip -4 route show table all | sed 's/^/route /'
+runtime() { systemctl -q is-active containerd && [ -S /run/containerd/containerd.sock ] && timeout 10 ctr -n k8s.io "$@" 2>/dev/null; }
 for what in container image; do
-  if names=$(timeout 10 ctr -n k8s.io ${what}s ls -q 2>/dev/null); then printf '%s\nlisted\n' "$names"; else echo 'not listed'; fi | sed "s/^/$what /"
+  if names=$(runtime ${what}s ls -q); then printf '%s\nlisted\n' "$names"; else echo 'not listed'; fi | sed "s/^/$what /"
 done
 sysctl -a 2>/dev/null | grep -E '^(net|vm|kernel\.panic)' | sed 's/^/sysctl /'
 cut -d' ' -f1-4 /proc/mounts | sed 's/^/mount /'"#;

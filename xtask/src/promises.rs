@@ -301,10 +301,7 @@ mod tests {
     fn places(promise: &Promise) -> Vec<PathBuf> {
         let after = |word: &str| promise.check.iter().skip_while(|it| *it != word).nth(1).cloned();
         let package = after("-p").unwrap();
-        let home = PathBuf::from("crates").join(match package.strip_prefix("carrick-") {
-            Some(name) => name,
-            None => "cli",
-        });
+        let home = PathBuf::from("crates").join(package.strip_prefix("carrick-").unwrap_or("cli"));
         if !promise.is_test() {
             return ["mod.rs", "lib.rs"].map(|name| promise.file.with_file_name(name)).into();
         }

@@ -314,7 +314,6 @@ impl Script for Worker {
                 (state.kubelet, state.crash_loops) = (None, false);
                 well(String::new())
             }
-            ["systemctl", "reset-failed", "kubelet.service"] => well(String::new()),
             ["systemctl", "cat", .., "kubelet.service"] => well(UNIT_FILES.to_owned()),
             ["ps", "-ww", "-C", "kubelet", ..] => {
                 well(if self.state().kubelet.is_some() { KUBELET_PROCESS.to_owned() } else { String::new() })
@@ -327,7 +326,7 @@ impl Script for Worker {
             }
             ["kubelet", "--version"] => well("Kubernetes v1.34.4\n".to_owned()),
             ["ip", "-j", "route", ..] => well(ROUTES.to_owned()),
-            ["journalctl", ..] => well(String::new()),
+            ["journalctl", ..] | ["systemctl", "reset-failed", "kubelet.service"] => well(String::new()),
             _ => None,
         }
     }
