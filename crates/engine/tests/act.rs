@@ -147,7 +147,7 @@ async fn told_to_stop_it_finishes_the_change_at_hand_and_says_how_to_go_on() {
             // Behind the last change there is nothing left to stop.
             Ok(run) => assert_eq!((run, last), (1, all.len() - 1)),
             Err(stopped) => {
-                assert_eq!((stopped.to_string(), stopped.signal()), (expected, Some(StopSignal::Interrupt)))
+                assert_eq!((stopped.to_string(), stopped.signal()), (expected, Some(StopSignal::Interrupt)));
             }
         }
         // Nothing more is changed for who was told to stop, not even a record.
