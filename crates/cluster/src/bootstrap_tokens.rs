@@ -18,7 +18,7 @@ pub async fn create(client: &ClusterClient, token: &Token, expires: Timestamp) -
         "apiVersion": "v1",
         "kind": "Secret",
         "type": "bootstrap.kubernetes.io/token",
-        "metadata": {"name": name(token), "namespace": NAMESPACE},
+        "metadata": {"name": name(&token.id), "namespace": NAMESPACE},
         "stringData": {
             "token-id": token.id,
             "token-secret": token.secret(),
@@ -38,11 +38,11 @@ pub async fn is_signed(client: &ClusterClient, token: &Token) -> Result<bool, Ap
     config_maps::value(client, "kube-public", "cluster-info", &key).await.map(|signature| signature.is_some())
 }
 
-/// That there is none is fine.
-pub async fn revoke(client: &ClusterClient, token: &Token) -> Result<(), ApiError> {
-    client.delete::<Secret>(Some(NAMESPACE), &name(token), &DeleteParams::default()).await
+/// By its id. That there is none is fine.
+pub async fn revoke(client: &ClusterClient, id: &str) -> Result<(), ApiError> {
+    client.delete::<Secret>(Some(NAMESPACE), &name(id), &DeleteParams::default()).await
 }
 
-fn name(token: &Token) -> String {
-    format!("bootstrap-token-{}", token.id)
+fn name(id: &str) -> String {
+    format!("bootstrap-token-{id}")
 }

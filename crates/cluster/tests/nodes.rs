@@ -160,5 +160,5 @@ async fn a_token_is_made_looked_for_and_revoked() {
     assert_eq!(secret["type"], "bootstrap.kubernetes.io/token");
     assert_eq!(bootstrap_tokens::is_signed(&client, &token).await, Ok(true));
     assert_eq!(bootstrap_tokens::is_signed(&client, &"zzzzzz.0123456789abcdef".parse().unwrap()).await, Ok(false));
-    bootstrap_tokens::revoke(&client, &token).await.unwrap();
+    bootstrap_tokens::revoke(&client, &token.id).await.unwrap();
 }

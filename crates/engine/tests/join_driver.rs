@@ -10,15 +10,16 @@ use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::discovery;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
-use carrick_core::join::step::JoinOutcome;
+use carrick_core::join::step::{JoinOutcome, Withdrawal};
 use carrick_core::judge::Ignore;
 use carrick_core::plan::protect::Protected;
 use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
-use carrick_engine::Stop;
+use carrick_core::stop::StopSignal;
 use carrick_engine::act::{Actor, undo};
 use carrick_engine::dialer;
 use carrick_engine::join::{JoinEnd, JoinOptions, JoinProgress, join};
+use carrick_engine::{Stop, StopTeller};
 use carrick_host::{Entry, Host, Probe};
 use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
@@ -34,6 +35,7 @@ const TOKEN: &str = "abcdef.0123456789abcdef";
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 const BOOTSTRAP_CONF: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CONFIG: &str = "/run/carrick/join.yaml";
+const DROP_IN: &str = "/run/systemd/system/kubelet.service.d/90-carrick-join.conf";
 
 fn cluster() -> Cluster {
     let cluster = Cluster::start(BEGAN.parse().unwrap()).unwrap();
@@ -68,12 +70,22 @@ async fn joined(machine: &Arc<Machine>, options: JoinOptions<'_>) -> (JoinEnd, V
 async fn joined_and(
     machine: &Arc<Machine>,
     options: JoinOptions<'_>,
+    act: impl FnMut(&JoinProgress) + Send,
+) -> (JoinEnd, Vec<JoinProgress>) {
+    joined_until(Stop::never(), machine, options, act).await
+}
+
+/// The same, for who may be told to stop.
+async fn joined_until(
+    stop: Stop,
+    machine: &Arc<Machine>,
+    options: JoinOptions<'_>,
     mut act: impl FnMut(&JoinProgress) + Send,
 ) -> (JoinEnd, Vec<JoinProgress>) {
     /// A look every 0.4 s and a word every second: whoever waits twice as long hears nothing.
     const SILENCE: Duration = Duration::from_secs(2);
     let library = Library::built_in().unwrap();
-    let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into(), stop: Stop::never() };
+    let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into(), stop };
     let (mut told, mut longest, mut last) = (Vec::new(), Duration::ZERO, Instant::now());
     let mut tell = |it| {
         longest = longest.max(std::mem::replace(&mut last, Instant::now()).elapsed());
@@ -592,4 +604,79 @@ async fn a_busy_api_server_is_asked_for_the_token_again() {
     let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
     assert_joined(&ended, &told);
     assert_eq!((ended.state.attempt, cluster.api.count("create secrets")), (1, 2), "{told:#?}");
+}
+
+/// What tells that a join is at a stage: also one that is passed within a look.
+fn is_at(told: &JoinProgress, at: Stage) -> bool {
+    matches!(told, JoinProgress::Reached { stage, .. } | JoinProgress::Waits { stage, .. } if *stage >= at && !stage.is_over())
+}
+
+#[tokio::test(start_paused = true)]
+async fn told_to_stop_at_any_stage_it_puts_back_or_stays_in_the_cluster_and_the_next_join_joins() {
+    for (signal, at) in [StopSignal::Interrupt, StopSignal::Terminate, StopSignal::Hangup]
+        .into_iter()
+        .flat_map(|signal| Stage::ALL.into_iter().filter(|at| *at < Stage::Verified).map(move |at| (signal, at)))
+    {
+        let (cluster, what) = (cluster(), format!("{} at {}", signal.name(), at.name()));
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let before = (files(&machine), worker.kubelet_unit());
+        let (teller, stop) = StopTeller::new();
+        let (ended, told) = joined_until(stop, &machine, options(&cluster), |told| {
+            if is_at(told, at) {
+                teller.tell(signal);
+            }
+        })
+        .await;
+        let JoinOutcome::Interrupted { signal: by, stays, .. } = ended.outcome else {
+            panic!("{what}: {ended:#?} {told:#?}")
+        };
+        assert_eq!(by, signal, "{what}");
+        match stays {
+            Withdrawal::PutBack => assert_put_back(&machine, worker.kubelet_unit(), &before, &what),
+            Withdrawal::InCluster => {
+                assert!(machine.text(KUBELET_CONF).is_some() && machine.text(BOOTSTRAP_CONF).is_none(), "{what}");
+                assert_eq!((machine.text(CONFIG), machine.text(DROP_IN)), (None, None), "{what}");
+            }
+            Withdrawal::AtWork => assert!(signal == StopSignal::Hangup && at >= Stage::Joining, "{what}"),
+        }
+        let must_go_on = signal == StopSignal::Hangup && (Stage::Joining..Stage::CertificateIssued).contains(&at);
+        assert!(stays == Withdrawal::AtWork || !must_go_on, "{what}: {stays:?}");
+        let (again, told) = joined(&machine, options(&cluster)).await;
+        assert!(matches!(again.outcome, JoinOutcome::Joined { .. }), "{what}, then: {again:#?} {told:#?}");
+        assert_eq!(
+            (machine.text(CONFIG), machine.text(DROP_IN), machine.text(BOOTSTRAP_CONF)),
+            (None, None, None),
+            "{what}"
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_token_that_a_join_had_to_leave_is_revoked_by_the_next_with_the_same_admin() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let admin = admin(&cluster, &machine);
+    let (teller, stop) = StopTeller::new();
+    // Those that are still there.
+    let made = |cluster: &Cluster| {
+        let sent = cluster.api.sent("create secrets");
+        let places = sent.iter().map(|secret| secret["metadata"]["name"].as_str().unwrap().to_owned());
+        let is_there =
+            |name: &String| cluster.api.object(&format!("/api/v1/namespaces/kube-system/secrets/{name}")).is_some();
+        places.filter(is_there).collect::<Vec<_>>()
+    };
+    let (ended, _) = joined_until(stop, &machine, with_admin(&cluster, &admin, false), |told| {
+        if is_at(told, Stage::Joining) {
+            teller.tell(StopSignal::Hangup);
+        }
+    })
+    .await;
+    assert!(matches!(ended.outcome, JoinOutcome::Interrupted { stays: Withdrawal::AtWork, .. }), "{ended:#?}");
+    assert_eq!(made(&cluster).len(), 1, "kubeadm needs it");
+    let (again, _) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+    assert!(matches!(again.outcome, JoinOutcome::Joined { .. }), "{again:#?}");
+    assert_eq!(made(&cluster), Vec::<String>::new());
+    assert_eq!(machine.text("/var/lib/carrick/joins/tokens"), None);
 }

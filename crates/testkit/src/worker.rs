@@ -18,6 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
+use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 use tower::Service as _;
 
@@ -170,6 +171,9 @@ struct State {
     kubeadms: u32,
     /// Who may read what kubeadm was started with, and who the directory it is in.
     config_modes: Option<(u32, u32)>,
+    /// What runs in kubeadm's unit, and what that removes when it ends.
+    kubeadm: Option<AbortHandle>,
+    removes: Option<String>,
 }
 
 impl Worker {
@@ -298,7 +302,7 @@ impl Script for Worker {
                 well(units.map(|unit| self.show(unit)).collect::<Vec<_>>().join("\n"))
             }
             ["systemctl", "stop" | "reset-failed", UNIT] => {
-                self.state().unit = Unit::None;
+                self.end_kubeadm(machine, Unit::None);
                 well(String::new())
             }
             ["systemctl", "daemon-reload"] => {
@@ -391,10 +395,13 @@ impl Worker {
             state.unit = Unit::Running;
             state.config_modes = config.and_then(|path| machine.mode(path).zip(machine.mode(path.rsplit_once('/')?.0)));
             state.kubeadms += 1;
+            let removes = words.iter().find_map(|word| word.strip_prefix("--property=ExecStopPost=-/bin/rm -f "));
+            state.removes = removes.map(str::to_owned);
             state.plays.pop_front().unwrap_or(Kubeadm::Joins)
         };
         if let Some((machine, worker)) = self.both() {
-            tokio::spawn(async move { worker.kubeadm(&machine, play, &log, &token).await });
+            let kubeadm = tokio::spawn(async move { worker.kubeadm(&machine, play, &log, &token).await });
+            self.state().kubeadm = Some(kubeadm.abort_handle());
         }
         String::new()
     }
@@ -412,7 +419,7 @@ impl Worker {
         };
         if let Some(says) = refused {
             say(&says);
-            self.end_unit(1);
+            self.end_kubeadm(machine, Unit::Ended(1));
             return;
         }
         let server = format!("https://{}:{}", API.0, API.1);
@@ -424,7 +431,7 @@ impl Worker {
         if let Err(why) = self.no_ready_node(token).await {
             machine.meddle_remove(BOOTSTRAP_CONF);
             say(&format!("error execution phase kubelet-start: {why}"));
-            self.end_unit(1);
+            self.end_kubeadm(machine, Unit::Ended(1));
             return;
         }
         machine.meddle(CONFIG, "cgroupDriver: systemd\n");
@@ -441,7 +448,7 @@ impl Worker {
         sleep(SOON).await;
         machine.meddle_remove(BOOTSTRAP_CONF);
         say("This node has joined the cluster:");
-        self.end_unit(0);
+        self.end_kubeadm(machine, Unit::Ended(0));
     }
 
     /// What kubeadm finds of an earlier join, in its words.
@@ -476,11 +483,15 @@ impl Worker {
         }
     }
 
-    /// Unless somebody has stopped it.
-    fn end_unit(&self, status: i32) {
+    /// By itself, or because somebody stops it.
+    fn end_kubeadm(&self, machine: &Machine, unit: Unit) {
         let mut state = self.state();
-        if state.unit == Unit::Running {
-            state.unit = Unit::Ended(status);
+        state.unit = unit;
+        if let Some(kubeadm) = state.kubeadm.take().filter(|_| unit == Unit::None) {
+            kubeadm.abort();
+        }
+        if let Some(path) = state.removes.take() {
+            machine.meddle_remove(&path);
         }
     }
 

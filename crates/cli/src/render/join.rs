@@ -94,6 +94,11 @@ impl Show {
                 format!("{log}{joined} {how_far} after {}.\n", seconds(took))
             }
             JoinOutcome::Failed(_) => failed(&report, ended),
+            JoinOutcome::Interrupted { signal, stage, stays } => {
+                let line = format!("  {}  {:<13} stopped by {}\n", styled(WARN, "--"), label(*stage), signal.name());
+                let remains = Remains::after_stop(*stays, ended.state.changed, &ended.left);
+                line + &logs(ended) + &format!("Not joined. {}\n", how_it_stands(remains)) + &unmade(ended, *stage)
+            }
         })
     }
 }
@@ -131,10 +136,20 @@ fn failed(report: &Report, ended: &JoinEnd) -> String {
             let _ = writeln!(out, "      {}", styled(DIM, line));
         }
     }
-    for log in ended.record.iter().chain(&ended.log) {
-        let _ = writeln!(out, "      log    {log}");
-    }
-    let remains = match Remains::after(failure, ended.state.changed, &ended.left) {
+    let remains = Remains::after(failure, ended.state.changed, &ended.left);
+    out + &logs(ended) + &format!("Not joined. {}\n", how_it_stands(remains)) + &unmade(ended, failure.stage)
+}
+
+fn logs(ended: &JoinEnd) -> String {
+    ended.record.iter().chain(&ended.log).map(|log| format!("      log    {log}\n")).collect()
+}
+
+/// How the machine stands, and what goes on from there.
+fn how_it_stands(remains: Remains) -> &'static str {
+    match remains {
+        Remains::AtWork => {
+            "kubeadm goes on in carrick-kubeadm.service: carrick join follows it, carrick reset ends it and takes it back."
+        }
         Remains::Join => "The join is left as it is: carrick join goes on from there, carrick reset takes it back.",
         Remains::Part => {
             "Not all that was changed on this machine could be put back: carrick history says what was done."
@@ -145,12 +160,12 @@ fn failed(report: &Report, ended: &JoinEnd) -> String {
         Remains::Fixes => "What --fix did stays: carrick history says what, carrick undo takes it back.",
         Remains::PutBack => "What was changed on this machine has been put back.",
         Remains::Untouched => "Nothing was changed on this machine.",
-    };
-    let _ = writeln!(out, "Not joined. {remains}");
-    if let Some(node) = ended.left.unmade_node(failure) {
-        let _ = writeln!(out, "The old Node {node} was removed from the cluster; the next join makes it again.");
     }
-    out
+}
+
+fn unmade(ended: &JoinEnd, stage: Stage) -> String {
+    let told = |node| format!("The old Node {node} was removed from the cluster; the next join makes it again.\n");
+    ended.left.unmade_node(stage).map(told).unwrap_or_default()
 }
 
 /// What is told, as events. One that does not itself say where the join is stands where the last one did.

@@ -207,13 +207,18 @@ fn finish(args: &Args, host: &str, ended: &JoinEnd, took: Duration, show: screen
     if let Some(declined) = declined(ended).filter(|_| !args.events) {
         return Err(declined);
     }
-    terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
-    Ok(exit_of(ended))
+    let printed = terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")));
+    match exit_of(ended) {
+        // The terminal may be what is gone.
+        exit @ Exit::Signal(_) => Ok(exit),
+        exit => printed.map(|()| exit),
+    }
 }
 
 fn exit_of(ended: &JoinEnd) -> Exit {
     match &ended.outcome {
         JoinOutcome::Joined { .. } => Exit::Ok,
+        JoinOutcome::Interrupted { signal, .. } => Exit::Signal(*signal),
         JoinOutcome::Failed(_) if ended.declined => Exit::Consent,
         JoinOutcome::Failed(failure) if failure.overdue => Exit::TimedOut,
         JoinOutcome::Failed(_) => Exit::Failed,

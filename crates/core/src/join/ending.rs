@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::failure::{self, JoinFailure};
 use super::state::{JoinStatus, Stage};
-use super::step::JoinOutcome;
+use super::step::{JoinOutcome, Withdrawal};
 use super::verify::judge;
 use crate::catalogue::{self, Role};
 use crate::check::Needed;
@@ -16,6 +16,8 @@ pub fn report(host: &str, state: &JoinStatus, outcome: &JoinOutcome, diagnosed: 
     (report.verdict, report.causes) = match outcome {
         JoinOutcome::Joined { .. } => (Overall::Pass, Vec::new()),
         JoinOutcome::Failed(failure) => (Overall::Fail, causes(failure, diagnosed)),
+        // Whether it would have joined is not known.
+        JoinOutcome::Interrupted { .. } => (Overall::Unknown, Vec::new()),
     };
     report
 }
@@ -67,8 +69,8 @@ pub struct Left {
 
 impl Left {
     /// The Node that was removed for this join, where it ended before a new one was made.
-    pub fn unmade_node(&self, failure: &JoinFailure) -> Option<&str> {
-        self.node_removed.as_deref().filter(|_| failure.stage < Stage::Registered)
+    pub fn unmade_node(&self, stage: Stage) -> Option<&str> {
+        self.node_removed.as_deref().filter(|_| stage < Stage::Registered)
     }
 }
 
@@ -78,14 +80,17 @@ pub fn is_unfinished(outcome: &JoinOutcome, ours: bool) -> bool {
     match outcome {
         JoinOutcome::Joined { .. } => false,
         JoinOutcome::Failed(failure) => ours && failure.stage < Stage::CertificateIssued,
+        JoinOutcome::Interrupted { stays, .. } => ours && *stays == Withdrawal::PutBack,
     }
 }
 
-/// What stays on a machine whose join failed.
+/// What stays on a machine whose join failed, or was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remains {
     /// It has its certificate: it is in the cluster, and stays there.
     Join,
+    /// kubeadm goes on.
+    AtWork,
     /// Part of what was changed: not all could be put back.
     Part,
     /// What an earlier join had begun.
@@ -101,6 +106,18 @@ pub enum Remains {
 impl Remains {
     pub fn after(failure: &JoinFailure, changed: bool, left: &Left) -> Self {
         let in_cluster = (Stage::CertificateIssued..Stage::Waiting).contains(&failure.stage);
+        Remains::of(in_cluster, changed, left)
+    }
+
+    pub fn after_stop(stays: Withdrawal, changed: bool, left: &Left) -> Self {
+        match stays {
+            Withdrawal::AtWork => Remains::AtWork,
+            Withdrawal::InCluster => Remains::of(true, changed, left),
+            Withdrawal::PutBack => Remains::of(false, changed, left),
+        }
+    }
+
+    fn of(in_cluster: bool, changed: bool, left: &Left) -> Self {
         match (left, changed) {
             (_, true) if in_cluster => Remains::Join,
             (Left { stuck: true, .. }, _) => Remains::Part,

@@ -140,6 +140,7 @@ fn name_of(effect: &JoinEffect) -> Option<&'static str> {
         JoinEffect::Finish => "tidy up",
         JoinEffect::Leave => "leave it joined",
         JoinEffect::CleanUp => "clean up",
+        JoinEffect::Halt => "end kubeadm",
         JoinEffect::Diagnose => "diagnose",
         JoinEffect::Report(_) => "report",
         JoinEffect::Tell(_) => return None,

@@ -10,6 +10,7 @@ use super::failure::{self, JoinCause, JoinFailure};
 use super::verify::{NodeEvidence, Until};
 use crate::catalogue;
 use crate::id;
+use crate::stop::StopSignal;
 
 /// What has been reached. The order is the order of a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -250,6 +251,9 @@ pub(super) struct Memory {
     pub look_again: Option<Timestamp>,
     /// What systemd had counted when this kubelet was first seen.
     pub restarts_before: Option<u64>,
+    /// Who was told to stop only ends what was begun.
+    #[serde(default)]
+    pub stopped_by: Option<StopSignal>,
 }
 
 /// `at`, so much later; at the end of time no later than that.

@@ -21,6 +21,7 @@ use super::verify::{
 use crate::catalogue::Class;
 use crate::fact::Why;
 use crate::id;
+use crate::stop::StopSignal;
 
 /// A request that nobody has signed by then is told: the usual signer takes a second or two.
 const UNSIGNED: SignedDuration = SignedDuration::from_secs(20);
@@ -85,6 +86,15 @@ pub enum JoinEvent {
     Finished {
         changed: bool,
     },
+    /// Somebody said stop. `at_work`: kubeadm runs in its unit.
+    Interrupted {
+        signal: StopSignal,
+        at_work: bool,
+    },
+    /// After [`JoinEffect::Halt`]: whether the kubelet has its certificate.
+    Halted {
+        certificate: bool,
+    },
     /// Time has passed; at least one a second, and one at the deadline.
     Tick,
 }
@@ -129,6 +139,8 @@ pub enum JoinEffect {
     Leave,
     /// End kubeadm's unit and the kubelet, and remove what this attempt is proven to have left.
     CleanUp,
+    /// End kubeadm, unless the kubelet has its certificate, and look once more whether it has.
+    Halt,
     /// Find the cause while everything still stands as it failed.
     Diagnose,
     Report(JoinOutcome),
@@ -143,6 +155,48 @@ pub enum JoinOutcome {
         already: bool,
     },
     Failed(JoinFailure),
+    /// A signal ended it.
+    Interrupted {
+        signal: StopSignal,
+        /// How far it had come.
+        stage: Stage,
+        stays: Withdrawal,
+    },
+}
+
+/// What becomes of a join that was told to stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdrawal {
+    /// What it had changed is put back.
+    PutBack,
+    /// The kubelet has its certificate: the machine is in the cluster, and stays there.
+    InCluster,
+    /// kubeadm goes on in its unit; the next join follows it.
+    AtWork,
+}
+
+impl JoinEffect {
+    /// Whether it is still made for somebody who said stop: it ends something, and begins nothing.
+    pub fn ends(&self) -> bool {
+        match self {
+            JoinEffect::Finish
+            | JoinEffect::Leave
+            | JoinEffect::CleanUp
+            | JoinEffect::Halt
+            | JoinEffect::Diagnose
+            | JoinEffect::Tell(_)
+            | JoinEffect::Report(_) => true,
+            JoinEffect::Observe
+            | JoinEffect::RemoveNode { .. }
+            | JoinEffect::MarkNotReady { .. }
+            | JoinEffect::WakeKubelet
+            | JoinEffect::Check
+            | JoinEffect::Prepare
+            | JoinEffect::StartKubeadm
+            | JoinEffect::Attach
+            | JoinEffect::Sandbox { .. } => false,
+        }
+    }
 }
 
 impl JoinStatus {
@@ -170,6 +224,15 @@ pub fn step(state: &JoinStatus, event: &JoinEvent, now: Timestamp) -> (JoinStatu
     let mut next = state.clone();
     if state.stage.is_over() {
         return (next, Vec::new());
+    }
+    // Who was told to stop is past every deadline.
+    if let JoinEvent::Interrupted { signal, at_work } = event {
+        let effects = next.interrupted(*signal, *at_work, now);
+        return (next, effects);
+    }
+    if let JoinEvent::Halted { certificate } = event {
+        let effects = next.halted(*certificate, now);
+        return (next, effects);
     }
     let mut effects = next.take(event, now);
     let moved = (next.stage, next.attempt) != (state.stage, state.attempt);
@@ -422,6 +485,8 @@ impl JoinStatus {
             | JoinEvent::Trouble(_)
             | JoinEvent::Failed(_)
             | JoinEvent::Finished { .. }
+            | JoinEvent::Interrupted { .. }
+            | JoinEvent::Halted { .. }
             | JoinEvent::Tick => {}
         }
         self.mind_runtime(now);
@@ -636,6 +701,39 @@ impl JoinStatus {
         causes.extend(symptom.map(|about| JoinCause::of(about, says)));
         let says = format!("{says} ({} s)", now.duration_since(self.since).as_secs());
         self.end(JoinFailure { stage, class: worst(&causes), says, causes, overdue: true }, now)
+    }
+
+    /// Nobody wants to wait any longer. What is complete is completed; what nobody watches any more goes on where it can.
+    fn interrupted(&mut self, signal: StopSignal, at_work: bool, now: Timestamp) -> Vec<JoinEffect> {
+        if self.stage == Stage::Verified {
+            return Vec::new();
+        }
+        if signal == StopSignal::Hangup && at_work {
+            // The stage stays as it is: the next join knows by it that this one was cut off.
+            let (stage, stays) = (self.stage, Withdrawal::AtWork);
+            return vec![JoinEffect::Report(JoinOutcome::Interrupted { signal, stage, stays })];
+        }
+        self.memory.stopped_by = Some(signal);
+        if self.changed && (Stage::Probed..Stage::Waiting).contains(&self.stage) {
+            return vec![JoinEffect::Halt];
+        }
+        // Nothing was begun yet, or what was begun has been put back.
+        self.withdrawn(Withdrawal::PutBack, None, now)
+    }
+
+    fn halted(&mut self, certificate: bool, now: Timestamp) -> Vec<JoinEffect> {
+        if certificate {
+            self.withdrawn(Withdrawal::InCluster, Some(JoinEffect::Leave), now)
+        } else {
+            self.withdrawn(Withdrawal::PutBack, Some(JoinEffect::CleanUp), now)
+        }
+    }
+
+    fn withdrawn(&mut self, stays: Withdrawal, effect: Option<JoinEffect>, now: Timestamp) -> Vec<JoinEffect> {
+        let (stage, signal) = (self.stage, self.memory.stopped_by.unwrap_or(StopSignal::Interrupt));
+        self.enter(Stage::Failed, now);
+        let report = JoinEffect::Report(JoinOutcome::Interrupted { signal, stage, stays });
+        effect.into_iter().chain([report]).collect()
     }
 
     fn fail_for(&mut self, cause: JoinCause, now: Timestamp) -> Vec<JoinEffect> {

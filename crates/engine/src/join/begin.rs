@@ -19,6 +19,7 @@ use carrick_core::join::verify::Node;
 use carrick_core::join::{causes, observed};
 use carrick_core::plan::protect::Protected;
 use carrick_core::signature::Library;
+use carrick_core::stop::StopSignal;
 use carrick_host::{Entry, File, Host, How, Trouble, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -26,7 +27,8 @@ use tokio::time::sleep;
 
 use super::driver::{Driver, JoinOptions, JoinProgress, Unmended, attended};
 use super::observer::NodeObserver;
-use super::{end, record, token};
+use super::token::{self, Unminted};
+use super::{end, minted, record};
 use crate::act::{self, Actor, Stopped};
 use crate::dialer;
 use crate::unit::{self, UnitProgress};
@@ -225,9 +227,17 @@ impl Driver<'_, '_> {
     /// An admin's kubeconfig stands for a token: it is made only once there is something to join.
     pub(super) async fn provide_token(&mut self) -> Result<(), JoinEvent> {
         let Some(admin) = self.options.admin.filter(|_| self.options.request.token.is_none()) else { return Ok(()) };
-        let token = token::mint(admin).await.map_err(|unminted| JoinEvent::Failed(unminted.cause()))?;
-        self.options.request.token = Some(token.clone());
-        self.minted = Some(token);
+        let unminted = |unminted: Unminted| JoinEvent::Failed(unminted.cause());
+        let token = token::drawn().map_err(unminted)?;
+        // Before it is made: whoever comes after us knows of it.
+        let noted = minted::note(self.host, &token.id, &admin.server().to_string()).await;
+        noted.map_err(|trouble| JoinEvent::Failed(self.undone(&trouble).unprepared()))?;
+        if let Err(failed) = token::mint(admin, &token).await {
+            // It may have been made all the same: an attempt leaves none behind.
+            self.revoke_tokens().await;
+            return Err(unminted(failed));
+        }
+        self.options.request.token = Some(token);
         // The cluster shows more to who has one: its version and configuration, which the checks want.
         self.looked = Some(self.see().await);
         Ok(())
@@ -248,7 +258,9 @@ impl Driver<'_, '_> {
             let endpoints = cri::endpoints(self.host);
             let pulling = cri::image::pull(self.host, &endpoints, &image, PULL);
             let says = format!("the runtime pulls the pause image {image}");
-            if let Err(why) = attended(Box::pin(pulling), &says, state, tell).await {
+            let pulled = self.actor.stop.or(attended(Box::pin(pulling), &says, state, tell)).await;
+            let stopped = |signal: StopSignal| Trouble::new(image.as_str(), format!("stopped by {}", signal.name()));
+            if let Err(why) = pulled.map_err(stopped)? {
                 return Ok(JoinEvent::Failed(causes::of_unpulled(self.library, &image, &why)));
             }
         }
@@ -265,7 +277,7 @@ impl Driver<'_, '_> {
             }
             Err(stopped) => {
                 // What was done of it is put back, too.
-                if let Stopped::At { run, .. } | Stopped::Midway { run, .. } = &stopped {
+                if let Stopped::At { run, .. } | Stopped::Midway { run, .. } | Stopped::Told { run, .. } = &stopped {
                     self.runs.push(*run);
                 }
                 return Err(Trouble { of_the_link: stopped.is_of_the_link(), ..Trouble::new("prepare", stopped) });

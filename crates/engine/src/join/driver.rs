@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::ClusterClient;
-use carrick_core::discovery::{Discovery, Token};
+use carrick_cluster::{ClusterClient, bootstrap_tokens};
+use carrick_core::discovery::Discovery;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::before::MachineBefore;
 use carrick_core::join::causes::Undone;
@@ -15,19 +15,19 @@ use carrick_core::join::ending::{self, Left};
 use carrick_core::join::looked::Looked;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
-use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, step};
+use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, Withdrawal, step};
 use carrick_core::join::verify::first_missing;
 use carrick_core::judge::Ignore;
 use carrick_core::report::Report;
 use carrick_core::signature::Library;
-use carrick_host::{Host, Progress, Trouble};
+use carrick_host::{Host, Progress, Trouble, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::minted;
 use super::observer::NodeObserver;
 use super::record::{self, Record, Saved, Standing};
-use super::token;
 use crate::act::Actor;
 use crate::observe::observe;
 
@@ -35,6 +35,9 @@ use crate::observe::observe;
 const LOOK: Duration = Duration::from_millis(400);
 /// Whoever waits is told so this often.
 const WORD: Duration = Duration::from_secs(1);
+
+/// What may be left of a sandbox is taken away in a second, or by the next run.
+const LET_GO: Duration = Duration::from_secs(10);
 
 /// What a person asked for.
 pub struct JoinOptions<'a> {
@@ -161,8 +164,9 @@ pub(super) struct Driver<'a, 'm> {
     /// The machine as it was, to be put back where the join fails.
     pub(super) before: Option<MachineBefore>,
     pub(super) left: Left,
-    pub(super) minted: Option<Token>,
     pub(super) declined: bool,
+    /// The word to stop was taken.
+    heeded: bool,
     diagnosis: Option<Report>,
     last_words: Vec<String>,
 }
@@ -201,8 +205,8 @@ impl<'a, 'm> Driver<'a, 'm> {
             ours: false,
             before: None,
             left: Left::default(),
-            minted: None,
             declined: false,
+            heeded: false,
             diagnosis: None,
             last_words: Vec::new(),
         }
@@ -236,6 +240,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                 tell(told);
             };
             let over = self.turn(&mut state, &mut effects, &mut telling).await;
+            self.heed_stop(&mut state, &mut effects);
             if let Some(outcome) = &over {
                 record.end(host.now(), outcome);
                 self.left.unfinished = ending::is_unfinished(outcome, self.ours || !self.runs.is_empty());
@@ -250,7 +255,10 @@ impl<'a, 'm> Driver<'a, 'm> {
                 let (diagnosis, last_words) = (self.diagnosis.take(), std::mem::take(&mut self.last_words));
                 let (log, record) = (self.log.clone(), record.place());
                 let (left, declined) = (self.left.clone(), self.declined);
-                self.revoke_minted(&state, tell).await;
+                // kubeadm, where it goes on, needs it; the next join revokes it.
+                if !matches!(outcome, JoinOutcome::Interrupted { stays: Withdrawal::AtWork, .. }) {
+                    self.revoke_minted(&state, tell).await;
+                }
                 return JoinEnd { outcome, state, diagnosis, log, record, last_words, left, declined };
             }
         }
@@ -261,13 +269,28 @@ impl<'a, 'm> Driver<'a, 'm> {
         Standing { runs: &self.runs, before: self.before.as_ref(), unfinished: self.left.unfinished }
     }
 
-    /// The token that was made for this join is good for nothing any more.
+    /// The token that was made for this join is good for nothing any more, nor is one that a join before it had to leave.
     async fn revoke_minted(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
-        let (Some(token), Some(admin)) = (self.minted.take(), self.options.admin) else { return };
-        let revoking = Box::pin(token::revoke(admin, &token));
-        if let Err(why) = attended(revoking, "the token of this join is revoked", state, tell).await {
-            tell(JoinProgress::Says(format!("the token {} could not be revoked ({why}); it ends by itself", token.id)));
+        let revoking = Box::pin(self.revoke_tokens());
+        for (id, why) in attended(revoking, "the token of this join is revoked", state, tell).await {
+            tell(JoinProgress::Says(format!("the token {id} could not be revoked ({why}); it ends by itself")));
         }
+    }
+
+    /// Those that could not be, and why.
+    pub(super) async fn revoke_tokens(&self) -> Vec<(String, String)> {
+        let Some(admin) = self.options.admin else { return Vec::new() };
+        let server = admin.server().to_string();
+        let mut failed = Vec::new();
+        for id in minted::of(self.host, &server).await.unwrap_or_default() {
+            let revoked = bootstrap_tokens::revoke(admin, &id).await.map_err(|error| error.to_string());
+            let forgotten = match revoked {
+                Ok(()) => minted::forget(self.host, &id, &server).await.map_err(|trouble| trouble.to_string()),
+                Err(why) => Err(why),
+            };
+            failed.extend(forgotten.err().map(|why| (id, why)));
+        }
+        failed
     }
 
     /// Does what is to be done, looks where there is nothing, and takes what follows; how it ended, once it has.
@@ -284,16 +307,8 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             events.extend(self.perform(effect, state, tell).await);
         }
-        if events.is_empty() {
-            // A sandbox that is due is the last proof: it is not waited for.
-            let due = state.stage == Stage::NetworkReady && self.sandbox_at.is_some_and(|at| at <= self.now());
-            if !due {
-                self.wait(state, tell).await;
-            }
-            let (so_far, says) = self.waits_for(state);
-            let word = |passed| waits(state, so_far + passed, &says);
-            events = with_word(Box::pin(self.look(state)), word, tell).await;
-            events.push(JoinEvent::Tick);
+        if events.is_empty() && self.actor.stop.told().is_none() {
+            events = self.look_around(state, tell).await;
         }
         for event in events {
             let (next, follows) = step(state, &event, self.now());
@@ -302,6 +317,42 @@ impl<'a, 'm> Driver<'a, 'm> {
             effects.extend(follows);
         }
         None
+    }
+
+    /// Waits a moment and looks; where somebody says stop meanwhile, what was being looked at is let go of.
+    async fn look_around(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> Vec<JoinEvent> {
+        let stop = self.actor.stop.clone();
+        // A sandbox that is due is the last proof: it is not waited for.
+        let due = self.sandbox_at.is_some_and(|at| at <= self.now());
+        if !(due && state.stage == Stage::NetworkReady) {
+            self.wait(state, tell).await;
+        }
+        let (so_far, says) = self.waits_for(state);
+        let word = |passed| waits(state, so_far + passed, &says);
+        match stop.or(with_word(Box::pin(self.look(state)), word, tell)).await {
+            Ok(events) => events.into_iter().chain([JoinEvent::Tick]).collect(),
+            Err(_) => {
+                // It may have been about to take away the sandbox it had made.
+                if due {
+                    let (host, endpoints) = (self.host, cri::endpoints(self.host));
+                    let _ = timeout(LET_GO, cri::sandbox::clear(host, &endpoints)).await;
+                }
+                Vec::new()
+            }
+        }
+    }
+
+    /// The word to stop is taken once, behind what has happened by then; nothing new is begun after it.
+    fn heed_stop(&mut self, state: &mut JoinStatus, effects: &mut Vec<JoinEffect>) {
+        let Some(signal) = self.actor.stop.told().filter(|_| !self.heeded) else { return };
+        self.heeded = true;
+        let at_work = !self.kubeadm_over;
+        let (next, follows) = step(state, &JoinEvent::Interrupted { signal, at_work }, self.now());
+        *state = next;
+        if !follows.is_empty() {
+            effects.retain(JoinEffect::ends);
+            effects.extend(follows);
+        }
     }
 
     /// For how long already, and for what.
@@ -344,8 +395,9 @@ impl<'a, 'm> Driver<'a, 'm> {
     ) -> Vec<JoinEvent> {
         match effect {
             JoinEffect::Observe => {
-                let says = "the machine and the cluster are looked at";
-                vec![attended(Box::pin(self.observe()), says, state, tell).await]
+                let (says, stop) = ("the machine and the cluster are looked at", self.actor.stop.clone());
+                let observing = attended(Box::pin(self.observe()), says, state, tell);
+                stop.or(observing).await.into_iter().collect()
             }
             JoinEffect::RemoveNode { name, says } => {
                 tell(JoinProgress::Says(says.clone()));
@@ -359,14 +411,20 @@ impl<'a, 'm> Driver<'a, 'm> {
                 vec![attended(Box::pin(self.wake_kubelet()), "systemd starts the kubelet", state, tell).await]
             }
             JoinEffect::Check => {
-                let says = "a token is made for this join";
-                vec![match attended(Box::pin(self.provide_token()), says, state, tell).await {
-                    Ok(()) => self.check(state, tell).await,
-                    Err(event) => event,
-                }]
+                let (says, stop) = ("a token is made for this join", self.actor.stop.clone());
+                let providing = attended(Box::pin(self.provide_token()), says, state, tell);
+                match stop.or(providing).await {
+                    Ok(Ok(())) => vec![self.check(state, tell).await],
+                    Ok(Err(event)) => vec![event],
+                    // Where it was made already, its id is known.
+                    Err(_) => Vec::new(),
+                }
             }
             JoinEffect::Prepare => {
                 let prepared = self.prepare(state, tell).await;
+                if self.actor.stop.told().is_some() && prepared != Ok(JoinEvent::Prepared) {
+                    return Vec::new();
+                }
                 // What was done of it, the attempt's clean-up takes back.
                 vec![prepared.unwrap_or_else(|trouble| JoinEvent::Failed(self.undone(&trouble).unprepared()))]
             }
@@ -403,6 +461,11 @@ impl<'a, 'm> Driver<'a, 'm> {
                     tell(JoinProgress::Says(format!("not all of it could be cleaned up: {problem}")));
                 }
                 Vec::new()
+            }
+            JoinEffect::Halt => {
+                let says = "kubeadm is to come to its end";
+                let certificate = attended(Box::pin(self.halt()), says, state, tell).await;
+                vec![JoinEvent::Halted { certificate }]
             }
             JoinEffect::Diagnose => {
                 let overdue = state.failures.last().is_some_and(|failure| failure.overdue);

@@ -11,13 +11,14 @@ use carrick_core::join::before::{self, CameSince, MachineBefore};
 use carrick_core::join::place::{self, CONFIG, CONFIG_DIR};
 use carrick_core::join::prepare;
 use carrick_core::join::state::{JoinStatus, Stage};
-use carrick_core::join::verify::Until;
+use carrick_core::join::verify::{ClientCertificate, Until};
 use carrick_core::plan::protect::Protected;
 use carrick_core::redact::redact;
 use carrick_core::report::Report;
 use carrick_host::{Host, Progress, Trouble, gather};
 
 use super::driver::{Driver, JoinProgress, attended};
+use super::verify::of_machine;
 use crate::act::undo;
 use crate::observe::observe;
 use crate::stop::Stop;
@@ -49,6 +50,22 @@ impl Driver<'_, '_> {
         unit::clear(self.host, unit::JOIN).await?;
         let has_tidied = last == UnitProgress::Ended(Some(0)) || !changed;
         if has_tidied { Ok(()) } else { self.host.remove(kubeconfig::BOOTSTRAP).await }
+    }
+
+    /// For who was told to stop: kubeadm is ended, unless the kubelet has its certificate, which is asked once more when kubeadm
+    /// has stopped. Whether it has.
+    pub(super) async fn halt(&mut self) -> bool {
+        if self.has_certificate().await {
+            return true;
+        }
+        // Where that fails there is nothing to be asked, and the clean-up tries again, and tells.
+        let _ = unit::clear(self.host, unit::JOIN).await;
+        self.has_certificate().await
+    }
+
+    async fn has_certificate(&self) -> bool {
+        let Some(observer) = &self.observer else { return false };
+        of_machine(observer, &observer.machine().await).certificate == Ok(ClientCertificate::Trusted)
     }
 
     /// A Node that our reset cordoned takes pods again once it is verified; one that somebody else cordoned stays so.

@@ -2,7 +2,7 @@
 //!
 //! * [`join()`]: carries a join out: `begin` until kubeadm runs, `watch` while it does and after, `end`
 //! * `record`: what was done, written down
-//! * `token`: a bootstrap token of our own
+//! * `token`: a bootstrap token of our own; `minted`: those that are still to be revoked
 //! * [`discovery`]: a file that says who the cluster is
 //! * [`NodeObserver`]: what is looked at
 //! * [`verify`]: whether a machine has really joined
@@ -13,6 +13,7 @@ mod begin;
 pub mod discovery;
 mod driver;
 mod end;
+mod minted;
 mod observer;
 mod record;
 mod token;

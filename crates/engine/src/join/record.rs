@@ -141,6 +141,9 @@ impl Record {
     pub(super) fn end(&mut self, at: Timestamp, outcome: &JoinOutcome) {
         match outcome {
             JoinOutcome::Joined { until, .. } => self.line(at, &format!("joined: {}", until.name())),
+            JoinOutcome::Interrupted { signal, stage, .. } => {
+                self.line(at, &format!("stopped by {}, at {}", signal.name(), stage.name()));
+            }
             JoinOutcome::Failed(failure) => {
                 self.line(at, &format!("not joined, at {}: {}", failure.stage.name(), failure.says));
                 for cause in &failure.causes {

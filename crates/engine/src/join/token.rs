@@ -54,19 +54,16 @@ impl Unminted {
     }
 }
 
-/// Makes a token and waits until the cluster vouches for it. What was made is taken away where that does not come.
-pub(super) async fn mint(client: &ClusterClient) -> Result<Token, Unminted> {
+/// One that nobody has; nothing is made yet.
+pub(super) fn drawn() -> Result<Token, Unminted> {
     let token = || -> Result<Token, String> { format!("{}.{}", draw(6)?, draw(16)?).parse() };
-    let token = token().map_err(Unminted::Undrawn)?;
-    let usable = match create(client, &token, Instant::now() + SIGNED).await {
-        Ok(()) => signed(client, &token, Instant::now() + SIGNED).await,
-        Err(unminted) => Err(unminted),
-    };
-    if usable.is_err() {
-        // It may have been made all the same. Where it cannot be taken away now, it ends by itself.
-        let _ = revoke(client, &token).await;
-    }
-    usable.map(|()| token)
+    token().map_err(Unminted::Undrawn)
+}
+
+/// Makes a token and waits until the cluster vouches for it.
+pub(super) async fn mint(client: &ClusterClient, token: &Token) -> Result<(), Unminted> {
+    create(client, token, Instant::now() + SIGNED).await?;
+    signed(client, token, Instant::now() + SIGNED).await
 }
 
 async fn create(client: &ClusterClient, token: &Token, until: Instant) -> Result<(), Unminted> {
@@ -117,10 +114,6 @@ async fn pause(error: ApiError, until: Instant) -> Result<(), Unminted> {
     Ok(())
 }
 
-pub(super) async fn revoke(client: &ClusterClient, token: &Token) -> Result<(), ApiError> {
-    bootstrap_tokens::revoke(client, token).await
-}
-
 #[cfg(test)]
 mod tests {
     use carrick_core::catalogue::Class;
@@ -146,7 +139,7 @@ mod tests {
             (Some((200, "{}")), Class::Configuration, "cluster-info is not signed for the new token after 20 s"),
         ] {
             let client = saying(said.map(|(status, body)| Ok((status, body))));
-            let cause = mint(&client).await.unwrap_err().cause();
+            let cause = mint(&client, &drawn().unwrap()).await.unwrap_err().cause();
             assert_eq!((cause.id.as_str(), cause.class()), ("api.token", class), "{}", cause.says);
             assert!(cause.says.contains(part), "{part}: {}", cause.says);
         }
@@ -167,7 +160,7 @@ mod tests {
             bootstrap_tokens::is_signed(&client, &"abcdef.0123456789abcdef".parse().unwrap()).await.unwrap();
             cluster.api.fail(on, Some(1), fault);
             let begun = Instant::now();
-            assert!(mint(&client).await.is_ok(), "{on}: {fault:?}");
+            assert!(mint(&client, &drawn().unwrap()).await.is_ok(), "{on}: {fault:?}");
             assert_eq!(begun.elapsed().as_millis(), waits, "{on}: {fault:?}");
             assert_eq!(cluster.api.count("delete secrets"), 0, "{on}: {fault:?}");
         }
@@ -178,7 +171,9 @@ mod tests {
     async fn a_token_of_another_is_not_taken_for_ours() {
         let cluster = Cluster::start(began()).unwrap();
         cluster.api.fail("create secrets", None, Fault::Conflict);
-        assert!(matches!(mint(&asking(&cluster.api, began())).await, Err(Unminted::Api(error)) if error.is_conflict()));
+        assert!(
+            matches!(mint(&asking(&cluster.api, began()), &drawn().unwrap()).await, Err(Unminted::Api(error)) if error.is_conflict())
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -188,7 +183,7 @@ mod tests {
             let client = asking(&cluster.api, began().checked_add(SignedDuration::from_mins(minutes)).unwrap());
             // Whether or not the server was asked before.
             for _ in 0..2 {
-                assert!(mint(&client).await.is_ok(), "{minutes} min off");
+                assert!(mint(&client, &drawn().unwrap()).await.is_ok(), "{minutes} min off");
             }
             for made in cluster.api.sent("create secrets") {
                 let ends: Timestamp = made["stringData"]["expiration"].as_str().unwrap().parse().unwrap();

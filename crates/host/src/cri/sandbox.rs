@@ -104,6 +104,12 @@ pub async fn try_one(host: &dyn Host, how: &How<'_>) -> Result<Tried, Failed> {
     Err(Failed::Gone)
 }
 
+/// Takes away every sandbox of ours, whatever its age: who made one was let go of before it could.
+pub async fn clear(host: &dyn Host, endpoints: &[&str]) -> Result<(), Failed> {
+    let how = How { endpoints, image: None, time: SHORT };
+    Runtime::reach(host, &how).await?.clear(|_| true).await
+}
+
 struct Runtime {
     channel: Channel,
     /// Its own word on which image sandboxes start from.

@@ -265,8 +265,12 @@ impl Drop for Holding {
 
 /// The kernel gives the lock back when its holder dies: nothing is ever left to be cleaned up. `Ok(Err(holder))`: taken.
 fn lock(path: &str, holder: &str, held: Held) -> io::Result<Result<Lock, String>> {
-    let mut file = open_lock(path)?;
-    if is_taken(&file)? || is_taken(&open_lock(&of_commands(path))?)? {
+    let mut file = open_lock(path, true)?;
+    let at_work = match open_lock(&of_commands(path), false) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        commands => is_taken(&commands?)?,
+    };
+    if is_taken(&file)? || at_work {
         let mut said = String::new();
         file.take(HOLDER).read_to_string(&mut said)?;
         return Ok(Err(said.lines().next().unwrap_or_default().trim().to_owned()));
@@ -277,9 +281,9 @@ fn lock(path: &str, holder: &str, held: Held) -> io::Result<Result<Lock, String>
     Ok(Ok(Lock::new(Holding(held))))
 }
 
-fn open_lock(path: &str) -> io::Result<fs::File> {
+fn open_lock(path: &str, create: bool) -> io::Result<fs::File> {
     let mut options = OpenOptions::new();
-    options.read(true).write(true).create(true).truncate(false).mode(0o600).custom_flags(no_follow()).open(path)
+    options.read(true).write(true).create(create).truncate(false).mode(0o600).custom_flags(no_follow()).open(path)
 }
 
 /// Takes it where it is free.
