@@ -346,6 +346,7 @@ pub fn shown(key: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::facts;
 
     /// Bundles and records of every version are read by every later one.
     #[test]
@@ -363,6 +364,7 @@ mod tests {
             (Why::NoShell(said()), r#"{"why":"no-shell","detail":"said"}"#, true),
             (Why::Unreachable(said()), r#"{"why":"unreachable","detail":"said"}"#, true),
             (Why::Busy(said()), r#"{"why":"busy","detail":"said"}"#, true),
+            (Why::Unimplemented(said()), r#"{"why":"unimplemented","detail":"said"}"#, false),
             (Why::Broken(said()), r#"{"why":"broken","detail":"said"}"#, false),
         ] {
             assert_eq!(serde_json::to_string(&why).ok().as_deref(), Some(json));
@@ -374,8 +376,19 @@ mod tests {
     #[test]
     fn what_is_quoted_is_redacted() {
         let secret = || "token abcdef.0123456789abcdef".to_owned();
-        for why in [Why::NoShell(secret()), Why::Unreachable(secret()), Why::Busy(secret()), Why::Broken(secret())] {
+        for why in [Why::NoShell, Why::Unreachable, Why::Busy, Why::Unimplemented, Why::Broken].map(|of| of(secret())) {
             assert!(!why.redacted().to_string().contains("0123456789abcdef"), "{why:?}");
         }
+    }
+
+    #[test]
+    fn what_is_missing_is_told_apart_by_its_source() {
+        let missing = |source: Source| facts().without(source, Why::Absent).get(&source.key()).unwrap_err();
+        let (runtime, cluster) = (missing(Source::Cri("status")), missing(Source::Api("version")));
+        let (file, like_it) = (missing(Source::File("/etc/cni/net.d/10-x.conf")), missing(Source::File("/etc/cniX")));
+        let all = [&runtime, &cluster, &file, &like_it];
+        assert_eq!(all.map(Missing::is_answer_of_runtime), [true, false, false, false]);
+        assert_eq!(all.map(Missing::is_answer_of_cluster), [false, true, false, false]);
+        assert_eq!(all.map(|missing| missing.is_of_file_below("/etc/cni")), [false, false, true, false]);
     }
 }

@@ -307,3 +307,21 @@ fn add_file(contents: &mut Contents, name: String, path: &Path, room: &mut u64) 
     *room = watched.room;
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_of_an_older_bundle_is_the_reason_it_stands_for() {
+        let said = || "unknown service runtime.v1.RuntimeService".to_owned();
+        for (key, why, expected) in [
+            (cri::STATUS, Why::Broken(said()), Why::Unimplemented(said())),
+            (cri::STATUS, Why::Broken("connection refused".into()), Why::Broken("connection refused".into())),
+            ("query crictl info", Why::Broken(said()), Why::Broken(said())),
+            (cri::STATUS, Why::Absent, Why::Absent),
+        ] {
+            assert_eq!(as_now_told(key, why), expected, "{key}");
+        }
+    }
+}
