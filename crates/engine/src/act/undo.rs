@@ -212,8 +212,14 @@ async fn put_back(machine: &Arc<dyn Host>, back: &Back) -> Result<Option<String>
             None => return Ok(Some(format!("{key} had no value before"))),
         },
         Effect::SwapOff { device } => perform::run(host, &["swapon", "--", device], perform::SHORT).await?,
-        Effect::Enable { unit, .. } => perform::enable(host, unit, was.as_value() == Some("enabled")).await?,
-        Effect::Run { unit, .. } => perform::start_or_stop(host, unit, was.as_value() == Some("active")).await?,
+        Effect::Enable { unit, .. } => match was_enabled(was) {
+            Some(enabled) => perform::enable(host, unit, enabled).await?,
+            None => return Ok(Some(left_as_it_is(unit, was))),
+        },
+        Effect::Run { unit, .. } => match was_running(was) {
+            Some(running) => perform::start_or_stop(host, unit, running).await?,
+            None => return Ok(Some(left_as_it_is(unit, was))),
+        },
         // It may have been fixed only because it did not answer, or did not even start: that comes back, too.
         Effect::RestartRuntime { unit, .. } => {
             let restarted = perform::restart(host, unit).await;
@@ -229,6 +235,29 @@ async fn put_back(machine: &Arc<dyn Host>, back: &Back) -> Result<Option<String>
         | Effect::ClearDir { .. } => return Ok(Some(back.sentence())),
     }
     Ok(None)
+}
+
+/// In the words of `systemctl is-enabled`; `None` for what neither enable nor disable brings back: `enabled-runtime`, `linked` …
+fn was_enabled(was: &PlaceState) -> Option<bool> {
+    match was.as_value()? {
+        "enabled" => Some(true),
+        "disabled" | "not-found" => Some(false),
+        _ => None,
+    }
+}
+
+/// In the words of `systemctl is-active`; `None` for what was on its way: `activating`, `reloading` …
+fn was_running(was: &PlaceState) -> Option<bool> {
+    match was.as_value()? {
+        "active" => Some(true),
+        "inactive" | "failed" => Some(false),
+        _ => None,
+    }
+}
+
+fn left_as_it_is(unit: &str, was: &PlaceState) -> String {
+    let was = was.as_value().unwrap_or("not recorded");
+    format!("{unit} was {was} before, which cannot be restored: it is left as it is now")
 }
 
 /// Somebody may have put something into it since: then it is theirs.
@@ -258,4 +287,35 @@ async fn restore(host: &dyn Host, back: &Back, path: &str, how: How) -> Result<O
         }
     }
     Ok(None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_known_is_put_back() {
+        for (word, enabled) in [
+            ("enabled", Some(true)),
+            ("disabled", Some(false)),
+            ("not-found", Some(false)),
+            ("enabled-runtime", None),
+            ("linked", None),
+            ("masked", None),
+        ] {
+            assert_eq!(was_enabled(&PlaceState::value(word)), enabled, "{word}");
+        }
+        for (word, running) in [
+            ("active", Some(true)),
+            ("inactive", Some(false)),
+            ("failed", Some(false)),
+            ("activating", None),
+            ("deactivating", None),
+        ] {
+            assert_eq!(was_running(&PlaceState::value(word)), running, "{word}");
+        }
+        assert_eq!((was_enabled(&PlaceState::Moment), was_running(&PlaceState::Absent)), (None, None));
+        let said = left_as_it_is("kubelet", &PlaceState::value("activating"));
+        assert_eq!(said, "kubelet was activating before, which cannot be restored: it is left as it is now");
+    }
 }
