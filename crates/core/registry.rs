@@ -31,6 +31,12 @@ impl Registry {
             expect_extension(&file, "rs")?;
             let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
             let role = self.role(&text).map_err(|why| format!("{} {why}", file.display()))?;
+            if role == Role::Root && file.file_name().is_none_or(|name| name != "mod.rs") {
+                return Err(format!(
+                    "{} is not mod.rs, and includes what build.rs writes: only mod.rs does",
+                    file.display()
+                ));
+            }
             Ok((file, role))
         };
         paths.into_iter().map(with_role).collect()

@@ -38,12 +38,14 @@ fn a_file_is_registered_or_shared_or_refused() {
 fn what_nothing_reads_is_refused_by_its_name() {
     let dir = Path::new(env!("CARGO_TARGET_TMPDIR")).join("registry");
     fs::create_dir_all(dir.join("family")).unwrap();
-    for (name, text) in [(".swap.rs.swp", ""), ("notes.txt", ""), ("stray.rs", "//! Nothing.\n")] {
+    let root = "//! Fixes.\ninclude!(concat!(env!(\"OUT_DIR\"), \"/fixes.rs\"));\n";
+    let files = [(".swap.rs.swp", ""), ("notes.txt", ""), ("second_root.rs", root), ("stray.rs", "//! Nothing.\n")];
+    for (name, text) in files {
         fs::write(dir.join(name), text).unwrap();
     }
     let paths = all(&dir).unwrap();
     let names: Vec<_> = paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect();
-    assert_eq!(names, ["family", "notes.txt", "stray.rs"], "an editor's own file is nobody's");
+    assert_eq!(names, ["family", "notes.txt", "second_root.rs", "stray.rs"], "an editor's own file is nobody's");
     for path in &paths {
         let refused = FIX.roles(vec![path.clone()]).unwrap_err();
         assert!(refused.starts_with(&format!("{} is not ", path.display())), "{refused}");
