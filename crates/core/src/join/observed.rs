@@ -245,8 +245,7 @@ pub fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
         }
         _ => None,
     };
-    // A node's network can be ready without kube-proxy.
-    agents.iter().filter(|pod| !pod.name.contains("/kube-proxy-")).filter_map(cause).collect()
+    agents.iter().filter(|pod| !pod.is_kube_proxy).filter_map(cause).collect()
 }
 
 /// A flannel that starts before kube-proxy's rules are there ends once or twice, and is well.
@@ -298,6 +297,7 @@ fn agent(pod: &Value) -> AgentPod {
         restarts: containers.iter().map(restarts).sum(),
         why: ended.unwrap_or_else(|| "nothing ended".to_owned()),
         down: down.map(str::to_owned),
+        is_kube_proxy: is_kube_proxy(pod),
     }
 }
 
@@ -327,6 +327,7 @@ mod tests {
             restarts,
             why: "Error, exit 1".to_owned(),
             down: down.map(str::to_owned),
+            is_kube_proxy: name.starts_with("kube-system/kube-proxy"),
         };
         for (pod, expected) in [
             (pod("kube-flannel/kube-flannel-ds-1", 0, Some("ErrImagePull")), Some("cni.image-pull")),
@@ -441,9 +442,10 @@ mod tests {
             )
         };
         let seen = restarted(&pods(3), &pods(5));
-        let flannel =
-            AgentPod { name: "net/kube-flannel-ds-x".into(), restarts: 2, why: "Error, exit 2".into(), down: None };
-        assert_eq!(seen, [flannel]);
+        let (name, why) = ("net/kube-flannel-ds-x".into(), "Error, exit 2".into());
+        assert_eq!(seen, [AgentPod { name, restarts: 2, why, down: None, is_kube_proxy: false }]);
+        let proxy = agents(&json!({"items": [of_set("kube-proxy", 9, None)]}));
+        assert_eq!(proxy.iter().map(|pod| pod.is_kube_proxy).collect::<Vec<_>>(), [true]);
     }
 
     #[test]

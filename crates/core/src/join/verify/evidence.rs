@@ -214,4 +214,7 @@ pub struct AgentPod {
     /// What a container of it waits for instead of running: `CrashLoopBackOff`.
     #[serde(default)]
     pub down: Option<String>,
+    /// It is of kube-proxy: a node's pod network can be ready without it.
+    #[serde(default)]
+    pub is_kube_proxy: bool,
 }

@@ -45,7 +45,8 @@ pub fn joined() -> NodeEvidence {
 }
 
 pub fn pod(restarts: u64, down: Option<&str>) -> AgentPod {
-    AgentPod { name: "net/p".into(), restarts, why: "Error 2".into(), down: down.map(str::to_owned) }
+    let (name, why, down) = ("net/p".into(), "Error 2".into(), down.map(str::to_owned));
+    AgentPod { name, restarts, why, down, is_kube_proxy: false }
 }
 
 /// A Node without a lease: made, and looked at, so many seconds after the kubelet started.
