@@ -77,6 +77,9 @@ pub struct Piece {
     /// What was found, or why it is not known.
     pub says: String,
     pub known: bool,
+    /// Not as it will be, and right so at this stage.
+    #[serde(skip)]
+    pub expected: bool,
 }
 
 /// Something that was seen and is not the root.
@@ -173,7 +176,7 @@ pub enum Confidence {
 }
 
 /// One check's finding.
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Judged {
     pub id: &'static str,

@@ -46,7 +46,7 @@ fn is_about_network(id: &str, explains: &[String]) -> bool {
 }
 
 fn own_pieces(facts: &Facts) -> Vec<Piece> {
-    let mut pieces = vec![told("network", network(facts))];
+    let mut pieces = vec![network(facts)];
     if let Ok(Some(Detected { flavour, .. })) = facts.pod_network() {
         if !flavour.state.is_empty() {
             pieces.push(told("state", state(facts, flavour)));
@@ -56,12 +56,15 @@ fn own_pieces(facts: &Facts) -> Vec<Piece> {
     pieces
 }
 
-fn network(facts: &Facts) -> Known<String> {
-    Ok(match facts.pod_network()? {
-        None if facts.has_kubelet_conf() == Ok(false) => "none: normal before a join".to_owned(),
+fn network(facts: &Facts) -> Piece {
+    let found = facts.pod_network();
+    let expected = matches!(found, Ok(None)) && facts.has_kubelet_conf() == Ok(false);
+    let says = found.map(|network| match network {
+        None if expected => "none: normal before a join".to_owned(),
         None => "none".to_owned(),
         Some(Detected { flavour, by }) => format!("{} ({})", flavour.name, by.name()),
-    })
+    });
+    Piece { expected, ..told("network", says) }
 }
 
 fn state(facts: &Facts, flavour: &Flavour) -> Known<String> {
@@ -142,6 +145,9 @@ mod tests {
         let fresh = facts().with_dir(CONF_DIR, &[]).without_file("/etc/kubernetes/kubelet.conf");
         let fresh = report(&library, &fresh);
         assert_eq!(pieces(&fresh)[0], "network: none: normal before a join");
+        let expected = |report: &Report| report.reading.iter().any(|it| it.pod_network.iter().any(|it| it.expected));
+        let gone = report(&library, &facts().with_dir(CONF_DIR, &[]).with_file("/etc/kubernetes/kubelet.conf", ""));
+        assert_eq!([&fresh, &told, &gone].map(expected), [true, false, false]);
         assert_eq!(report(&library, &facts()).verdict, Overall::Unknown);
     }
 

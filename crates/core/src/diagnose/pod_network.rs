@@ -27,7 +27,7 @@ pub fn pieces(facts: &Facts, library: &Library, sightings: &[&Sighting]) -> Vec<
 pub fn told(what: &'static str, says: Known<String>) -> Piece {
     let known = says.is_ok();
     let says = says.unwrap_or_else(|missing| format!("not known: {missing}"));
-    Piece { what, says: printable(&says), known }
+    Piece { what, says: printable(&says), known, expected: false }
 }
 
 fn directory(facts: &Facts) -> Known<String> {

@@ -192,9 +192,11 @@ fn of_sighting(signature: &Signature, sighting: &Sighting, findings: &[Judged]) 
 
 fn of_finding(finding: &Judged) -> Suspect {
     let severity = if finding.verdict == Outcome::Fail { Severity::Fatal } else { Severity::Warning };
+    let own = (finding.id, finding.subsystem);
+    let (id, subsystem) = finding.means.map_or(own, |about| (about.id, about.subsystem));
     Suspect {
-        id: finding.means.map_or(finding.id, |about| about.id).to_owned(),
-        subsystem: finding.subsystem,
+        id: id.to_owned(),
+        subsystem,
         title: finding.title.clone(),
         why: finding.title.clone(),
         severity,

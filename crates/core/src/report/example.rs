@@ -51,7 +51,7 @@ pub fn standalone_kubelet() -> Report {
 }
 
 fn piece(what: &'static str, says: &str) -> Piece {
-    Piece { what, says: says.to_owned(), known: true }
+    Piece { what, says: says.to_owned(), known: true, expected: false }
 }
 
 fn standalone() -> Cause {
