@@ -48,7 +48,9 @@ impl Class {
     /// What a join does about it, as `carrick explain` says it.
     pub fn does(self) -> &'static str {
         match self {
-            Class::Transient => "cleans up and tries again",
+            Class::Transient => {
+                "cleans up and tries again; once the machine has its certificate it only waits, and leaves it in the cluster"
+            }
             Class::UntilNetwork => "waits while the pod network starts, and stops once its configuration stands",
             Class::Configuration => "stops: somebody has to change something",
             Class::Fatal => "stops: to go on would do harm",
@@ -176,6 +178,10 @@ mod tests {
             ("api.refused", Class::Transient, Role::Root),
             ("stale.ca-left", Class::Transient, Role::Root),
             ("cni.plugins", Class::UntilNetwork, Role::Root),
+            ("kubelet.restart-loop", Class::Configuration, Role::Symptom),
+            ("runtime.ready", Class::Configuration, Role::Symptom),
+            ("cni.network-ready", Class::Transient, Role::Symptom),
+            ("csr.pending", Class::Transient, Role::Root),
             ("cni.no-pod-cidr", Class::Transient, Role::Root),
             ("stale.ca", Class::Transient, Role::Root),
             ("kubelet.standalone", Class::Configuration, Role::Root),

@@ -16,7 +16,11 @@ pub fn check(facts: &Facts, policy: &CheckPolicy, ignore: &Ignore) -> Report {
 
 /// As [`check`], of facts that may be pieces out of a text: what `--fix` would do there cannot be told.
 pub(crate) fn without_fixes(facts: &Facts, policy: &CheckPolicy, ignore: &Ignore) -> Report {
-    let findings = check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect();
+    of_findings(facts, check::run(facts, policy).into_iter().map(|finding| judged(finding, ignore)).collect())
+}
+
+/// What was found in the facts of a machine, as a report.
+pub(crate) fn of_findings(facts: &Facts, findings: Vec<Judged>) -> Report {
     Report { machine: machine(facts), ..report::of("check", &facts.host, findings) }
 }
 

@@ -112,7 +112,7 @@ fn failed(report: &Report, ended: &JoinEnd) -> String {
             styled(DIM, &format!("{:?}", cause.confidence).to_lowercase())
         );
         // What stands above is not said twice.
-        let why = if cause.why == failure.says { Vec::new() } else { wrap(&cause.why, width.saturating_sub(8)) };
+        let why = if failure.says_all_of(cause) { Vec::new() } else { wrap(&cause.why, width.saturating_sub(8)) };
         for line in why {
             let _ = writeln!(out, "        {line}");
         }
@@ -147,7 +147,7 @@ fn failed(report: &Report, ended: &JoinEnd) -> String {
         Remains::Untouched => "Nothing was changed on this machine.",
     };
     let _ = writeln!(out, "Not joined. {remains}");
-    if let Some(node) = ended.left.node_removed.as_ref().filter(|_| failure.stage < Stage::Registered) {
+    if let Some(node) = ended.left.unmade_node(failure) {
         let _ = writeln!(out, "The old Node {node} was removed from the cluster; the next join makes it again.");
     }
     out

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use carrick_core::catalogue::Class;
 use carrick_core::catalogue::nearest;
 use carrick_core::check::{self, CHECKS, Check, FixedBy, Registered};
 use carrick_core::fix;
@@ -74,7 +73,7 @@ fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signat
         format!("{}  {}", styled(BOLD, check.id), styled(DIM, check.subsystem.name())),
         reflow(explain, width),
         of_fix(check, width),
-        in_a_join(check.does(), width),
+        in_a_join(&check.does(), width),
         named("kubeadm calls it", check.kubeadm.iter().copied(), width),
         named("Read in logs as", showing.map(|signature| signature.id.as_str()), width),
     ];
@@ -98,10 +97,10 @@ fn of_fix(check: &Check, width: usize) -> String {
 }
 
 /// What a join does about it; of a sign that is never a cause, nothing.
-fn does(signature: &Signature) -> Option<&'static str> {
+fn does(signature: &Signature) -> Option<String> {
     match &signature.shows {
         Some(check) => check::find(check).next().map(|registered| registered.check.does()),
-        None => signature.class.map(Class::does),
+        None => signature.class.map(|class| class.does().to_owned()),
     }
 }
 
@@ -124,7 +123,7 @@ fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -
         wrap(&title, width).join("\n"),
         wrap(&Signature::open(&signature.cause), width).join("\n"),
         wrap(&when_it_counts(signature), width).join("\n"),
-        does(signature).map(|does| in_a_join(does, width)).unwrap_or_default(),
+        does(signature).map(|does| in_a_join(&does, width)).unwrap_or_default(),
         related.join("\n"),
         indented("Mend it:", signature.remedy.iter().map(|command| Signature::open_command(command))),
         indented("So that it does not come again:", signature.prevent.iter().map(|text| Signature::open_command(text))),

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{About, Class, Role, is_same};
 use crate::fact::{Facts, Known, Missing, Why};
+use crate::join::prepare::Preparation;
 
 pub use crate::fact::evidence::Evidence;
 
@@ -22,6 +23,8 @@ pub struct Check {
     pub kubeadm: &'static [&'static str],
     /// What a join does where it fails.
     pub class: Class,
+    /// Whether it says why, or only that: a symptom leaves the first word to whoever knows more.
+    pub role: Role,
     pub needed: Needed,
     pub in_join: InJoin,
     pub fixed_by: FixedBy,
@@ -38,18 +41,19 @@ impl Check {
     }
 
     /// What a join does where it fails, as `carrick explain` says it.
-    pub fn does(&self) -> &'static str {
+    pub fn does(&self) -> String {
+        let does = self.class.does();
         match self.in_join {
-            InJoin::Blocks => self.class.does(),
-            InJoin::SetRight => "sets it right before kubeadm runs",
-            InJoin::Decided => "decides by whose Node it is",
+            InJoin::Blocks => does.to_owned(),
+            InJoin::SetRight(_) => format!("sets it right before kubeadm runs; where it cannot, it {does}"),
+            InJoin::GoesOn(why) => format!("goes on: {why}"),
+            InJoin::Decided => "decides by whose Node it is".to_owned(),
         }
     }
 
-    /// A check looks at the thing itself: what it finds is a reason.
     pub const fn about(&self) -> About<'static> {
-        let Check { id, class, subsystem, needed, .. } = *self;
-        About { id, class, role: Role::Root, subsystem, needed }
+        let Check { id, class, role, subsystem, needed, .. } = *self;
+        About { id, class, role, subsystem, needed }
     }
 }
 
@@ -73,8 +77,11 @@ pub enum Needed {
 pub enum InJoin {
     /// It is not begun.
     Blocks,
-    /// Preparation sets it right, for this run at least. What is not persistent, `check` goes on saying.
-    SetRight,
+    /// This preparation sets it right, for this run at least. What is not persistent, `check` goes on saying. Where it can
+    /// do nothing about it, the failure blocks.
+    SetRight(Preparation),
+    /// It is begun all the same, and nothing is done about it: why.
+    GoesOn(&'static str),
     /// The decision about the Node has settled it.
     Decided,
 }
@@ -266,8 +273,9 @@ impl Verdict {
         Verdict { may_pass, ..self }
     }
 
-    pub fn explains(mut self, ids: impl IntoIterator<Item = &'static str>) -> Self {
-        self.explains.extend(ids);
+    /// Says what it would cause: `id!("node.not-ready")`.
+    pub fn explains(mut self, caused: impl IntoIterator<Item = About<'static>>) -> Self {
+        self.explains.extend(caused.into_iter().map(|about| about.id));
         self
     }
 }

@@ -3,12 +3,13 @@
 //! Shared: the checks of the family `api`.
 
 use super::{Evidence, Verdict, fail, pass, skip};
+use crate::catalogue::About;
 use crate::fact::api_path::{PathReason, PathStep, StepOutcome};
 use crate::fact::{Facts, Known, Missing, Why};
 use crate::id;
 
 /// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
-pub(super) fn judge(facts: &Facts, step: PathStep, mend: &[&str], explains: &[&'static str]) -> Known<Verdict> {
+pub(super) fn judge(facts: &Facts, step: PathStep, mend: &[&str], explains: &[About<'static>]) -> Known<Verdict> {
     let path = facts.api_path()?;
     Ok(match (path.at(step), path.failed()) {
         (Some(StepOutcome::Ok(detail)), _) => pass(detail),
@@ -34,7 +35,7 @@ pub(super) fn judge(facts: &Facts, step: PathStep, mend: &[&str], explains: &[&'
 
 /// Answers of the cluster that could not be had, because the way to it ended at a step.
 pub(super) fn is_behind(missing: &Missing) -> bool {
-    missing.source_name.starts_with("api ") && matches!(missing.why, Why::Broken(_))
+    missing.is_answer_of_cluster() && matches!(missing.why, Why::Broken(_))
 }
 
 #[cfg(test)]

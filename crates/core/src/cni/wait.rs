@@ -5,16 +5,15 @@
 //!
 //! Shared: `carrick cni wait`, for every flavour.
 
-use jiff::Timestamp;
-
 use super::generic;
-use crate::check::cni::{network_ready, subnet_env};
+use crate::catalogue::{self, Role};
+use crate::check::cni::subnet_env;
 use crate::check::{CHECKS, CheckPolicy, Evidence, Outcome, Subsystem, Verdict};
-use crate::diagnose::scan::Scan;
 use crate::fact::{Facts, Missing, Source, Why, cni, identity, kubeconfig, net, pki, version};
 use crate::id;
+use crate::join::causes::recognised;
 use crate::report::{Cause, Confidence, printable};
-use crate::signature::{Library, Severity};
+use crate::signature::Library;
 
 pub const VERB: &str = "cni wait";
 
@@ -63,20 +62,16 @@ pub fn now(facts: &Facts) -> Now {
 
 impl Reason {
     /// What it comes down to, where the waiting ended: what a plugin or the kubelet said is known by its signature.
-    pub fn into_cause(self, library: &Library, now: Timestamp) -> Cause {
+    pub fn into_cause(self, library: &Library) -> Cause {
         let Reason { id, says, evidence, mut remedy, .. } = self;
-        let mut scan = Scan::new(library, now);
-        scan.begin("", true);
-        scan.push(says.as_bytes());
-        let seen = scan.finish().sightings;
-        let known = seen.iter().map(|sighting| library.get(sighting.signature)).max_by_key(|known| known.severity);
-        let known = known.filter(|known| id.is_none() && known.severity > Severity::Benign);
+        let known = recognised(library, &says, &Evidence::of(VERB, says.as_str()), |_| id.is_none());
+        let known = known.into_iter().max_by_key(|known| known.signature.severity);
         if remedy.is_empty() {
-            remedy.extend(known.iter().flat_map(|known| known.remedy.clone()));
+            remedy.extend(known.iter().flat_map(|known| known.signature.remedy.clone()));
         }
-        let by_signature = known.map(|known| known.shows.clone().unwrap_or_else(|| known.id.clone()));
+        let why = known.as_ref().map(|known| known.signature.title.clone()).unwrap_or_default();
+        let by_signature = known.map(|known| known.cause.id);
         let id = id.map(str::to_owned).or(by_signature).unwrap_or_else(|| id!("node.not-ready").id.to_owned());
-        let why = known.map(|known| known.title.clone()).unwrap_or_default();
         let explains = Vec::new();
         let prevent = Vec::new();
         Cause { id, confidence: Confidence::Certain, title: printable(&says), why, evidence, remedy, prevent, explains }
@@ -93,10 +88,10 @@ fn blocks(id: &str, verdict: &Verdict) -> bool {
     }
 }
 
-/// The one that no other explains; the graver first, and of equals the runtime's own word last.
+/// The one that no other explains; the graver first, and of equals what is only a symptom last.
 fn root<'a>(wrong: &'a [(&'static str, Verdict)]) -> Option<&'a (&'static str, Verdict)> {
     let is_explained = |id: &str| wrong.iter().any(|(_, other)| other.explains.contains(&id));
-    let last = |id: &str| id == network_ready::CHECK.id;
+    let last = |id: &str| catalogue::about(id).is_some_and(|about| about.role == Role::Symptom);
     let order =
         |(id, verdict): &&(&'static str, Verdict)| (is_explained(id), std::cmp::Reverse(verdict.outcome), last(id));
     wrong.iter().min_by_key(order)
@@ -248,7 +243,7 @@ mod tests {
         let library = Library::built_in().unwrap();
         let of = |says: &str| {
             let reason = Reason { id: None, says: says.into(), evidence: vec![], remedy: vec![], is_network: true };
-            reason.into_cause(&library, crate::testing::NOW)
+            reason.into_cause(&library)
         };
         for (says, id) in [
             (

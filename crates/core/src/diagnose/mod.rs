@@ -17,6 +17,7 @@ use crate::catalogue;
 use crate::check::{CheckPolicy, Evidence, Needed, Outcome, Subsystem};
 use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
+use crate::join::looked::Looked;
 use crate::judge::{self, Ignore};
 use crate::report::{Cause, Confidence, Elsewhere, Health, Judged, Overall, Reading, Report, SubsystemReport};
 use crate::signature::{Library, Phase, Severity};
@@ -41,6 +42,8 @@ pub struct Case<'l> {
     seen: ScanResult,
     /// The node that is asked about, else the one most lines speak of, where any do.
     node: Option<String>,
+    /// What the checks found in these facts, of a machine that is to join, where that was judged already.
+    judged: Option<&'l Report>,
 }
 
 impl<'l> Case<'l> {
@@ -49,7 +52,12 @@ impl<'l> Case<'l> {
         Case::of_facts_and(library, facts, &[], node)
     }
 
-    /// The same, and texts that belong to it: their names, and what they say.
+    /// What a join has looked at and judged, and texts that belong to it.
+    pub fn of_looked(library: &'l Library, looked: &'l Looked, texts: &[(&str, &str)], node: Option<String>) -> Self {
+        Case { judged: Some(&looked.checked), ..Case::of_facts_and(library, looked.facts.clone(), texts, node) }
+    }
+
+    /// The same as [`Case::of_facts`], and texts that belong to it: their names, and what they say.
     pub fn of_facts_and(library: &'l Library, facts: Facts, texts: &[(&str, &str)], node: Option<String>) -> Self {
         let mut scan = Scan::new(library, facts.taken_at);
         for query in [&journal::KUBELET, &journal::CONTAINERD] {
@@ -64,7 +72,7 @@ impl<'l> Case<'l> {
         }
         let seen = scan.finish();
         let node = node.or_else(|| most_spoken_of(&seen));
-        Case { library, facts, seen, node }
+        Case { library, facts, seen, node, judged: None }
     }
 
     /// What was read out of texts: the facts are those that could be cut out of them.
@@ -75,7 +83,7 @@ impl<'l> Case<'l> {
         for (_, segment) in &mut seen.segments {
             facts.insert(segment.key.clone(), std::mem::replace(&mut segment.capture, Ok(Capture::default())));
         }
-        Case { library, facts, seen, node }
+        Case { library, facts, seen, node, judged: None }
     }
 
     pub fn report(&self, ignore: &Ignore) -> Report {
@@ -143,7 +151,10 @@ impl<'l> Case<'l> {
     /// What the checks find on a machine that has come so far.
     fn checked(&self, phase: Phase, ignore: &Ignore) -> Report {
         let joined = phase == Phase::Joined;
-        let mut checked = judge::without_fixes(&self.facts, &CheckPolicy { cni_expected: joined }, ignore);
+        let mut checked = match self.judged.filter(|_| !joined) {
+            Some(Report { findings, .. }) => judge::of_findings(&self.facts, findings.clone()),
+            None => judge::without_fixes(&self.facts, &CheckPolicy { cni_expected: joined }, ignore),
+        };
         for finding in &mut checked.findings {
             if joined {
                 finding.verdict = once_joined(finding);

@@ -203,6 +203,21 @@ impl Missing {
         Missing { source_name: source_name.into(), why: Why::Broken(detail.to_string()) }
     }
 
+    /// An answer of the container runtime over its socket: [`Source::Cri`].
+    pub fn is_answer_of_runtime(&self) -> bool {
+        self.source_name.starts_with("cri ")
+    }
+
+    /// An answer of the cluster, or of the path to it: [`Source::Api`].
+    pub fn is_answer_of_cluster(&self) -> bool {
+        self.source_name.starts_with("api ")
+    }
+
+    /// A file in this directory, or below it.
+    pub fn is_of_file_below(&self, dir: &str) -> bool {
+        self.source_name.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'))
+    }
+
     /// What may bring it.
     pub fn next_step(&self) -> &'static str {
         match self.why {
@@ -296,5 +311,22 @@ pub fn shown(key: &str) -> &str {
     match key.split_once(' ') {
         Some(("file" | "dir" | "query", rest)) => rest,
         _ => key,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::facts;
+
+    #[test]
+    fn what_is_missing_is_told_apart_by_its_source() {
+        let missing = |source: Source| facts().without(source, Why::Absent).get(&source.key()).unwrap_err();
+        let (runtime, cluster) = (missing(Source::Cri("status")), missing(Source::Api("version")));
+        let (file, like_it) = (missing(Source::File("/etc/cni/net.d/10-x.conf")), missing(Source::File("/etc/cniX")));
+        let all = [&runtime, &cluster, &file, &like_it];
+        assert_eq!(all.map(Missing::is_answer_of_runtime), [true, false, false, false]);
+        assert_eq!(all.map(Missing::is_answer_of_cluster), [false, true, false, false]);
+        assert_eq!(all.map(|missing| missing.is_of_file_below("/etc/cni")), [false, false, true, false]);
     }
 }

@@ -65,6 +65,22 @@ pub struct Left {
     pub node_removed: Option<String>,
 }
 
+impl Left {
+    /// The Node that was removed for this join, where it ended before a new one was made.
+    pub fn unmade_node(&self, failure: &JoinFailure) -> Option<&str> {
+        self.node_removed.as_deref().filter(|_| failure.stage < Stage::Registered)
+    }
+}
+
+/// Whether a join ended that has yet to be cleaned up after; `ours`: something of it is there. What has its certificate is in
+/// the cluster, and stays.
+pub fn is_unfinished(outcome: &JoinOutcome, ours: bool) -> bool {
+    match outcome {
+        JoinOutcome::Joined { .. } => false,
+        JoinOutcome::Failed(failure) => ours && failure.stage < Stage::CertificateIssued,
+    }
+}
+
 /// What stays on a machine whose join failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remains {

@@ -5,7 +5,8 @@
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::failure::JoinCause;
+use super::causes;
+use super::failure::{Circumstance, JoinCause};
 use super::verify::Node;
 use crate::catalogue::Class;
 use crate::check::Evidence;
@@ -127,6 +128,13 @@ pub struct ExistingJoin {
     pub named: Option<String>,
 }
 
+impl ExistingJoin {
+    /// The token is not signed for: it may have been made a moment ago.
+    pub fn awaits_signature(&self) -> bool {
+        self.path.as_ref().is_some_and(|broken| broken.id == id!("api.token").id)
+    }
+}
+
 /// What follows from it, with a sentence for the person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Decision {
@@ -145,8 +153,8 @@ pub enum Decision {
     /// The old Node is this machine's own: it is said to be not ready, as it is, and taken up again. To remove it would cost
     /// its labels, its taints and its range of pod addresses, to which the pod network here still holds.
     Unready { node: String, says: String },
-    /// Not to be joined.
-    Refuse { class: Class, cause: JoinCause },
+    /// Not to be joined; whether it is tried again, the cause says.
+    Refuse { cause: JoinCause },
 }
 
 /// The decision table. `replace` is `--replace-node`: the person says that the other machine is gone for good. `anew`: the
@@ -155,10 +163,10 @@ pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
     if let LocalJoin::Elsewhere { server } = &found.local {
         let says =
             format!("this machine is a live node of another cluster ({server}); take it out first: carrick reset");
+        let lives = || JoinCause::of(id!("stale.kubelet-conf"), says).under(Circumstance::InUseElsewhere);
         // Two clusters, or one and a wrong pin: who asked has to say which was meant.
-        let pin = found.path.clone().filter(|broken| broken.id == id!("api.ca-pin").id);
-        let cause = pin.unwrap_or_else(|| JoinCause::of(id!("stale.kubelet-conf"), says));
-        return Decision::Refuse { class: Class::Fatal, cause };
+        let pin = found.path.clone().filter(|broken| broken.class() == Class::Fatal);
+        return Decision::Refuse { cause: pin.unwrap_or_else(lives) };
     }
     if let Some(since) = found.kubeadm {
         return Decision::Attach { since, says: "kubeadm is still at work here: following it".into() };
@@ -186,14 +194,14 @@ pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
 fn named(found: &ExistingJoin) -> Decision {
     let name = found.named.as_deref().unwrap_or("another");
     let says = format!("this machine has joined as {name}; for another name take it out first: carrick reset");
-    Decision::Refuse { class: Class::Configuration, cause: JoinCause::of(id!("api.node-name"), says) }
+    Decision::Refuse { cause: JoinCause::of(id!("api.node-name"), says) }
 }
 
 /// The files of a join are here, and the Node they are for is another machine's: a disk that was copied.
 fn copied() -> Decision {
     let says = "the files of a join are here, and its Node is another machine's: this one was copied from it; take them away \
                 first: carrick reset";
-    Decision::Refuse { class: Class::Configuration, cause: JoinCause::of(id!("api.node-name"), says) }
+    Decision::Refuse { cause: JoinCause::of(id!("api.node-name"), says) }
 }
 
 /// A kubelet that is started anew would register again, and be Ready; a pod network that goes by the Node's range (flannel)
@@ -201,7 +209,7 @@ fn copied() -> Decision {
 fn deleted() -> Decision {
     let says = "this machine has joined, and its Node was deleted since; to have it back as a new one: carrick reset, then \
                 carrick join";
-    Decision::Refuse { class: Class::Configuration, cause: JoinCause::of(id!("node.deleted"), says) }
+    Decision::Refuse { cause: JoinCause::of(id!("node.deleted"), says) }
 }
 
 /// A kubelet lives here, and whether in the cluster that was asked for nobody can tell: that is no success.
@@ -210,7 +218,7 @@ fn unproven(found: &ExistingJoin) -> Decision {
         let says = "whether this machine has joined the cluster that was asked for cannot be told: it shows no CA";
         JoinCause::of(id!("api.http"), says)
     });
-    Decision::Refuse { class: cause.class(), cause }
+    Decision::Refuse { cause }
 }
 
 /// Nothing lives here, or it could not be asked: the Node of this name decides.
@@ -219,11 +227,8 @@ fn by_node(found: &ExistingJoin, replace: bool) -> Decision {
         Ok(node) => node,
         Err(Why::Absent) => return Decision::Join { says: "no Node of this name is in the cluster".into() },
         Err(why) => {
-            if let Some(cause) = &found.path {
-                return Decision::Refuse { class: cause.class(), cause: cause.clone() };
-            }
-            let says = format!("whether a Node of this name exists could not be asked: {why}");
-            return Decision::Refuse { class: Class::Transient, cause: JoinCause::of(id!("api.auth"), says) };
+            let cause = found.path.clone().unwrap_or_else(|| causes::of_unasked(why));
+            return Decision::Refuse { cause };
         }
     };
     match node.identity {
@@ -260,7 +265,7 @@ fn theirs(found: &ExistingJoin, node: &Node, replace: bool, whose: &str) -> Deci
     let alive = found.lease_age.map_or(node.ready, |age| age < LEASE_LASTS);
     let refuse = |says: String| {
         let seen = Evidence::of(format!("Node {name}"), format!("{}{age}", node.whose));
-        Decision::Refuse { class: Class::Configuration, cause: JoinCause::of(id!("api.node-name"), says).seen(seen) }
+        Decision::Refuse { cause: JoinCause::of(id!("api.node-name"), says).seen(seen) }
     };
     if alive {
         return refuse(format!(
@@ -332,6 +337,7 @@ pub mod sample {
 mod tests {
     use super::sample::{any_found, the};
     use super::*;
+    use crate::catalogue;
     use crate::fact::join_state::sample as machine;
     use crate::fact::kubeconfig;
     use crate::fact::pki::sample::Authority;
@@ -362,7 +368,7 @@ mod tests {
             Decision::Wait { .. } => "wait",
             Decision::Remove { .. } => "remove",
             Decision::Unready { .. } => "unready",
-            Decision::Refuse { class: Class::Transient, .. } => "retry",
+            Decision::Refuse { cause } if cause.class().may_pass() => "retry",
             Decision::Refuse { .. } => "refuse",
         }
     }
@@ -381,6 +387,8 @@ mod tests {
             ("a fresh machine", found(nothing(), Err(Why::Absent)), false, "join"),
             ("leftovers, no Node", found(left(), Err(Why::Absent)), false, "join"),
             ("the API server does not answer", found(nothing(), Err(Why::TimedOut)), false, "retry"),
+            ("the API server is not reached", found(nothing(), Err(Why::Broken("x".into()))), false, "retry"),
+            ("who asks may not ask for Nodes", found(nothing(), Err(Why::Denied)), false, "refuse"),
             (
                 "in another cluster",
                 found(LocalJoin::Elsewhere { server: "s".into() }, Err(Why::Absent)),
@@ -473,8 +481,7 @@ mod tests {
 
     #[test]
     fn a_refusal_says_which_machine() {
-        let Decision::Refuse { cause, .. } =
-            decide(&found(LocalJoin::Nothing, Ok(the(Some(false), true))), false, false)
+        let Decision::Refuse { cause } = decide(&found(LocalJoin::Nothing, Ok(the(Some(false), true))), false, false)
         else {
             panic!()
         };
@@ -555,6 +562,14 @@ mod tests {
     }
 
     proptest! {
+        #[test]
+        fn a_refusal_is_taken_as_its_file_says_unless_it_says_why_not(found in any_found(), replace in any::<bool>()) {
+            if let Decision::Refuse { cause } = decide(&found, replace, false) {
+                let in_file = catalogue::about(&cause.id).unwrap().class;
+                prop_assert_eq!(cause.class(), cause.circumstance.map_or(in_file, Circumstance::class), "{:?}", cause);
+            }
+        }
+
         #[test]
         fn no_living_node_of_another_is_removed_or_taken(found in any_found(), replace in any::<bool>()) {
             let decision = decide(&found, replace, false);

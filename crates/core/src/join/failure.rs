@@ -1,16 +1,14 @@
 //! What can go wrong in a join, and whether trying again helps.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use super::state::Stage;
 use crate::catalogue::{self, About, Class, Role};
-use crate::check::{Evidence, Subsystem};
-use crate::id;
-use crate::report::Judged;
+use crate::check::{Evidence, Needed, Subsystem};
+use crate::report::{Cause, Judged};
 
 /// One reason, under the id of a check or a signature: `carrick explain` knows it, and its file says its class.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "Saved")]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct JoinCause {
     pub id: String,
     class: Class,
@@ -18,14 +16,51 @@ pub struct JoinCause {
     pub subsystem: Subsystem,
     pub says: String,
     pub seen: Vec<Evidence>,
-    /// It may pass this time, whatever its id is known for: somebody was only too slow to answer.
-    pub may_pass: bool,
+    /// Why this one is not taken as its id's file says.
+    pub circumstance: Option<Circumstance>,
+}
+
+/// Why a cause is taken, this once, otherwise than its id's own file says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Circumstance {
+    /// Nobody answered, or too late: the next attempt may be answered.
+    NoAnswer,
+    /// kubeadm met it at one moment: a runtime that was restarted under its checks, a Node that had just become Ready. The look
+    /// before the next attempt says whether it is so.
+    MetByKubeadm,
+    /// `--fix` was to set it right: nobody said yes, or it was stopped. Nobody is asked again.
+    NotFixed,
+    /// What earlier joins left was removed before kubeadm ran, or the machine has joined: this one was not left, and stays.
+    NotLeftover,
+    /// A kubelet lives by it, in another cluster.
+    InUseElsewhere,
+}
+
+impl Circumstance {
+    pub const ALL: [Circumstance; 5] = [
+        Circumstance::NoAnswer,
+        Circumstance::MetByKubeadm,
+        Circumstance::NotFixed,
+        Circumstance::NotLeftover,
+        Circumstance::InUseElsewhere,
+    ];
+
+    /// What a join does about it then.
+    pub fn class(self) -> Class {
+        match self {
+            Circumstance::NoAnswer | Circumstance::MetByKubeadm => Class::Transient,
+            Circumstance::NotFixed | Circumstance::NotLeftover => Class::Configuration,
+            Circumstance::InUseElsewhere => Class::Fatal,
+        }
+    }
 }
 
 impl JoinCause {
     pub fn of(about: About<'_>, says: impl Into<String>) -> Self {
         let About { id, class, role, subsystem, needed: _ } = about;
-        JoinCause { id: id.to_owned(), class, role, subsystem, says: says.into(), seen: Vec::new(), may_pass: false }
+        let (id, says) = (id.to_owned(), says.into());
+        JoinCause { id, class, role, subsystem, says, seen: Vec::new(), circumstance: None }
     }
 
     /// What a check found, as the cause of a failed attempt.
@@ -40,13 +75,24 @@ impl JoinCause {
         self
     }
 
-    pub fn may_pass(self, may_pass: bool) -> Self {
-        JoinCause { may_pass, ..self }
+    pub fn under(self, circumstance: Circumstance) -> Self {
+        JoinCause { circumstance: Some(circumstance), ..self }
     }
 
-    pub fn class(&self) -> Class {
-        if self.may_pass { Class::Transient } else { self.class }
+    /// Says whether nobody answered, or only too late.
+    pub fn may_pass(self, may_pass: bool) -> Self {
+        if may_pass { self.under(Circumstance::NoAnswer) } else { self }
     }
+
+    /// What a join does about it: as its id's file says, unless there is a circumstance.
+    pub fn class(&self) -> Class {
+        self.circumstance.map_or(self.class, Circumstance::class)
+    }
+}
+
+/// What a join does about all of these. What nothing is known of may pass.
+pub fn worst(causes: &[JoinCause]) -> Class {
+    causes.iter().map(JoinCause::class).max().unwrap_or(Class::Transient)
 }
 
 /// A cause as an earlier run wrote it down; that of an older Carrick has only its id.
@@ -59,19 +105,33 @@ struct Saved {
     says: String,
     seen: Vec<Evidence>,
     #[serde(default)]
+    circumstance: Option<Circumstance>,
+    /// What an older Carrick wrote instead.
+    #[serde(default)]
     may_pass: bool,
 }
 
-impl From<Saved> for JoinCause {
-    fn from(saved: Saved) -> Self {
-        let Saved { id, class, role, subsystem, says, seen, may_pass } = saved;
-        // What an earlier run failed for decides nothing any more; an id that has gone since keeps no record from being read.
-        let gone = About { id: &id, ..id!("machine.systemd") };
-        let known = catalogue::about(&id).unwrap_or(gone);
-        let (class, role) = (class.unwrap_or(known.class), role.unwrap_or(known.role));
-        let subsystem = subsystem.unwrap_or(known.subsystem);
-        JoinCause { id, class, role, subsystem, says, seen, may_pass }
+impl Saved {
+    /// `None`: an id that has gone since, and of which nothing else was written down.
+    fn known(self) -> Option<JoinCause> {
+        let Saved { id, class, role, subsystem, says, seen, circumstance, may_pass } = self;
+        let about = match (class, role, subsystem, catalogue::about(&id)) {
+            (Some(class), Some(role), Some(subsystem), _) => {
+                About { id: &id, class, role, subsystem, needed: Needed::Always }
+            }
+            (_, _, _, Some(about)) => about,
+            (_, _, _, None) => return None,
+        };
+        let circumstance = circumstance.or(may_pass.then_some(Circumstance::NoAnswer));
+        Some(JoinCause { circumstance, ..JoinCause::of(about, says).seen(seen) })
     }
+}
+
+/// Causes out of a record. What an earlier run failed for decides nothing any more: one that cannot be told is left out, and
+/// keeps no record from being read.
+pub(super) fn saved<'de, D: Deserializer<'de>>(record: D) -> Result<Vec<JoinCause>, D::Error> {
+    let causes = Vec::<Saved>::deserialize(record)?;
+    Ok(causes.into_iter().filter_map(Saved::known).collect())
 }
 
 /// An attempt that ended.
@@ -83,23 +143,51 @@ pub struct JoinFailure {
     /// In one sentence.
     pub says: String,
     /// As far as they are known so far; live diagnosis knows more.
+    #[serde(deserialize_with = "saved")]
     pub causes: Vec<JoinCause>,
     /// It took too long: exit status 6, not 3.
     pub overdue: bool,
 }
 
+impl JoinFailure {
+    /// Whether its own sentence has said already why this is a cause.
+    pub fn says_all_of(&self, cause: &Cause) -> bool {
+        cause.why == self.says
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id;
+
+    fn read(causes: &str) -> Vec<JoinCause> {
+        let failure =
+            format!(r#"{{"stage":"begun","class":"transient","says":"x","causes":[{causes}],"overdue":false}}"#);
+        serde_json::from_str::<JoinFailure>(&failure).unwrap().causes
+    }
 
     #[test]
     fn what_an_older_run_wrote_down_is_still_read() {
         let older = r#"{"id":"api.tcp","says":"refused","seen":[],"may_pass":true}"#;
-        let cause = JoinCause::of(id!("api.tcp"), "refused").may_pass(true);
-        assert_eq!(serde_json::from_str::<JoinCause>(older).unwrap(), cause);
-        let now = serde_json::to_string(&cause).unwrap();
-        assert_eq!(serde_json::from_str::<JoinCause>(&now).unwrap(), cause);
-        let gone = serde_json::from_str::<JoinCause>(&older.replace("api.tcp", "api.gone")).unwrap();
-        assert_eq!((gone.id.as_str(), gone.class), ("api.gone", Class::Configuration));
+        let causes = [JoinCause::of(id!("api.tcp"), "refused").may_pass(true)];
+        assert_eq!(read(older), causes);
+        assert_eq!(read(&serde_json::to_string(&causes[0]).unwrap()), causes);
+        let gone = older.replace("api.tcp", "api.gone");
+        assert_eq!(read(&format!("{gone},{older}")), causes, "one that has gone is left out");
+        // A signature of the operator's own is known by what was written down.
+        let own = JoinCause { id: "own.one".into(), ..JoinCause::of(id!("csr.denied"), "no") };
+        assert_eq!(read(&serde_json::to_string(&own).unwrap()), [own]);
+    }
+
+    #[test]
+    fn a_cause_is_taken_as_its_file_says_unless_there_is_a_circumstance() {
+        for about in [id!("api.tcp"), id!("csr.denied"), id!("api.ca-pin"), id!("cni.plugins")] {
+            let cause = JoinCause::of(about, "x");
+            assert_eq!(cause.class(), about.class, "{}", about.id);
+            for circumstance in Circumstance::ALL {
+                assert_eq!(cause.clone().under(circumstance).class(), circumstance.class());
+            }
+        }
     }
 }

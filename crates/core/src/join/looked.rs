@@ -1,10 +1,10 @@
 //! One look at a machine before kubeadm runs: its facts, and what the checks find in them, judged once; and what of that a
 //! join goes by.
 
-use super::failure::JoinCause;
+use super::failure::{Circumstance, JoinCause};
 use super::prepare;
 use crate::catalogue;
-use crate::check::{self, Evidence, InJoin, Outcome};
+use crate::check::{self, Check, Evidence, InJoin, Outcome};
 use crate::fact::{Facts, Known, Missing, Why, identity};
 use crate::id;
 use crate::judge::{self, Ignore};
@@ -20,7 +20,7 @@ pub struct Looked {
 
 impl Looked {
     pub fn at(facts: Facts, ignore: &Ignore) -> Self {
-        let checked = judge::check(&facts, &check::CheckPolicy::default(), ignore);
+        let checked = judge::without_fixes(&facts, &check::CheckPolicy::default(), ignore);
         Looked { facts, checked }
     }
 
@@ -42,11 +42,18 @@ impl Looked {
 
     /// What forbids a join: not what preparation sets right, nor what the decision about the Node has settled.
     pub fn blockers(&self) -> Vec<JoinCause> {
-        let blocks = |finding: &&Judged| {
-            let in_join = check::find(finding.id).next().map(|registered| registered.check.in_join);
-            finding.verdict == Outcome::Fail && !finding.ignored && in_join == Some(InJoin::Blocks)
-        };
-        self.checked.findings.iter().filter(blocks).filter_map(JoinCause::of_finding).collect()
+        let counts = |finding: &&Judged| finding.verdict == Outcome::Fail && !finding.ignored;
+        let blocks = |finding: &&Judged| check::find(finding.id).any(|it| self.is_blocked_by(it.check));
+        self.checked.findings.iter().filter(counts).filter(blocks).filter_map(JoinCause::of_finding).collect()
+    }
+
+    fn is_blocked_by(&self, failed: &Check) -> bool {
+        match failed.in_join {
+            InJoin::Blocks => true,
+            // A preparation that can change nothing here sets nothing right.
+            InJoin::SetRight(preparation) => preparation.effects(&self.facts).is_ok_and(|effects| effects.is_empty()),
+            InJoin::GoesOn(_) | InJoin::Decided => false,
+        }
     }
 
     /// What does not forbid it, and may break it later.
@@ -56,10 +63,11 @@ impl Looked {
 
     /// The worst of what `--fix` was to set right, where it did not; for a reason of its own where the checks find nothing.
     pub fn unfixed(&self, says: String) -> JoinCause {
-        let counting = self.checked.findings.iter().filter(|finding| !finding.ignored);
+        let is_wrong = |finding: &&Judged| !finding.ignored && finding.verdict > Outcome::Pass;
+        let wrong = self.checked.findings.iter().filter(is_wrong);
         // The first of the worst, in the order of the checks.
-        let worst = counting.rev().max_by_key(|finding| finding.verdict).and_then(|it| catalogue::about(it.id));
-        JoinCause::of(worst.unwrap_or(id!("machine.privileges")), says)
+        let worst = wrong.rev().max_by_key(|finding| finding.verdict).and_then(|it| catalogue::about(it.id));
+        JoinCause::of(worst.unwrap_or(id!("join.not-begun")), says).under(Circumstance::NotFixed)
     }
 
     /// What is changed before kubeadm runs.
@@ -97,7 +105,10 @@ pub enum Unprepared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalogue::Class;
     use crate::fact::api_path::{ApiPath, PathReason, PathStep, StepOutcome, Walked};
+    use crate::fact::join_state::sample::kubelet_state;
+    use crate::fact::{kernel, kubelet_config, modules, unit};
     use crate::testing::facts;
 
     fn looked(facts: Facts, ignored: &[&str]) -> Looked {
@@ -146,10 +157,45 @@ mod tests {
         assert_eq!(ids(&looked(facts, &["Swap"]).blockers()), [""; 0]);
     }
 
+    /// What a check is set right for, and what is begun in spite of it, holds of a failure that can be set right, or of one
+    /// whose file says why.
+    #[test]
+    fn what_preparation_cannot_set_right_blocks() {
+        let crashed = kubelet_state("activating", "auto-restart").replace("NRestarts=0", "NRestarts=9");
+        for (facts, expected) in [
+            (facts().with_dir("/etc/cni", &[("drwxr-xr-x", "net.d")]), &[][..]),
+            (facts().with_dir("/etc/cni", &[("-rw-r--r--", "net.d")]), &["cni.directory"]),
+            (modules(""), &["kernel.modules"]),
+            (modules("/lib/modules/6/modules.dep:kernel/fs/overlayfs/overlay.ko:\n"), &["kernel.modules"]),
+            (modules("/lib/modules/6/modules.dep:kernel/net/bridge/br_netfilter.ko:\n"), &["kernel.modules"]),
+            (modules(BOTH), &[]),
+        ] {
+            assert_eq!(ids(&looked(facts, &[]).blockers()), expected);
+        }
+        let looked_at = looked(facts().with_query(&unit::SHOW, &crashed).with_file(kubelet_config::FILE, ""), &[]);
+        let finding = looked_at.checked.findings.iter().find(|finding| finding.id == "kubelet.restart-loop").unwrap();
+        assert_eq!((finding.verdict, ids(&looked_at.blockers())), (Outcome::Fail, vec![]), "{}", finding.title);
+    }
+
+    const BOTH: &str = "\
+/lib/modules/6/modules.dep:kernel/net/bridge/br_netfilter.ko:
+/lib/modules/6/modules.dep:kernel/fs/overlayfs/overlay.ko:
+";
+
+    /// A kernel without br_netfilter and overlay at work, and with these modules at hand.
+    fn modules(at_hand: &str) -> Facts {
+        facts()
+            .with_file(kernel::FILESYSTEMS, "")
+            .with_file(modules::LOADED, "")
+            .with_query(&modules::AT_HAND, at_hand)
+            .without_file("/proc/sys/net/bridge/bridge-nf-call-iptables")
+    }
+
     #[test]
     fn what_was_not_fixed_is_the_first_of_the_worst() {
         let swap = "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n";
         let facts = facts().with_file("/proc/swaps", swap).with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
-        assert_eq!(looked(facts, &[]).unfixed("no".into()).id, "kernel.ip-forward");
+        let unfixed = looked(facts, &[]).unfixed("no".into());
+        assert_eq!((unfixed.id.as_str(), unfixed.class()), ("kernel.ip-forward", Class::Configuration));
     }
 }

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::causes::recognised;
+use super::causes::{Recognised, recognised};
 use super::failure::JoinCause;
 use crate::catalogue::Role;
 use crate::check::Evidence;
@@ -111,9 +111,9 @@ pub fn causes(output: &str, library: &Library) -> Vec<JoinCause> {
             continue;
         }
         let seen = Evidence::at("kubeadm", number, redact(line.trim()));
-        for (severity, cause) in recognised(library, line, &seen, |it| it.severity >= Severity::Error) {
+        for Recognised { signature, cause } in recognised(library, line, &seen, |it| it.severity >= Severity::Error) {
             if !found.iter().any(|(_, known)| known.id == cause.id) {
-                found.push((severity, cause));
+                found.push((signature.severity, cause));
             }
         }
     }

@@ -1,9 +1,9 @@
 //! What is changed on a machine before kubeadm runs, as a plan, and what a failed attempt leaves behind.
 
-use crate::catalogue::About;
 use crate::check::runtime::sandbox_image;
+use crate::check::{self, InJoin};
+use crate::fact::modules::Module;
 use crate::fact::{Facts, Known, OrAbsent, kubeconfig, kubelet_config, pki, unit};
-use crate::id;
 use crate::plan::{Effect, Step};
 
 /// Keeps the kubelet from starting before kubeadm has written its configuration; below /run, so that no boot finds it. A
@@ -17,31 +17,104 @@ const MADE: [&str; 5] =
 
 const FORWARDING: &str = "net.ipv4.ip_forward";
 const BRIDGED: [&str; 2] = ["net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
+const BRIDGE_MODULE: &str = "br_netfilter";
 
-/// What kubeadm needs. `wrong`: ids of checks that do not pass. Files of a join that is over go, too: kubeadm does not start
-/// over them, and a clean-up must find nothing but its own.
+/// One thing that is set right before kubeadm runs. A check whose failure it ends names it ([`InJoin::SetRight`]), and is
+/// why it is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Preparation {
+    /// Files of a join that is over go: kubeadm does not start over them, and a clean-up must find nothing but its own.
+    Leftovers,
+    PodNetworkDirs,
+    BridgeModule,
+    BridgeSettings,
+    Forwarding,
+}
+
+impl Preparation {
+    const ALL: [Preparation; 5] = [
+        Preparation::Leftovers,
+        Preparation::PodNetworkDirs,
+        Preparation::Forwarding,
+        Preparation::BridgeModule,
+        Preparation::BridgeSettings,
+    ];
+
+    /// Why it is made whatever the checks say; `None`: only where one of them does not pass.
+    fn usual(self) -> Option<&'static str> {
+        match self {
+            Preparation::Leftovers => Some("of a join that is over"),
+            Preparation::PodNetworkDirs => Some("the pod network writes there"),
+            Preparation::BridgeModule | Preparation::BridgeSettings | Preparation::Forwarding => None,
+        }
+    }
+
+    /// Why it is made now; nothing where it need not be. `wrong`: ids of checks that do not pass.
+    fn reasons(self, wrong: &[&str]) -> Vec<String> {
+        let names_it = |id: &&str| check::find(id).any(|it| it.check.in_join == InJoin::SetRight(self));
+        let of_checks = wrong.iter().copied().filter(names_it);
+        self.usual().map_or_else(|| of_checks.map(str::to_owned).collect(), |why| vec![why.to_owned()])
+    }
+
+    /// What it changes here; nothing where there is nothing that it can set right.
+    pub fn effects(self, facts: &Facts) -> Known<Vec<Effect>> {
+        Ok(match self {
+            Preparation::Leftovers => leftovers(facts)?.into_iter().map(|path| Effect::Remove { path }).collect(),
+            Preparation::PodNetworkDirs if is_file(facts, &facts.cni_conf_dir()) => Vec::new(),
+            Preparation::PodNetworkDirs => ["/etc/cni", "/etc/cni/net.d", "/opt/cni", "/opt/cni/bin"].map(dir).into(),
+            Preparation::BridgeModule if !is_to_be_had(facts, BRIDGE_MODULE) || lacks_overlay(facts) => Vec::new(),
+            Preparation::BridgeModule => {
+                let load = Effect::LoadModule { name: BRIDGE_MODULE.to_owned() };
+                [load].into_iter().chain(BRIDGED.map(setting)).collect()
+            }
+            Preparation::BridgeSettings if !is_to_be_had(facts, BRIDGE_MODULE) => Vec::new(),
+            Preparation::BridgeSettings => BRIDGED.map(setting).into(),
+            Preparation::Forwarding => vec![setting(FORWARDING)],
+        })
+    }
+}
+
+/// What kubeadm needs. `wrong`: ids of checks that do not pass.
 pub fn plan(facts: &Facts, wrong: &[&str]) -> Known<Vec<Step>> {
     let mut steps: Vec<Step> = Vec::new();
-    let mut add = |why: &str, effects: Vec<Effect>| {
-        steps.extend(effects.into_iter().map(|effect| Step { effect, why: vec![why.to_owned()] }));
-    };
-    let dir = |path: &str| Effect::MakeDir { path: path.to_owned(), mode: 0o755 };
-    add("of a join that is over", leftovers(facts)?.into_iter().map(|path| Effect::Remove { path }).collect());
-    add("the pod network writes there", ["/etc/cni", "/etc/cni/net.d", "/opt/cni", "/opt/cni/bin"].map(dir).into());
-    let hold_back =
-        Effect::Write { path: DROP_IN.to_owned(), text: CONDITION.to_owned(), mode: 0o644, in_place: false };
-    let dirs = ["/run/systemd/system", "/run/systemd/system/kubelet.service.d"].map(dir);
-    add("the kubelet waits for its configuration", dirs.into_iter().chain([hold_back, Effect::ReloadUnits]).collect());
-    let setting = |key: &str| Effect::Sysctl { key: key.to_owned(), value: "1".to_owned() };
-    let is_wrong = |about: About<'_>| wrong.contains(&about.id);
-    if is_wrong(id!("kernel.ip-forward")) {
-        add(id!("kernel.ip-forward").id, vec![setting(FORWARDING)]);
+    for preparation in Preparation::ALL {
+        let why = preparation.reasons(wrong);
+        if !why.is_empty() {
+            let step = |effect| Step { effect, why: why.clone() };
+            steps.extend(preparation.effects(facts)?.into_iter().map(step));
+        }
     }
-    if is_wrong(id!("kernel.modules")) || is_wrong(id!("kernel.bridge-nf")) {
-        let load = Effect::LoadModule { name: "br_netfilter".to_owned() };
-        add(id!("kernel.bridge-nf").id, [load].into_iter().chain(BRIDGED.map(setting)).collect());
-    }
+    let why = || vec!["the kubelet waits for its configuration".to_owned()];
+    steps.extend(hold_back().into_iter().map(|effect| Step { effect, why: why() }));
     Ok(steps)
+}
+
+fn hold_back() -> Vec<Effect> {
+    let write = Effect::Write { path: DROP_IN.to_owned(), text: CONDITION.to_owned(), mode: 0o644, in_place: false };
+    let dirs = ["/run/systemd/system", "/run/systemd/system/kubelet.service.d"].map(dir);
+    dirs.into_iter().chain([write, Effect::ReloadUnits]).collect()
+}
+
+fn dir(path: &str) -> Effect {
+    Effect::MakeDir { path: path.to_owned(), mode: 0o755 }
+}
+
+fn setting(key: &str) -> Effect {
+    Effect::Sysctl { key: key.to_owned(), value: "1".to_owned() }
+}
+
+fn is_file(facts: &Facts, path: &str) -> bool {
+    let (parent, name) = path.rsplit_once('/').unwrap_or(("/", path));
+    facts.entry(parent, name).is_ok_and(|entry| entry.is_some_and(|entry| entry.is_file()))
+}
+
+/// Whether a module is loaded or can be; of one that nothing is known of, it is tried.
+fn is_to_be_had(facts: &Facts, module: &str) -> bool {
+    !matches!(facts.module(module), Ok(Module::Missing | Module::NoTree(_)))
+}
+
+fn lacks_overlay(facts: &Facts) -> bool {
+    facts.kernel_filesystems().is_ok_and(|known| !known.contains("overlay")) && !is_to_be_had(facts, "overlay")
 }
 
 /// The image that every pod begins with, where the runtime has yet to pull it.
@@ -72,10 +145,18 @@ pub fn leftovers(facts: &Facts) -> Known<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::check::{CHECKS, Registered};
     use crate::fact::join_state::sample::{clean, joined};
     use crate::fact::pki::sample::Authority;
+    use crate::fact::{kernel, modules};
     use crate::plan::Plan;
     use crate::plan::protect::Protected;
+    use crate::testing::facts;
+
+    const LOADABLE: &str = "\
+/lib/modules/6/modules.dep:kernel/net/bridge/br_netfilter.ko:
+/lib/modules/6/modules.dep:kernel/fs/overlayfs/overlay.ko:
+";
 
     fn told(steps: Vec<Step>) -> Vec<String> {
         Plan::of(steps).unwrap().steps.iter().map(|step| step.effect.to_string()).collect()
@@ -100,6 +181,31 @@ mod tests {
         let more = told(plan(&facts, &["kernel.ip-forward", "kernel.modules"]).unwrap());
         assert!(more.contains(&"set net.ipv4.ip_forward to 1".to_owned()), "{more:?}");
         assert!(more.contains(&"load the kernel module br_netfilter".to_owned()), "{more:?}");
+    }
+
+    /// On a machine with all of it wrong, every check that says so leads to a change; where nothing can be changed, to none.
+    #[test]
+    fn every_check_that_is_to_be_set_right_has_its_change_planned() {
+        let wrong = with_files(joined(&Authority::make())).with_query(&modules::AT_HAND, LOADABLE);
+        let wrong = wrong.with_file(modules::LOADED, "").with_file(kernel::FILESYSTEMS, "");
+        let stuck = facts().with_dir("/etc/cni", &[("-rw-r--r--", "net.d")]).with_query(&modules::AT_HAND, "");
+        let stuck = stuck.with_file(modules::LOADED, "").with_file(kernel::FILESYSTEMS, "");
+        let mut named = Vec::new();
+        for Registered { check, .. } in CHECKS {
+            let InJoin::SetRight(preparation) = check.in_join else { continue };
+            named.push(preparation);
+            let effects = preparation.effects(&wrong).unwrap();
+            let steps = plan(&wrong, &[check.id]).unwrap();
+            let planned = |effect: &Effect| steps.iter().any(|step| step.effect == *effect);
+            assert!(!effects.is_empty() && effects.iter().all(planned), "{}: {steps:?}", check.id);
+            // What is made for nobody's sake but a check's says so.
+            let because = |effect: &Effect| steps.iter().any(|it| it.effect == *effect && it.why == [check.id]);
+            assert!(preparation.usual().is_some() || effects.iter().all(because), "{}: {steps:?}", check.id);
+        }
+        assert!(Preparation::ALL.iter().all(|it| named.contains(it)), "no check names one of them");
+        for preparation in [Preparation::PodNetworkDirs, Preparation::BridgeModule, Preparation::BridgeSettings] {
+            assert_eq!(preparation.effects(&stuck).unwrap(), [], "{preparation:?}");
+        }
     }
 
     #[test]

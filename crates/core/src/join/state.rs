@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
-use super::failure::{JoinCause, JoinFailure};
+use super::failure::{self, JoinCause, JoinFailure};
 use super::verify::{NodeEvidence, Until};
 use crate::catalogue;
 use crate::id;
@@ -211,6 +211,7 @@ pub struct JoinStatus {
     /// Why the attempts before ended; of one that failed for good, too.
     pub failures: Vec<JoinFailure>,
     /// What was noticed and may pass, latest last.
+    #[serde(deserialize_with = "failure::saved")]
     pub troubles: Vec<JoinCause>,
     /// Something was changed on the machine: not only looked at.
     pub changed: bool,
@@ -218,6 +219,12 @@ pub struct JoinStatus {
 }
 
 impl JoinStatus {
+    /// A kubeadm of this join's may have run, and what it left was not removed yet. Before a machine was prepared none had
+    /// begun; between two attempts what one had left was gone.
+    pub fn may_have_left_something(&self) -> bool {
+        self.stage >= Stage::Prepared && self.stage != Stage::Waiting
+    }
+
     /// How long its stage may take in all.
     pub fn limit(&self) -> Duration {
         Duration::try_from(self.deadline.duration_since(self.since)).unwrap_or_default()

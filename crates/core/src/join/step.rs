@@ -3,12 +3,15 @@
 //! `now` is to go forward evenly: the time at which the run began and what a monotonic clock counted since, so that a clock
 //! that is set in mid-join ends nothing early.
 
+#![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
+
 use std::cmp::Reverse;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::causes;
 use super::existing::{Decision, ExistingJoin, decide};
-use super::failure::{JoinCause, JoinFailure};
+use super::failure::{Circumstance, JoinCause, JoinFailure, worst};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
@@ -16,7 +19,6 @@ use super::verify::{
     RuntimeConditions, Sandbox, Signing, Until, holds,
 };
 use crate::catalogue::Class;
-use crate::check::Subsystem;
 use crate::fact::Why;
 use crate::id;
 
@@ -163,11 +165,6 @@ impl JoinStatus {
     }
 }
 
-/// A runtime that was restarted under kubeadm's checks fails them; whether it is really gone, the checks of the next attempt say.
-fn class_for_kubeadm(cause: &JoinCause) -> Class {
-    if cause.subsystem == Subsystem::Runtime { Class::Transient } else { cause.class() }
-}
-
 /// What follows from an event.
 pub fn step(state: &JoinStatus, event: &JoinEvent, now: Timestamp) -> (JoinStatus, Vec<JoinEffect>) {
     let mut next = state.clone();
@@ -215,13 +212,7 @@ impl JoinStatus {
                 self.enter(Stage::Joining, now);
                 Vec::new()
             }
-            // Whatever it was about: nobody said yes to `--fix`, or it was stopped. It is not asked again.
-            (Stage::Unjoined, JoinEvent::Failed(cause)) if !cause.may_pass => {
-                self.fail(Class::Configuration, cause.says.clone(), vec![cause.clone()], now)
-            }
-            (stage, JoinEvent::Failed(cause)) if stage < Stage::Joining => {
-                self.fail(cause.class(), cause.says.clone(), vec![cause.clone()], now)
-            }
+            (stage, JoinEvent::Failed(cause)) if stage < Stage::Joining => self.fail_for(cause.clone(), now),
             (_, JoinEvent::Trouble(cause)) => self.trouble(cause, now),
             (stage, JoinEvent::Kubeadm(milestone)) if stage >= Stage::Joining => self.noted(milestone, now),
             (stage, JoinEvent::KubeadmEnded { status, causes }) if stage >= Stage::Joining => {
@@ -283,8 +274,7 @@ impl JoinStatus {
             }
             Decision::Remove { node, .. } | Decision::Unready { node, .. } if self.memory.node_cleared => {
                 let says = format!("the Node {node} came back: another machine keeps it alive");
-                let cause = JoinCause::of(id!("api.node-name"), says);
-                self.fail(Class::Configuration, cause.says.clone(), vec![cause], now)
+                self.fail_for(JoinCause::of(id!("api.node-name"), says), now)
             }
             Decision::Remove { node, says } => {
                 self.changed = true;
@@ -296,7 +286,7 @@ impl JoinStatus {
                 self.block(now);
                 vec![JoinEffect::MarkNotReady { name: node, says }]
             }
-            Decision::Refuse { class, cause } => self.fail(class, cause.says.clone(), vec![cause], now),
+            Decision::Refuse { cause } => self.fail_for(cause, now),
         }
     }
 
@@ -327,11 +317,11 @@ impl JoinStatus {
 
     fn checked(&mut self, blockers: &[JoinCause], fixed: bool, now: Timestamp) -> Vec<JoinEffect> {
         self.changed |= fixed;
-        if let Some(worst) = blockers.iter().map(JoinCause::class).max() {
+        if !blockers.is_empty() {
             // Most of what a check finds stays, and is told before the way to the API server, which may come back.
             let mut blockers = blockers.to_vec();
             blockers.sort_by_key(|blocker| Reverse(blocker.class()));
-            return self.fail(worst, "the machine is not fit to join".to_owned(), blockers, now);
+            return self.fail("the machine is not fit to join".to_owned(), blockers, now);
         }
         if fixed && !self.memory.fixed {
             // What was mended may have been a join: look once more.
@@ -369,17 +359,16 @@ impl JoinStatus {
         }
         match status {
             Some(status) if NOT_FOUND.contains(&status) => {
-                let cause =
-                    JoinCause::of(id!("kubeadm.installed"), format!("kubeadm could not be executed (status {status})"));
-                self.fail(Class::Configuration, cause.says.clone(), vec![cause], now)
+                let says = format!("kubeadm could not be executed (status {status})");
+                self.fail_for(JoinCause::of(id!("kubeadm.installed"), says), now)
             }
             _ => {
-                let class = causes.iter().map(class_for_kubeadm).max().unwrap_or(Class::Transient);
+                let causes: Vec<JoinCause> = causes.iter().cloned().map(causes::as_met_by_kubeadm).collect();
                 let why = causes
                     .first()
                     .map_or_else(|| "without a reason that is known".to_owned(), |cause| cause.says.clone());
                 let how = status.map_or_else(|| "was killed".to_owned(), |status| format!("failed (status {status})"));
-                self.fail(class, format!("kubeadm {how}: {why}"), causes.to_vec(), now)
+                self.fail(format!("kubeadm {how}: {why}"), causes, now)
             }
         }
     }
@@ -387,7 +376,7 @@ impl JoinStatus {
     /// What may pass is told and remembered; for what will not, there is no waiting.
     fn trouble(&mut self, cause: &JoinCause, now: Timestamp) -> Vec<JoinEffect> {
         if !cause.class().may_pass() {
-            return self.fail(cause.class(), cause.says.clone(), vec![cause.clone()], now);
+            return self.fail_for(cause.clone(), now);
         }
         let known = self.troubles.len();
         self.troubles.retain(|known| known.id != cause.id);
@@ -408,7 +397,7 @@ impl JoinStatus {
             JoinEvent::Kubelet(kubelet) => {
                 seen.kubelet.clone_from(kubelet);
                 // The machine is reached again.
-                self.troubles.retain(|trouble| trouble.id != id!("ssh.unreachable").id);
+                self.troubles.retain(|trouble| !causes::is_lost_link(trouble));
             }
             JoinEvent::Request(request) => seen.request.clone_from(request),
             JoinEvent::Certificate(certificate) => seen.certificate.clone_from(certificate),
@@ -421,15 +410,26 @@ impl JoinStatus {
                 let first = seen.lease.as_ref().map_or_else(|_| last.clone(), |lease| lease.first.clone());
                 seen.lease = Ok(NodeLease { first, last: last.clone() });
             }
-            _ => {}
+            // No evidence: the table has taken them, or there was nothing to see.
+            JoinEvent::Found(_)
+            | JoinEvent::NodeCleared
+            | JoinEvent::Woken
+            | JoinEvent::Checked { .. }
+            | JoinEvent::Prepared
+            | JoinEvent::Started
+            | JoinEvent::Kubeadm(_)
+            | JoinEvent::KubeadmEnded { .. }
+            | JoinEvent::Trouble(_)
+            | JoinEvent::Failed(_)
+            | JoinEvent::Finished { .. }
+            | JoinEvent::Tick => {}
         }
         self.mind_runtime(now);
         if let JoinEvent::Kubelet(Ok(kubelet)) = event {
             self.memory.restarts_before.get_or_insert(kubelet.restarts);
         }
         if let Some(cause) = self.hopeless(now) {
-            let class = if cause.may_pass { Class::Transient } else { Class::Configuration };
-            return self.fail(class, cause.says.clone(), vec![cause], now);
+            return self.fail_for(cause, now);
         }
         if let Some(effects) = self.mind_sandbox(event, now) {
             return effects;
@@ -466,7 +466,7 @@ impl JoinStatus {
         let mut causes = std::mem::take(&mut self.troubles);
         causes.reverse();
         causes.push(JoinCause::of(id!("node.not-ready"), why.clone()));
-        Some(self.fail(Class::Configuration, why, causes, now))
+        Some(self.fail(why, causes, now))
     }
 
     fn mind_runtime(&mut self, now: Timestamp) {
@@ -511,10 +511,10 @@ impl JoinStatus {
             }
         }
         match &seen.certificate {
-            Ok(ClientCertificate::Stale { why }) => Some(JoinCause::of(
-                id!("stale.client-certificate"),
-                format!("the kubelet's certificate is stale: {why}"),
-            )),
+            Ok(ClientCertificate::Stale { why }) => {
+                let says = format!("the kubelet's certificate is stale: {why}");
+                Some(JoinCause::of(id!("stale.client-certificate"), says).under(Circumstance::NotLeftover))
+            }
             _ => None,
         }
     }
@@ -555,7 +555,19 @@ impl JoinStatus {
             match next {
                 Stage::NetworkReady => effects.push(JoinEffect::Sandbox { not_before: now }),
                 Stage::Verified => effects.push(JoinEffect::Finish),
-                _ => {}
+                Stage::Begun
+                | Stage::Blocked
+                | Stage::Unjoined
+                | Stage::Probed
+                | Stage::Prepared
+                | Stage::Joining
+                | Stage::KubeletUp
+                | Stage::CertificateRequested
+                | Stage::CertificateIssued
+                | Stage::Registered
+                | Stage::Waiting
+                | Stage::Joined
+                | Stage::Failed => {}
             }
         }
         effects
@@ -576,7 +588,15 @@ impl JoinStatus {
             Stage::Registered if until == Until::Registered => (holds(seen, until), Stage::Verified),
             Stage::Registered => (holds(seen, Until::Network), Stage::NetworkReady),
             Stage::NetworkReady => (holds(seen, until), Stage::Verified),
-            _ => return None,
+            Stage::Begun
+            | Stage::Blocked
+            | Stage::Unjoined
+            | Stage::Probed
+            | Stage::Prepared
+            | Stage::Verified
+            | Stage::Waiting
+            | Stage::Joined
+            | Stage::Failed => return None,
         };
         holds.then_some(next)
     }
@@ -594,28 +614,40 @@ impl JoinStatus {
             }
             // The evidence is there; that something of this run is left over is told by the next look at it.
             Stage::Verified => self.joined(now),
-            stage => {
-                let (symptom, says) = stage.overdue();
-                let mut causes = std::mem::take(&mut self.troubles);
-                causes.reverse();
-                causes.extend(symptom.map(|about| JoinCause::of(about, says)));
-                // What does not come of itself in time will not come of kubeadm either, once the certificate is there.
-                let passes = stage < Stage::CertificateIssued && stage != Stage::Blocked;
-                let class = if passes { Class::Transient } else { Class::Configuration };
-                let seconds = now.duration_since(self.since).as_secs();
-                self.end(
-                    JoinFailure { stage, class, says: format!("{says} ({seconds} s)"), causes, overdue: true },
-                    now,
-                )
-            }
+            Stage::Begun
+            | Stage::Blocked
+            | Stage::Unjoined
+            | Stage::Probed
+            | Stage::Prepared
+            | Stage::Joining
+            | Stage::KubeletUp
+            | Stage::CertificateRequested
+            | Stage::CertificateIssued
+            | Stage::Registered
+            | Stage::NetworkReady => self.overdue(now),
+            Stage::Joined | Stage::Failed => Vec::new(),
         }
     }
 
-    fn fail(&mut self, class: Class, says: String, causes: Vec<JoinCause>, now: Timestamp) -> Vec<JoinEffect> {
-        self.end(JoinFailure { stage: self.stage, class, says, causes, overdue: false }, now)
+    fn overdue(&mut self, now: Timestamp) -> Vec<JoinEffect> {
+        let (stage, mut causes) = (self.stage, std::mem::take(&mut self.troubles));
+        let (symptom, says) = stage.overdue();
+        causes.reverse();
+        causes.extend(symptom.map(|about| JoinCause::of(about, says)));
+        let says = format!("{says} ({} s)", now.duration_since(self.since).as_secs());
+        self.end(JoinFailure { stage, class: worst(&causes), says, causes, overdue: true }, now)
     }
 
-    /// The attempt is over: again, or for good. A machine that has its certificate is left as it is.
+    fn fail_for(&mut self, cause: JoinCause, now: Timestamp) -> Vec<JoinEffect> {
+        self.fail(cause.says.clone(), vec![cause], now)
+    }
+
+    fn fail(&mut self, says: String, causes: Vec<JoinCause>, now: Timestamp) -> Vec<JoinEffect> {
+        self.end(JoinFailure { stage: self.stage, class: worst(&causes), says, causes, overdue: false }, now)
+    }
+
+    /// The attempt is over: again, or for good. A machine that has its certificate is left as it is: what does not come of
+    /// itself then will not come of kubeadm either.
     fn end(&mut self, failure: JoinFailure, now: Timestamp) -> Vec<JoinEffect> {
         let ours = (Stage::Probed..Stage::CertificateIssued).contains(&self.stage);
         let clean_up = ours.then_some(JoinEffect::CleanUp);

@@ -1,11 +1,12 @@
 //! A join until kubeadm runs: what is there, whether it is fit, what is made ready.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::{ClusterCredentials, nodes};
+use carrick_cluster::nodes::{self, UnmarkedNode};
+use carrick_cluster::{ApiError, ApiProblem, ClusterCredentials};
 use carrick_core::fact::{Facts, Known, Missing, Why};
-use carrick_core::id;
 use carrick_core::join::existing::{self, Asked, Decision, ExistingJoin, LocalJoin};
 use carrick_core::join::failure::JoinCause;
 use carrick_core::join::looked::{Looked, Unprepared};
@@ -60,9 +61,7 @@ impl Driver<'_, '_> {
             }
             seen = self.observe_once().await;
         }
-        let unsigned =
-            |found: &ExistingJoin| found.path.as_ref().is_some_and(|broken| broken.id == id!("api.token").id);
-        if seen.as_ref().is_ok_and(unsigned) {
+        if seen.as_ref().is_ok_and(ExistingJoin::awaits_signature) {
             sleep(SIGNING).await;
             seen = self.observe_once().await;
         }
@@ -148,41 +147,34 @@ impl Driver<'_, '_> {
     }
 
     pub(super) async fn remove_node(&mut self, name: &str) -> JoinEvent {
-        let Some(admin) = self.options.admin else {
-            return JoinEvent::Failed(JoinCause::of(
-                id!("api.node-name"),
-                "a Node can be removed only with an admin's kubeconfig",
-            ));
+        let failed = |why: &dyn fmt::Display, may_pass| {
+            let says = format!("the Node {name} could not be removed: {why}");
+            JoinEvent::Failed(causes::of_standing_node(says, may_pass))
         };
-        let deleted = match &self.node {
-            Ok(seen) => nodes::delete_as_seen(admin, name, seen).await.map_err(Why::from),
-            Err(why) => Err(why.clone()),
+        let (Some(admin), Ok(seen)) = (self.options.admin, &self.node) else {
+            return failed(&"that needs an admin's kubeconfig", false);
         };
-        match deleted {
+        match nodes::delete_as_seen(admin, name, seen).await {
             Ok(()) => {
                 self.left.node_removed = Some(name.to_owned());
                 JoinEvent::NodeCleared
             }
-            Err(why) => JoinEvent::Failed(JoinCause::of(
-                id!("api.node-name"),
-                format!("the Node {name} could not be removed: {why}"),
-            )),
+            Err(error) => failed(&error, is_worth_another_look(&error)),
         }
     }
 
     pub(super) async fn mark_not_ready(&self, name: &str) -> JoinEvent {
-        let failed = |why: String| {
-            JoinEvent::Failed(JoinCause::of(
-                id!("api.node-name"),
-                format!("the Node {name} could not be marked as not ready: {why}"),
-            ))
+        let failed = |why: &dyn fmt::Display, may_pass| {
+            let says = format!("the Node {name} could not be marked as not ready: {why}");
+            JoinEvent::Failed(causes::of_standing_node(says, may_pass))
         };
         let (Some(admin), Some(observer)) = (self.options.admin, &self.observer) else {
-            return failed("that needs an admin's kubeconfig".to_owned());
+            return failed(&"that needs an admin's kubeconfig", false);
         };
         match nodes::mark_not_ready(admin, name, &observer.identity).await {
             Ok(()) => JoinEvent::NodeCleared,
-            Err(why) => failed(why.to_string()),
+            Err(UnmarkedNode::Api(error)) => failed(&error, is_worth_another_look(&error)),
+            Err(why @ (UnmarkedNode::AnotherMachine(_) | UnmarkedNode::ControlPlane(_))) => failed(&why, false),
         }
     }
 
@@ -191,7 +183,7 @@ impl Driver<'_, '_> {
         let woken = async { self.host.run(&argv, WAKE).await?.well(&argv) };
         match woken.await {
             Ok(_) => JoinEvent::Woken,
-            Err(trouble) => JoinEvent::Failed(JoinCause::of(id!("kubelet.not-running"), trouble.to_string())),
+            Err(trouble) => JoinEvent::Failed(self.undone(&trouble).unwoken()),
         }
     }
 
@@ -270,11 +262,12 @@ impl Driver<'_, '_> {
     pub(super) async fn start(&mut self, state: &JoinStatus) -> Result<JoinEvent, Trouble> {
         let looked = self.looked.as_ref().ok_or_else(|| Trouble::new("kubeadm", "the machine was not looked at"))?;
         let facts = &looked.facts;
-        let kubeadm = facts.tool("kubeadm").ok().flatten();
-        let kubeadm = kubeadm.ok_or_else(|| Trouble::new("kubeadm", "is not installed"))?;
+        let Some(kubeadm) = facts.tool("kubeadm").ok().flatten() else {
+            return Ok(JoinEvent::Failed(causes::of_no_kubeadm()));
+        };
         let version = match facts.kubeadm_version() {
-            Err(missing) if missing.why == Why::TimedOut => return Ok(JoinEvent::Failed(causes::of_missing(&missing))),
-            version => version.map_err(|missing| Trouble::missing("kubeadm", &missing))?,
+            Err(missing) => return Ok(JoinEvent::Failed(causes::of_missing(&missing))),
+            Ok(version) => version,
         };
         let rendered = configuration::render(&self.options.request, version, &self.options.policy);
         let rendered = rendered.map_err(|bad| Trouble::new("JoinConfiguration", bad))?;
@@ -331,7 +324,7 @@ pub async fn plan(
     let Some(looked) = driver.looked.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
     let (mut then, mut refused) = (Vec::new(), None);
     let joins = match existing::decide(&found, replace, false) {
-        Decision::Refuse { cause, .. } => {
+        Decision::Refuse { cause } => {
             refused = Some(cause);
             false
         }
@@ -362,9 +355,54 @@ pub async fn plan(
     Ok(Planned { facts: looked.facts, steps, then, refused })
 }
 
+/// The API server was not heard, or the Node was changed since it was looked at: the next attempt looks at it anew.
+fn is_worth_another_look(error: &ApiError) -> bool {
+    error.may_pass() || matches!(error.problem, ApiProblem::Conflict(_))
+}
+
 fn unprepared(why: Unprepared) -> Trouble {
     match why {
         Unprepared::Missing(missing) => Trouble::missing("prepare", &missing),
         Unprepared::Conflict(conflict) => Trouble::new("prepare", conflict),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use carrick_core::catalogue::Class;
+    use carrick_core::join::request::Request;
+    use carrick_core::join::state::JoinPolicy;
+    use carrick_core::judge::Ignore;
+    use carrick_testkit::Machine;
+    use serde_json::json;
+
+    use super::*;
+    use crate::dialer::stub::saying;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_may_not_be_removed_is_not_tried_again() {
+        let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into() };
+        let library = Library::built_in().unwrap();
+        for (said, class) in [
+            (None, Class::Transient),
+            (Some((503, "")), Class::Transient),
+            (Some((409, "{}")), Class::Transient),
+            (Some((403, "{}")), Class::Configuration),
+            (Some((401, "{}")), Class::Configuration),
+            (Some((422, "{}")), Class::Configuration),
+        ] {
+            let admin = saying(said.map(|(status, body)| Ok((status, body))));
+            let (request, policy, ignore) = (Request::default(), JoinPolicy::default(), Ignore::default());
+            let (protect, time_box) = (Vec::new(), Duration::from_secs(5));
+            let options = JoinOptions { request, policy, ignore, admin: Some(&admin), asker: None, protect, time_box };
+            let host = Machine::with(&[]).shared();
+            let mut driver = Driver::new(&host, &actor, options, &library, None);
+            driver.node = Ok(json!({"metadata": {"name": "w1", "uid": "u", "resourceVersion": "1"}}));
+            let JoinEvent::Failed(cause) = driver.remove_node("w1").await else { panic!("{said:?}") };
+            assert_eq!((cause.id.as_str(), cause.class()), ("api.node-name", class), "{}", cause.says);
+            assert_eq!(driver.left.node_removed, None);
+        }
     }
 }

@@ -1,17 +1,16 @@
 //! Carries a join out: looks, acts and keeps the time. What follows from what is seen is decided in `core::join::step`.
 
+#![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
+
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::ClusterClient;
-use carrick_core::catalogue::About;
 use carrick_core::discovery::{Discovery, Token};
 use carrick_core::fact::{Facts, Why};
-use carrick_core::id;
-use carrick_core::join::causes;
-use carrick_core::join::ending::Left;
-use carrick_core::join::failure::JoinFailure;
+use carrick_core::join::causes::Undone;
+use carrick_core::join::ending::{self, Left};
 use carrick_core::join::looked::Looked;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
@@ -226,10 +225,8 @@ impl<'a, 'm> Driver<'a, 'm> {
                 format!("was cut off ({})", before.stage.name())
             };
             tell(JoinProgress::Says(format!("the join of {at} {how}; this one goes on")));
-            // What it had begun is ours to end, and to tell of. Before it was prepared no kubeadm of ours ran; between two
-            // attempts what one had left was gone.
-            let ours = before.stage >= Stage::Prepared && before.stage != Stage::Waiting;
-            (self.runs, self.ours, state.changed) = (runs, ours, true);
+            // What it had begun is ours to end, and to tell of.
+            (self.runs, self.ours, state.changed) = (runs, before.may_have_left_something(), true);
         }
         loop {
             let mut telling = |told: JoinProgress| {
@@ -239,7 +236,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             let over = self.turn(&mut state, &mut effects, &mut telling).await;
             if let Some(outcome) = &over {
                 record.end(host.now(), outcome);
-                self.left.unfinished = self.is_unfinished(outcome);
+                self.left.unfinished = ending::is_unfinished(outcome, self.ours || !self.runs.is_empty());
             }
             if state.changed
                 && let Err(trouble) = record.keep(host, &state, &self.runs, self.left.unfinished).await
@@ -264,11 +261,6 @@ impl<'a, 'm> Driver<'a, 'm> {
         if let Err(why) = attended(revoking, "the token of this join is revoked", state, tell).await {
             tell(JoinProgress::Says(format!("the token {} could not be revoked ({why}); it ends by itself", token.id)));
         }
-    }
-
-    fn is_unfinished(&self, outcome: &JoinOutcome) -> bool {
-        let early = |failure: &JoinFailure| failure.stage < Stage::CertificateIssued;
-        matches!(outcome, JoinOutcome::Failed(failure) if early(failure)) && (self.ours || !self.runs.is_empty())
     }
 
     /// Does what is to be done, looks where there is nothing, and takes what follows; how it ended, once it has.
@@ -367,18 +359,13 @@ impl<'a, 'm> Driver<'a, 'm> {
                 }]
             }
             JoinEffect::Prepare => {
-                vec![
-                    self.prepare(state, tell)
-                        .await
-                        .unwrap_or_else(|trouble| not_done(id!("machine.privileges"), &trouble, self.library)),
-                ]
+                let prepared = self.prepare(state, tell).await;
+                // What was done of it, the attempt's clean-up takes back.
+                vec![prepared.unwrap_or_else(|trouble| JoinEvent::Failed(self.undone(&trouble).unprepared()))]
             }
             JoinEffect::StartKubeadm => {
-                vec![
-                    attended(Box::pin(self.start(state)), "kubeadm is started", state, tell)
-                        .await
-                        .unwrap_or_else(|trouble| not_done(id!("kubeadm.installed"), &trouble, self.library)),
-                ]
+                let started = attended(Box::pin(self.start(state)), "kubeadm is started", state, tell).await;
+                vec![started.unwrap_or_else(|trouble| JoinEvent::Failed(self.undone(&trouble).unstarted()))]
             }
             JoinEffect::Attach => {
                 self.attach().await;
@@ -432,16 +419,22 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
     }
 
+    pub(super) fn undone(&self, trouble: &Trouble) -> Undone<'a> {
+        Undone { library: self.library, says: trouble.to_string(), of_the_link: trouble.of_the_link }
+    }
+
     pub(super) fn target(&self) -> Option<Discovery> {
         self.options.request.target()
     }
 
-    /// All there is to see, at the machine and at the cluster.
+    /// All there is to see, at the machine and at the cluster, judged.
     pub(super) async fn see(&self) -> Looked {
+        Looked::at(self.facts().await, &self.options.ignore)
+    }
+
+    pub(super) async fn facts(&self) -> Facts {
         let (target, options) = (self.target(), &self.options);
-        let (facts, _) =
-            observe(self.host, target.as_ref(), options.admin, options.time_box, &Progress::default()).await;
-        Looked::at(facts, &options.ignore)
+        observe(self.host, target.as_ref(), options.admin, options.time_box, &Progress::default()).await.0
     }
 }
 
@@ -475,14 +468,6 @@ fn waits(status: &JoinStatus, elapsed: Duration, says: &str) -> JoinProgress {
     JoinProgress::Waits { stage: status.stage, elapsed, limit, says, attempt: status.attempt }
 }
 
-/// What failed, under what it is known for: a full disk, a file system that cannot be written. What was done of it, the
-/// attempt's clean-up takes back.
-fn not_done(otherwise: About<'_>, trouble: &Trouble, library: &Library) -> JoinEvent {
-    let says = trouble.to_string();
-    let otherwise = if trouble.of_the_link { id!("ssh.unreachable") } else { otherwise };
-    JoinEvent::Failed(causes::of_undone(library, &says, otherwise))
-}
-
 /// What a stage was reached by, in the words of a person.
 fn reached(state: &JoinStatus) -> String {
     let seen = &state.seen;
@@ -507,6 +492,8 @@ fn reached(state: &JoinStatus) -> String {
             Ok(sandbox) => format!("Ready, and a sandbox got {}", sandbox.address),
             Err(_) => "as far as was asked for".to_owned(),
         },
-        other => other.awaits().to_owned(),
+        other @ (Stage::Begun | Stage::Blocked | Stage::Waiting | Stage::Joined | Stage::Failed) => {
+            other.awaits().to_owned()
+        }
     }
 }

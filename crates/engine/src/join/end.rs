@@ -106,14 +106,14 @@ impl Driver<'_, '_> {
     pub(super) async fn diagnose(&self, state: &JoinStatus) -> Report {
         // What failed before anything was done was seen a moment ago.
         let nothing_done = state.failures.last().is_some_and(|failure| failure.stage < Stage::Probed);
-        let facts = match &self.looked {
-            Some(looked) if nothing_done => looked.facts.clone(),
-            _ => self.see().await.facts,
-        };
         let node = self.observer.as_ref().map(|observer| observer.node.clone());
         let output = self.output().await;
         let texts = [("kubeadm join", output.as_str())];
-        Case::of_facts_and(self.library, facts, &texts, node).report(&self.options.ignore)
+        let case = match &self.looked {
+            Some(looked) if nothing_done => Case::of_looked(self.library, looked, &texts, node),
+            _ => Case::of_facts_and(self.library, self.facts().await, &texts, node),
+        };
+        case.report(&self.options.ignore)
     }
 
     /// How the units stand, and the last lines of each: what a person would look at next.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carrick_cluster::{ApiError, ClusterClient, bootstrap_tokens};
 use carrick_core::discovery::Token;
-use carrick_core::id;
+use carrick_core::join::causes;
 use carrick_core::join::failure::JoinCause;
 use jiff::SignedDuration;
 use ring::rand::{SecureRandom, SystemRandom};
@@ -49,7 +49,7 @@ impl Unminted {
             Unminted::Api(error) => error.may_pass(),
             Unminted::Undrawn(_) | Unminted::Unsigned(_) => false,
         };
-        JoinCause::of(id!("api.token"), format!("no token could be made: {self}")).may_pass(may_pass)
+        causes::of_unminted(&self.to_string(), may_pass)
     }
 }
 

@@ -87,7 +87,7 @@ async fn end(args: &Args, network: &Network<'_>, reason: Reason, says: &str) -> 
     let mut report = whole(args, network, says).await?;
     let known = |id: &str| report.causes.iter().any(|cause| cause.id == id);
     if reason.id.is_none_or(|id| !known(id)) {
-        report.causes.insert(0, reason.into_cause(&library()?, network.host().now()));
+        report.causes.insert(0, reason.into_cause(&library()?));
     }
     show(&Report { verdict: Overall::Fail, ..report }, args.output, false)?;
     if matches!(args.output, Output::Text) {

@@ -6,10 +6,11 @@
 //! See it yourself: on the control plane `kubeadm token list` (USAGES and EXTRA GROUPS)
 //! Mend it: on the control plane `kubeadm token create --print-join-command`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
 use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "api.auth",
@@ -17,6 +18,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::CLUSTER,
@@ -29,7 +31,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         facts,
         PathStep::Auth,
         &["kubeadm token create --print-join-command      # on the control plane"],
-        &["kubeadm.token-not-signed"],
+        &[id!("kubeadm.token-not-signed")],
     )
 }
 

@@ -7,10 +7,11 @@
 //!   openssl x509 -pubkey -noout -in /etc/kubernetes/pki/ca.crt | openssl pkey -pubin -outform der | sha256sum
 //! Mend it: take the hash from `kubeadm token create --print-join-command`, run on the control plane that is meant.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
 use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "api.ca-pin",
@@ -18,6 +19,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
     class: Class::Fatal,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("another CA may be another cluster, or somebody in between"),
@@ -30,7 +32,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         facts,
         PathStep::CaPin,
         &["kubeadm token create --print-join-command      # on the control plane that is meant"],
-        &["kubeadm.ca-hash-mismatch"],
+        &[id!("kubeadm.ca-hash-mismatch")],
     )
 }
 

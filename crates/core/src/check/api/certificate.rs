@@ -6,10 +6,11 @@
 //! See it yourself: `openssl s_client -connect HOST:PORT </dev/null | openssl x509 -noout -dates -ext subjectAltName`
 //! Mend it: use an endpoint that is in the certificate, or renew it with the name in certSANs; set the clock.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
 use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "api.certificate",
@@ -17,6 +18,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::CLUSTER,
@@ -29,7 +31,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         facts,
         PathStep::Certificate,
         &["openssl s_client -connect ENDPOINT </dev/null | openssl x509 -noout -dates -ext subjectAltName"],
-        &["kubeadm.discovery-timeout"],
+        &[id!("kubeadm.discovery-timeout")],
     )
 }
 

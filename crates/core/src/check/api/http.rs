@@ -6,10 +6,11 @@
 //! See it yourself: `curl -k https://HOST:PORT/version`
 //! Mend it: give the address of the control plane (or its load balancer), not of a service behind it.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
 use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "api.http",
@@ -17,6 +18,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::CLUSTER,
@@ -29,7 +31,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         facts,
         PathStep::Http,
         &["curl -k https://ENDPOINT/version      # an API server answers with its version"],
-        &["kubeadm.discovery-timeout"],
+        &[id!("kubeadm.discovery-timeout")],
     )
 }
 

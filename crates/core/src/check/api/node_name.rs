@@ -10,19 +10,21 @@
 
 use serde_json::Value;
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Known, Missing, OrAbsent};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "api.node-name",
     title: "no other machine has this node's name",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
-    class: Class::Transient,
+    class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Decided,
     fixed_by: FixedBy::Operator("whose Node it is, and which of two machines keeps the name, is a choice"),
@@ -54,7 +56,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
                 .fix(format!(
                     "kubectl delete node {name}      # or wait a minute: without a kubelet it is NotReady after 50 s"
                 ))
-                .explains(["stale.bootstrap-kubeconfig", "stale.ca"])
+                .explains([id!("stale.bootstrap-kubeconfig"), id!("stale.ca")])
         }
         Some(true) => warn(format!("the Node {name} is already there, and it is this machine"))
             .seen(seen)

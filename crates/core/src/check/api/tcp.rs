@@ -7,10 +7,11 @@
 //! See it yourself: `timeout 3 bash -c '</dev/tcp/ADDRESS/6443' && echo open`
 //! Mend it: on the control plane `ss -lntp 'sport = :6443'`, then its firewall; on the way the security group or router.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
 use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "api.tcp",
@@ -18,6 +19,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::CLUSTER,
@@ -30,7 +32,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         facts,
         PathStep::Tcp,
         &["ss -lntp 'sport = :6443'      # on the control plane: does it listen, and where"],
-        &["kubeadm.discovery-timeout"],
+        &[id!("kubeadm.discovery-timeout")],
     )
 }
 

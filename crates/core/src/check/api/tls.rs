@@ -6,10 +6,11 @@
 //! See it yourself: `openssl s_client -connect HOST:PORT </dev/null`
 //! Mend it: correct the port, take the endpoint out of the proxy (NO_PROXY), or repair the load balancer's back end.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
 use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "api.tls",
@@ -17,6 +18,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::CLUSTER,
@@ -29,7 +31,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         facts,
         PathStep::Tls,
         &["openssl s_client -connect ENDPOINT </dev/null      # what answers there"],
-        &["kubeadm.discovery-timeout"],
+        &[id!("kubeadm.discovery-timeout")],
     )
 }
 

@@ -8,10 +8,11 @@
 //! See it yourself: on the control plane `kubeadm token list`
 //! Mend it: on the control plane `kubeadm token create --print-join-command`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
 use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "api.token",
@@ -19,6 +20,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("a token is made on the control plane"),
@@ -31,7 +33,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         facts,
         PathStep::Token,
         &["kubeadm token create --print-join-command      # on the control plane"],
-        &["kubeadm.token-not-signed", "kubeadm.discovery-timeout"],
+        &[id!("kubeadm.token-not-signed"), id!("kubeadm.discovery-timeout")],
     )
 }
 

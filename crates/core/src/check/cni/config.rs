@@ -8,10 +8,11 @@
 //! See it yourself: `ls /etc/cni/net.d; journalctl -u containerd | grep 'cni config load failed'`
 //! Mend it: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, pass};
 use crate::fact::cni::{Broken, Candidate, Conf};
 use crate::fact::{Facts, Known, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.config",
@@ -19,10 +20,11 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the file is the pod network's: it writes it anew, or somebody put it there"),
-    accounts_for: |missing| missing.source_name.starts_with("/etc/cni/") && matches!(missing.why, Why::Broken(_)),
+    accounts_for: |missing| missing.is_of_file_below("/etc/cni") && matches!(missing.why, Why::Broken(_)),
     judge,
 };
 
@@ -36,12 +38,12 @@ fn judge(facts: &Facts, policy: &CheckPolicy) -> Known<Verdict> {
         return Ok(fail(format!("no pod network is configured in {dir}"))
             .seen(Evidence::of(dir, "no .conf, .conflist or .json"))
             .fix("kubectl get pods -A -o wide --field-selector spec.nodeName=NODE    # the pod network's is missing or failing")
-            .explains(["cni.network-ready", "node.not-ready"]));
+            .explains([id!("cni.network-ready"), id!("node.not-ready")]));
     };
     Ok(match of_file(first)? {
         wrong if wrong.outcome == Outcome::Fail => {
             let says = format!("{}, and as the first file it counts", wrong.says);
-            Verdict { says, ..wrong }.explains(["cni.network-ready", "node.not-ready"])
+            Verdict { says, ..wrong }.explains([id!("cni.network-ready"), id!("node.not-ready")])
         }
         verdict => verdict,
     })

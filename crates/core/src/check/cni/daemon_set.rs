@@ -8,10 +8,11 @@
 //! See it yourself: `kubectl get daemonsets -A`
 //! Mend it: `kubectl -n NAMESPACE describe daemonset NAME`, `kubectl -n NAMESPACE logs daemonset/NAME`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::daemon_sets::DaemonSet;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.daemon-set",
@@ -19,6 +20,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it is the cluster's, and not this machine's"),
@@ -40,14 +42,14 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         ([], _) => warn("no DaemonSet in the cluster is one of a known pod network: the node may never be Ready")
             .seen(Evidence::of("daemonsets", "none of a known pod network"))
             .fix("kubectl get daemonsets -A    # is a pod network installed?")
-            .explains(["cni.network-ready", "node.not-ready"]),
+            .explains([id!("cni.network-ready"), id!("node.not-ready")]),
         (_, None) => pass("the pod network is up on every node").seen(seen),
         (_, Some(DaemonSet { namespace, name, ready, wanted })) => {
             warn(format!("{namespace}/{name} is ready on {ready} of {wanted} nodes: this one may fare no better"))
                 .seen(seen)
                 .fix(format!("kubectl -n {namespace} get pods -o wide    # where, and why"))
                 .fix(format!("kubectl -n {namespace} describe daemonset {name}"))
-                .explains(["cni.network-ready", "node.not-ready"])
+                .explains([id!("cni.network-ready"), id!("node.not-ready")])
         }
     })
 }

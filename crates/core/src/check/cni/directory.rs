@@ -7,20 +7,23 @@
 //! See it yourself: `ls -ld /etc/cni/net.d`
 //! Mend it: `mkdir -p /etc/cni/net.d && systemctl restart containerd`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::{Facts, Known};
+use crate::id;
+use crate::join::prepare::Preparation;
 
 pub const CHECK: Check = Check {
     id: "cni.directory",
     title: "the directory for the pod network's configuration is there",
     subsystem: Subsystem::Cni,
     kubeadm: &[],
-    class: Class::Transient,
+    class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::SetRight(Preparation::PodNetworkDirs),
     fixed_by: FixedBy::Carrick(&["cni_directory"]),
     accounts_for: nothing,
     judge,
@@ -33,14 +36,14 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(warn(format!("{path} is not there: containerd does not watch it"))
             .seen(Evidence::of(&path, "not there"))
             .fix(format!("mkdir -p {path} && systemctl restart containerd"))
-            .explains(["cni.network-ready", "node.not-ready"]));
+            .explains([id!("cni.network-ready"), id!("node.not-ready")]));
     };
     let seen = Evidence::of(format!("ls -ld {path}"), format!("{} {} {}", entry.mode, entry.uid, entry.gid));
     if entry.is_file() {
         return Ok(fail(format!("{path} is a file: no pod network can be configured"))
             .seen(seen)
             .fix(format!("mv {path} {path}.old && mkdir {path} && systemctl restart containerd"))
-            .explains(["cni.network-ready", "node.not-ready"]));
+            .explains([id!("cni.network-ready"), id!("node.not-ready")]));
     }
     facts.dir(&path)?;
     // `drwxrwxrwx`: the last but one is what everybody may write. A link's own mode says nothing.

@@ -9,13 +9,14 @@
 //! Mend it: move the file that is not the pod network's away: `mv /etc/cni/net.d/FILE /root/`, then `ip link del cni0`
 //! if it is there.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::cni::Flavour;
 use crate::fact::cni::Candidate;
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.first-file-wins",
@@ -23,6 +24,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which pod network is meant is a choice"),
@@ -62,7 +64,11 @@ pub fn of_files(
     Ok(match (winner.flavour(), shadowed) {
         (None, Some((loser, flavour))) => {
             let says = format!("{} wins over {}'s {}", winner.name, flavour.name, loser.name);
-            wrong(winner, losers, fail(says)).explains(["cni.plugins", "cni.stale-bridge", "pod.no-address"])
+            wrong(winner, losers, fail(says)).explains([
+                id!("cni.plugins"),
+                id!("cni.stale-bridge"),
+                id!("pod.no-address"),
+            ])
         }
         (Some(flavour), Some((loser, other))) if flavour != other && !flavour.calls_another => {
             two_networks(winner, losers, (flavour, loser, other), at_work)
@@ -85,7 +91,7 @@ fn two_networks(
     (flavour, loser, other): (&Flavour, &Candidate, &Flavour),
     at_work: Option<&Flavour>,
 ) -> Verdict {
-    let explained = ["cni.plugins", "cni.stale-bridge", "pod.no-address"];
+    let explained = [id!("cni.plugins"), id!("cni.stale-bridge"), id!("pod.no-address")];
     if at_work == Some(other) {
         let says = format!("{}'s {} wins over {}'s {}", flavour.name, winner.name, other.name, loser.name);
         return wrong(winner, losers, fail(says)).explains(explained);

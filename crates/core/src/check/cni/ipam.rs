@@ -8,13 +8,14 @@
 //! Mend it: give `ipam` a `type`, and host-local this node's range: `kubectl get node NODE -o
 //! jsonpath='{.spec.podCIDR}'`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::cidr::Cidr;
 use crate::fact::cni::{Candidate, Conf, Plugin};
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.ipam",
@@ -22,6 +23,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which range is this node's, the cluster says; the file is the pod network's"),
@@ -53,7 +55,7 @@ pub fn of_file(file: &Candidate, conf: &Conf) -> Verdict {
     match conf.plugins.iter().enumerate().find_map(wrong) {
         Some(verdict) => {
             let path = &file.path;
-            verdict.fix(format!("$EDITOR {path}    # then: carrick cni lint {path}")).explains(["pod.no-address"])
+            verdict.fix(format!("$EDITOR {path}    # then: carrick cni lint {path}")).explains([id!("pod.no-address")])
         }
         None => pass(format!("{}: addresses come from {}", file.name, sources(conf))),
     }

@@ -7,9 +7,10 @@
 //! See it yourself: `crictl info | grep -A3 NetworkReady`
 //! Mend it: see cni.config and cni.watch-lost; `systemctl restart containerd` makes it read the directory again
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.network-ready",
@@ -17,6 +18,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Symptom,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it follows from what another check finds, or from the pod network's pod"),
@@ -41,7 +43,7 @@ fn judge(facts: &Facts, policy: &CheckPolicy) -> Known<Verdict> {
         .seen(Evidence::of("crictl info", format!("NetworkReady=false {}: {}", ready.reason, ready.message)))
         .seen(status.last_cni_load.map(|said| Evidence::of("crictl info", format!("lastCNILoadStatus: {said}"))))
         .fix("systemctl restart containerd && crictl info | grep -A3 NetworkReady")
-        .explains(["node.not-ready"]))
+        .explains([id!("node.not-ready")]))
 }
 
 #[cfg(test)]

@@ -8,12 +8,13 @@
 //! See it yourself: `file /opt/cni/bin/*`; `crictl info | grep -A3 PluginDirs` says where they are looked for
 //! Mend it: `apt-get install --reinstall kubernetes-cni` (`dnf reinstall kubernetes-cni`)
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::cni::Program;
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.plugins",
@@ -21,6 +22,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::UntilNetwork,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["cni_programs"]),
@@ -53,9 +55,8 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     }
     let bad: Vec<&str> = wrong.iter().map(|(name, _)| *name).collect();
     let verdict = match &winner {
-        Some((winner, _)) => {
-            fail(format!("{} needs {}: not usable in {dirs}", winner.name, names(&bad))).explains(["pod.no-address"])
-        }
+        Some((winner, _)) => fail(format!("{} needs {}: not usable in {dirs}", winner.name, names(&bad)))
+            .explains([id!("pod.no-address")]),
         None => warn(format!("{} not usable in {dirs}: flannel needs them", names(&bad))),
     };
     let verdict = verdict.seen(wrong.iter().map(|(name, program)| seen(name, program, &dirs)));

@@ -9,13 +9,14 @@
 //! Mend it: `ip link del cni0`; the next pod makes it anew. Pods that run on the bridge lose their network: drain the
 //! node first.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::net::LINKS;
 use crate::fact::{Facts, Known, Missing, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.stale-bridge",
@@ -23,6 +24,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::UntilNetwork,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("pods that run on the bridge would lose their network"),
@@ -50,7 +52,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(fail(format!("cni0 has {address}, this machine's pods are in {}", range.network()))
             .seen([seen, Evidence::of(*source, range.to_string())])
             .fix("ip link del cni0    # the next pod makes it anew; drain the node first if pods run on it")
-            .explains(["pod.no-address"]));
+            .explains([id!("pod.no-address")]));
     }
     if let Some((source, range)) = ranges.first() {
         return Ok(pass(format!("cni0 has {address}, as {source} says ({})", range.network())));

@@ -8,13 +8,14 @@
 //! See it yourself: `cat /run/flannel/subnet.env; crictl ps --name kube-flannel`
 //! Mend it: `crictl logs $(crictl ps -aq --name kube-flannel | head -1)` says why flannel does not run
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::cni::flannel;
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::{Facts, Known, Missing, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.subnet-env",
@@ -22,6 +23,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("flannel writes it; by hand it would not agree with the cluster"),
@@ -39,13 +41,13 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(warn("flannel is configured and has not started: no pod gets an address")
             .seen(Evidence::of(SUBNET_ENV, "not there"))
             .fix(LOGS)
-            .explains(["pod.no-address"]));
+            .explains([id!("pod.no-address")]));
     };
     let Some((network, subnet)) = env.network.zip(env.subnet) else {
         return Ok(fail("subnet.env does not say FLANNEL_NETWORK and FLANNEL_SUBNET")
             .seen(Evidence::of(SUBNET_ENV, "no FLANNEL_NETWORK or no FLANNEL_SUBNET"))
             .fix(format!("rm {SUBNET_ENV} && {RESTART}"))
-            .explains(["pod.no-address"]));
+            .explains([id!("pod.no-address")]));
     };
     let cluster = match facts.cluster_network() {
         Ok(cluster) => cluster.pods,
@@ -62,7 +64,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .fix(format!(
                 "kubectl -n kube-flannel edit configmap kube-flannel-cfg    # Network: {pods}, then {RESTART}"
             ))
-            .explains(["pod.no-address"]));
+            .explains([id!("pod.no-address")]));
     }
     Ok(pass(format!("this machine's pods are in {}", subnet.network())))
 }

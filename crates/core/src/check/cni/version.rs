@@ -7,13 +7,14 @@
 //! See it yourself: `grep cniVersion /etc/cni/net.d/*`
 //! Mend it: in the pod network's manifest or ConfigMap, set `cniVersion` to 1.0.0 or 0.3.1, and roll it out.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::cni::{Candidate, Conf};
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known, Missing, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.version",
@@ -21,6 +22,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the version is set in the pod network's manifest, for all nodes"),
@@ -65,7 +67,7 @@ pub fn of_file(file: &Candidate, conf: &Conf, containerd: impl FnOnce() -> Known
         return Ok(warn(format!("containerd {containerd} does not know CNI 1.1.0; 2.0 does"))
             .seen(seen)
             .fix(FIX)
-            .explains(["pod.no-address"]));
+            .explains([id!("pod.no-address")]));
     }
     Ok(pass(format!("{}: CNI {version}", file.name)))
 }

@@ -7,11 +7,12 @@
 //! See it yourself: `crictl info | grep -E 'lastCNILoadStatus|"Name"'` beside `ls /etc/cni/net.d`
 //! Mend it: `systemctl restart containerd` (running pods go on)
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
 };
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "cni.watch-lost",
@@ -19,6 +20,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Cni,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["cni_watch"]),
@@ -42,7 +44,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
                 Evidence::of(&winner.path, "is valid"),
             ])
             .fix("systemctl restart containerd")
-            .explains(["cni.network-ready", "node.not-ready"])
+            .explains([id!("cni.network-ready"), id!("node.not-ready")])
     };
     if said != "OK" {
         return Ok(stale(format!("containerd has not loaded {}", winner.name)));

@@ -8,12 +8,13 @@
 //! See it yourself: `timeout 2 stat -f MOUNTPOINT`
 //! Mend it: bring the server back, or `umount -l MOUNTPOINT` (with `-f` for NFS) and mount it again.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::mounts::{ANSWERS, Answer, is_at_or_under};
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "filesystem.hung-mount",
@@ -21,6 +22,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the server may come back; to take the mount away may lose data"),
@@ -47,7 +49,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let (hung, failed) = (points(Answer::Hung), points(Answer::Failed));
     let verdict = if let Some(point) = hung.iter().find(|point| is_used(point)) {
         fail(format!("{point} does not answer: the kubelet or containerd would hang"))
-            .explains(["kubelet.crash-loop", "node.not-ready"])
+            .explains([id!("kubelet.crash-loop"), id!("node.not-ready")])
     } else if let Some(point) = hung.first() {
         warn(format!("the mount {point} does not answer: whoever touches it hangs"))
     } else if let Some(point) = failed.first() {

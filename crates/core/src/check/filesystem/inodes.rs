@@ -7,12 +7,13 @@
 //! Mend it: find the directory with too many files: `du -x --inodes -d3 / | sort -n | tail`
 
 use super::space::worst;
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::space::{CONTAINERD, KUBELET, PLACES, Place, Space};
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "filesystem.inodes",
@@ -20,6 +21,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("what takes the room, and what of it can go, only you know"),
@@ -47,7 +49,7 @@ fn judge_place(place: &Place, space: &Space) -> Known<Verdict> {
     };
     let says = format!("{} has {percent} % of its inodes free: under {EVICTS_BELOW} % pods are evicted", place.path);
     let verdict = if percent < EVICTS_BELOW {
-        fail(says).explains(["node.not-ready"])
+        fail(says).explains([id!("node.not-ready")])
     } else if percent < NEAR {
         warn(says)
     } else {

@@ -7,12 +7,13 @@
 //! See it yourself: `findmnt -T /var/lib/containerd -o FSTYPE,SOURCE`
 //! Mend it: a local disk of ext4 or xfs at /var/lib/containerd; or another snapshotter in containerd's configuration.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::mounts::MOUNTINFO;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "filesystem.overlay",
@@ -20,6 +21,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("images need another disk, or another snapshotter"),
@@ -38,10 +40,11 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     }
     let verdict = match mount.kind.as_str() {
         "overlay" | "aufs" | "nfs" | "nfs4" | "cifs" | "smb3" | "9p" | "vfat" | "exfat" | "fuseblk" | "ecryptfs" => {
-            fail(format!("{IMAGES} is on {}: overlayfs cannot write there", mount.kind)).explains(["node.not-ready"])
+            fail(format!("{IMAGES} is on {}: overlayfs cannot write there", mount.kind))
+                .explains([id!("node.not-ready")])
         }
         kind if kind.starts_with("fuse") => {
-            fail(format!("{IMAGES} is on {kind}: overlayfs cannot write there")).explains(["node.not-ready"])
+            fail(format!("{IMAGES} is on {kind}: overlayfs cannot write there")).explains([id!("node.not-ready")])
         }
         "zfs" => warn(format!("{IMAGES} is on zfs: overlayfs needs OpenZFS 2.2 or later there")),
         "tmpfs" | "ramfs" => warn(format!("{IMAGES} is in memory: images are gone after a reboot")),

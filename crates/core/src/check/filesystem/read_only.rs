@@ -8,10 +8,11 @@
 //! Mend it: after an error, `fsck` from a rescue system and a look at the disk's health; else `mount -o remount,rw
 //! TARGET`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::mounts::MOUNTINFO;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "filesystem.read-only",
@@ -19,6 +20,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("a disk that had an error is looked at before it is written to"),
@@ -38,7 +40,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
                 .seen(Evidence::at(MOUNTINFO, mount.line, mount.shown()))
                 .fix("dmesg | grep -iE 'read-only|I/O error'    # was it an error of the disk?")
                 .fix(format!("mount -o remount,rw '{}'", mount.point))
-                .explains(["kubelet.crash-loop"]));
+                .explains([id!("kubelet.crash-loop")]));
         }
     }
     Ok(pass("every directory Kubernetes writes to is writable"))

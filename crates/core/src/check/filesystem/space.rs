@@ -10,13 +10,14 @@
 
 use std::cmp::Reverse;
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::Missing;
 use crate::fact::space::{PLACES, Place, Space, shown_bytes};
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "filesystem.space",
@@ -24,6 +25,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Filesystem,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("what takes the room, and what of it can go, only you know"),
@@ -72,7 +74,7 @@ fn judge_place(place: &Place, space: &Space) -> Known<Verdict> {
     let (path, need, shown) = (place.path, need(place), shown_bytes(free));
     let verdict = if percent < need.evicts_below {
         fail(format!("{path} has {percent} % free: under {} % the kubelet evicts pods", need.evicts_below))
-            .explains(["node.not-ready"])
+            .explains([id!("node.not-ready")])
     } else if free < need.needs {
         fail(format!("{path} has only {shown} free: too little to join"))
     } else if percent < need.near {

@@ -7,7 +7,7 @@
 //! See it yourself: `iptables-save; nft list ruleset`; on this machine `tcpdump -ni any udp port 8472`
 //! Mend it: `ufw allow 8472/udp`, or `firewall-cmd --permanent --add-port=8472/udp && firewall-cmd --reload`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
@@ -16,6 +16,7 @@ use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "firewall.vxlan",
@@ -23,6 +24,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Network,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("whom a firewall lets in is your decision"),
@@ -55,7 +57,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             verdict
                 .seen(Evidence::of(source, rule))
                 .fix(facts.firewall().opens(Proto::Udp, PORT, rule))
-                .explains(["pod.no-route"])
+                .explains([id!("pod.no-route")])
         }
     })
 }

@@ -8,12 +8,13 @@
 //! Mend it: `sysctl -w net.bridge.bridge-nf-call-iptables=1`, and find who turned it off: `grep -r bridge-nf
 //! /etc/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::sysctl::{BRIDGE_IP6TABLES, BRIDGE_IPTABLES};
 use crate::fact::{Facts, Known};
+use crate::join::prepare::Preparation;
 
 pub const CHECK: Check = Check {
     id: "kernel.bridge-nf",
@@ -24,8 +25,9 @@ pub const CHECK: Check = Check {
         "FileContent--proc-sys-net-bridge-bridge-nf-call-ip6tables",
     ],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::SetRight(Preparation::BridgeSettings),
     fixed_by: FixedBy::Carrick(&["forwarding"]),
     accounts_for: nothing,
     judge,

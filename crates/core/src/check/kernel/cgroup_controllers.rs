@@ -8,10 +8,11 @@
 //! Mend it: add `cgroup_enable=cpuset cgroup_enable=memory` to the kernel's command line (on a Raspberry Pi in
 //! /boot/firmware/cmdline.txt, on its one line), and reboot.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::cgroup::{CgroupVersion, V1_CONTROLLERS, V2_CONTROLLERS};
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kernel.cgroup-controllers",
@@ -19,6 +20,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the kernel's command line is changed where the machine boots from"),
@@ -43,7 +45,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let shown: Vec<&str> = offered.iter().map(String::as_str).collect();
     let verdict = fail(format!("control groups lack {}: the kubelet would not start", missing.join(", ")))
         .seen(Evidence::of(source, format!("offered: {}", shown.join(" "))))
-        .explains(["kubelet.crash-loop"]);
+        .explains([id!("kubelet.crash-loop")]);
     if missing.contains(&"memory") {
         return Ok(verdict
             .fix("sed -i '1s/$/ cgroup_enable=memory/' /boot/firmware/cmdline.txt    # Raspberry Pi; then reboot"));

@@ -7,12 +7,13 @@
 //! Mend it: boot with `systemd.unified_cgroup_hierarchy=1`: on RHEL 8
 //! `grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1`, on Debian in /etc/default/grub; then reboot.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::cgroup::{CgroupVersion, ROOT};
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kernel.cgroup-version",
@@ -20,6 +21,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the kernel's command line is changed where the machine boots from"),
@@ -41,7 +43,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let verdict = match facts.kubelet_version() {
         Ok(version) if version.minor >= REFUSES_V1 && !tolerated => {
             fail(format!("control groups are {name}: kubelet 1.{} would refuse to start", version.minor))
-                .explains(["kubelet.crash-loop"])
+                .explains([id!("kubelet.crash-loop")])
         }
         _ if tolerated => {
             warn(format!("control groups are {name}: the kubelet is told to live with it (failCgroupV1: false)"))

@@ -8,13 +8,14 @@
 //! Mend it: another kernel. Where only the configuration is missing: put it at /boot/config-$(uname -r), or join with
 //! `--ignore-preflight-errors=SystemVerification` once you know that the options are there.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::cgroup::CgroupVersion;
 use crate::fact::kernel::{CONFIG, ConfigFound};
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kernel.config",
@@ -22,6 +23,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kernel,
     kubeadm: &["SystemVerification"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it takes another kernel"),
@@ -81,7 +83,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let wanted: Vec<&str> = OPTIONAL.into_iter().filter(|option| !config.has(option)).collect();
     let (options, verdict) = if !missing.is_empty() {
         let says = format!("the kernel was built without {}", missing.join(", "));
-        (missing, fail(says).explains(["kubelet.crash-loop"]))
+        (missing, fail(says).explains([id!("kubelet.crash-loop")]))
     } else if !wanted.is_empty() {
         let says = format!("the kernel was built without {}: some pods will fail", wanted.join(", "));
         (wanted, warn(says))

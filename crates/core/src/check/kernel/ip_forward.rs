@@ -6,10 +6,11 @@
 //! See it yourself: `cat /proc/sys/net/ipv4/ip_forward`
 //! Mend it: `sysctl -w net.ipv4.ip_forward=1`; see `carrick explain kernel.sysctl-after-boot` to keep it.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::sysctl::IP_FORWARD;
 use crate::fact::{Facts, Known, Missing, Why};
+use crate::join::prepare::Preparation;
 
 pub const CHECK: Check = Check {
     id: "kernel.ip-forward",
@@ -17,8 +18,9 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kernel,
     kubeadm: &["FileContent--proc-sys-net-ipv4-ip_forward"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::SetRight(Preparation::Forwarding),
     fixed_by: FixedBy::Carrick(&["forwarding"]),
     accounts_for: nothing,
     judge,

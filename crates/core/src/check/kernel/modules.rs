@@ -7,11 +7,12 @@
 //! See it yourself: `lsmod | grep -E 'br_netfilter|overlay'; ls /proc/sys/net/bridge`
 //! Mend it: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::modules::{AT_HAND, LOADED, Module};
 use crate::fact::sysctl::BRIDGE_IPTABLES;
 use crate::fact::{Facts, Known};
+use crate::join::prepare::Preparation;
 
 pub const CHECK: Check = Check {
     id: "kernel.modules",
@@ -19,8 +20,9 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kernel,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::SetRight(Preparation::BridgeModule),
     fixed_by: FixedBy::Carrick(&["modules"]),
     accounts_for: nothing,
     judge,

@@ -5,7 +5,7 @@
 //! See it yourself: `kubeadm version -o short`
 //! Mend it: `apt-get install kubeadm` from the repository of your minor version (pkgs.k8s.io)
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, program};
 use crate::fact::version::KUBEADM;
 use crate::fact::{Facts, Known, Why};
@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

@@ -7,7 +7,7 @@
 //! See it yourself: `kubectl version`, `kubelet --version`
 //! Mend it: install kubelet and kubeadm of the server's minor version
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

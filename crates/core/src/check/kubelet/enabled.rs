@@ -6,7 +6,7 @@
 //! See it yourself: `systemctl is-enabled kubelet`
 //! Mend it: `systemctl enable kubelet`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::{Facts, Known};
 
@@ -16,6 +16,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &["Service-Kubelet"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["kubelet_enabled"]),

@@ -7,9 +7,10 @@
 //! See it yourself: `systemctl cat kubelet`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::{Facts, Known, OrAbsent};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kubelet.flags",
@@ -17,6 +18,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("somebody wrote a command of their own for the kubelet"),
@@ -51,7 +53,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         .seen(unit.exec_start().map(|(file, directive)| directive.cite(file)))
         .fix(facts.reinstall_command("kubelet kubeadm"))
         .fix("systemctl daemon-reload")
-        .explains(["kubelet.crash-loop"]))
+        .explains([id!("kubelet.crash-loop")]))
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@
 //! See it yourself: `systemctl status kubelet`
 //! Mend it: `systemctl enable --now kubelet`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kubelet.not-running",
@@ -17,8 +18,9 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::GoesOn("on a machine that has joined it starts the kubelet, instead of kubeadm"),
     fixed_by: FixedBy::Carrick(&["kubelet_stopped"]),
     accounts_for: nothing,
     judge,
@@ -36,7 +38,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             fail(format!("the kubelet is stopped; this machine belongs to {server}"))
                 .seen(seen)
                 .fix("systemctl enable --now kubelet")
-                .explains(["node.not-ready", "api.node-name"])
+                .explains([id!("node.not-ready"), id!("api.node-name")])
         }
     })
 }

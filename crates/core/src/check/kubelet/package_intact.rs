@@ -6,11 +6,12 @@
 //! See it yourself: `dpkg -V kubelet kubeadm` or `rpm -V kubelet kubeadm`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm` or `dnf reinstall kubelet kubeadm`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::package::Altered;
 use crate::fact::{Facts, Known};
 use crate::fix::kubelet_drop_in::FILE as DROP_IN;
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kubelet.package-intact",
@@ -18,6 +19,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,
@@ -47,7 +49,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
                 .seen(cite(&missing)));
         }
         let verdict =
-            if works && !is_program(worst) { warn(says) } else { fail(says).explains(["kubelet.standalone"]) };
+            if works && !is_program(worst) { warn(says) } else { fail(says).explains([id!("kubelet.standalone")]) };
         return Ok(verdict
             .seen(cite(&missing))
             .fix(facts.reinstall_command("kubelet kubeadm"))

@@ -7,10 +7,11 @@
 //! See it yourself: `grep -e -- /etc/default/kubelet /etc/sysconfig/kubelet /var/lib/kubelet/kubeadm-flags.env`
 //! Mend it: take the flag out, then `systemctl daemon-reload`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::unit::KUBEADM_FLAGS;
 use crate::fact::{Facts, Known, OrAbsent, flags};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kubelet.removed-flags",
@@ -18,6 +19,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("what takes the flag's place is a choice"),
@@ -45,7 +47,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     };
     let says = format!("kubelet {version} does not know {} (removed in 1.{})", first.name, first.since);
     let harmless = lasting.is_none() && !facts.has_kubelet_conf()?;
-    let verdict = if harmless { warn(says) } else { fail(says).explains(["kubelet.crash-loop"]) };
+    let verdict = if harmless { warn(says) } else { fail(says).explains([id!("kubelet.crash-loop")]) };
     let files = removed.iter().map(|flag| {
         let file = &flag.word.seen.source;
         format!("sed -i 's/{}\\(=[^ \"]*\\)\\{{0,1\\}}//' {file}", flag.name)

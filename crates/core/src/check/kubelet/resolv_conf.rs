@@ -7,12 +7,13 @@
 //! Mend it: `systemctl enable --now systemd-resolved`, or join with `--resolv-conf=/etc/resolv.conf` in
 //! KUBELET_EXTRA_ARGS
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
 };
 use crate::fact::kubelet_config::KubeletConfig;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why, kubelet_config};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kubelet.resolv-conf",
@@ -20,6 +21,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which name servers pods shall ask is a choice"),
@@ -44,7 +46,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         .seen(seen)
         .fix("systemctl enable --now systemd-resolved")
         .fix("echo 'KUBELET_EXTRA_ARGS=--resolv-conf=/etc/resolv.conf' >> /etc/default/kubelet    # or that")
-        .explains(["pod.no-address"]))
+        .explains([id!("pod.no-address")]))
 }
 
 /// The file the kubelet will read, and who says so; `None` where nothing says it yet.

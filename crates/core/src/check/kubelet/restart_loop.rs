@@ -7,12 +7,13 @@
 //! See it yourself: `systemctl status kubelet`, `journalctl -u kubelet -n 30`
 //! Mend it: the last error of the journal says what is wrong
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::unit::UnitState;
 use crate::fact::{Facts, Known, OrAbsent, kubelet_config};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kubelet.restart-loop",
@@ -20,8 +21,11 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Symptom,
     needed: Needed::Always,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::GoesOn(
+        "kubeadm configures the kubelet and starts it anew; one that still ends then stops the join",
+    ),
     fixed_by: FixedBy::Carrick(&["kubelet_stopped"]),
     accounts_for: nothing,
     judge,
@@ -85,7 +89,7 @@ fn crashing(facts: &Facts, state: &UnitState, says: &str) -> Verdict {
         .seen(state.cite())
         .seen(last_error(facts))
         .fix("journalctl -u kubelet -n 30 --no-pager    # the last error says why")
-        .explains(["kubelet.crash-loop"])
+        .explains([id!("kubelet.crash-loop")])
 }
 
 /// What the kubelet said before it ended.

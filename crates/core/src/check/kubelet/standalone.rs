@@ -8,13 +8,14 @@
 //! See it yourself: `systemctl cat kubelet`, `ps -ww -C kubelet -o args=`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload && systemctl restart kubelet`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
 };
 use crate::fact::process::Process;
 use crate::fact::unit::KUBELET;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "kubelet.standalone",
@@ -22,6 +23,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["kubelet_drop_in", "kubelet_early"]),
@@ -50,7 +52,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             Some(process) => fail("the kubelet that runs has no --kubeconfig: it runs alone")
                 .seen(process.cite())
                 .fix("systemctl daemon-reload && systemctl restart kubelet")
-                .explains(["kubeadm.tls-timeout", "node.never-registered"]),
+                .explains([id!("kubeadm.tls-timeout"), id!("node.never-registered")]),
             None => pass(format!("{FLAG}={value}")).seen(word.seen.clone()),
         });
     }
@@ -94,14 +96,14 @@ fn judge_running(facts: &Facts, missing: Missing) -> Known<Verdict> {
         .seen(loaded)
         .fix(facts.reinstall_command("kubelet kubeadm"))
         .fix("systemctl daemon-reload && systemctl restart kubelet")
-        .explains(["kubeadm.tls-timeout", "node.never-registered"]))
+        .explains([id!("kubeadm.tls-timeout"), id!("node.never-registered")]))
 }
 
 fn stand_alone(facts: &Facts) -> Verdict {
     fail("the kubelet has no --kubeconfig: it would run alone")
         .fix(facts.reinstall_command("kubelet kubeadm"))
         .fix("systemctl daemon-reload && systemctl restart kubelet")
-        .explains(["kubeadm.tls-timeout", "node.never-registered"])
+        .explains([id!("kubeadm.tls-timeout"), id!("node.never-registered")])
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! See it yourself: `systemctl cat kubelet`
 //! Mend it: `apt-get install --reinstall kubelet` (or `dnf reinstall kubelet`)
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::unit::KUBELET;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

@@ -8,7 +8,7 @@
 //! Mend it: most often the wrong machine was named. If it really is to become a worker, and nothing on it is needed any
 //! more: `kubeadm reset`, by hand.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known};
 
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Machine,
     kubeadm: &[],
     class: Class::Fatal,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("nothing is ever changed on a control plane"),

@@ -6,7 +6,7 @@
 //! See it yourself: `nproc --all`
 //! Mend it: give the virtual machine a second processor, or keep it for very small loads.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::cpu::ONLINE;
 use crate::fact::{Facts, Known};
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Machine,
     kubeadm: &["NumCPU"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it takes another machine"),

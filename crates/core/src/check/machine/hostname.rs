@@ -8,12 +8,13 @@
 //! See it yourself: `hostname`
 //! Mend it: `hostnamectl set-hostname NAME`, and the old name in /etc/hosts; or join with `nodeRegistration.name`.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::identity::HOSTNAME;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "machine.hostname",
@@ -21,6 +22,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Machine,
     kubeadm: &["Hostname"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("a machine's name is a choice"),
@@ -41,7 +43,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(fail(format!("{hostname:?} cannot be a node's name: {wrong}"))
             .seen(seen)
             .fix(rename)
-            .explains(["node.never-registered"]));
+            .explains([id!("node.never-registered")]));
     }
     if node == "localhost" || node.starts_with("localhost.") {
         return Ok(warn(format!("the machine is still called {hostname}: so would the next one be"))

@@ -7,13 +7,14 @@
 //! See it yourself: `grep MemTotal /proc/meminfo`
 //! Mend it: give the machine more memory.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::memory::MEMINFO;
 use crate::fact::space::shown_bytes;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "machine.memory",
@@ -21,6 +22,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Machine,
     kubeadm: &["Mem"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it takes another machine"),
@@ -41,7 +43,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     }
     let verdict = if memory < TOO_LITTLE {
         fail(format!("only {} of memory: the node would evict its own pods", shown_bytes(memory)))
-            .explains(["node.not-ready"])
+            .explains([id!("node.not-ready")])
     } else {
         warn(format!("only {} of memory: little will be left for pods", shown_bytes(memory)))
     };

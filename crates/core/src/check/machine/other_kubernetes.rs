@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Machine,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("whether the other one is still needed, only you know"),

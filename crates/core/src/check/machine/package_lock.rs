@@ -7,7 +7,7 @@
 //! See it yourself: `lslocks | grep -E 'dpkg|apt|rpm'`
 //! Mend it: wait until it has finished. Do not delete the lock: the file is always there, it is the holder that counts.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::{Facts, Known};
 
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Machine,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it ends by itself"),

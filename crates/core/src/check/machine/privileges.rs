@@ -6,7 +6,7 @@
 //! See it yourself: `id -u` prints 0 for root.
 //! Mend it: `sudo carrick check`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::USER;
 use crate::fact::{Facts, Known};
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Machine,
     kubeadm: &["IsPrivilegedUser"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("only root may change anything"),

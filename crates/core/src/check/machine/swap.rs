@@ -6,9 +6,10 @@
 //! See it yourself: `swapon --show`
 //! Mend it: `swapoff -a`, and see `carrick explain machine.swap-after-boot` to keep it off.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "machine.swap",
@@ -16,6 +17,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Machine,
     kubeadm: &["Swap"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["swap"]),
@@ -35,7 +37,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(fail("swap is on: the kubelet would refuse to start")
         .seen(areas.into_iter().map(|area| Evidence::at(area.source, area.line, area.text)))
         .fix("swapoff -a")
-        .explains(["kubelet.crash-loop"]))
+        .explains([id!("kubelet.crash-loop")]))
 }
 
 #[cfg(test)]

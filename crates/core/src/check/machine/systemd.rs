@@ -7,10 +7,11 @@
 //! See it yourself: `cat /proc/1/comm`
 //! Mend it: boot with systemd; in WSL, `[boot] systemd=true` in /etc/wsl.conf.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass};
 use crate::fact::identity::FIRST_PROCESS;
 use crate::fact::{Facts, Known, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "machine.systemd",
@@ -18,6 +19,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Machine,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it takes another boot"),
@@ -33,7 +35,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(fail(format!("the first process is {first}, not systemd: nothing would start the kubelet"))
         .seen(Evidence::at(FIRST_PROCESS, 1, first))
         .fix("readlink -f /sbin/init    # boot with systemd")
-        .explains(["node.never-registered"]))
+        .explains([id!("node.never-registered")]))
 }
 
 #[cfg(test)]

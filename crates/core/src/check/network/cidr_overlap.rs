@@ -8,11 +8,12 @@
 //! Mend it: renumber the machine's network, or the route (a VPN, docker0: `bip` in /etc/docker/daemon.json); the
 //! cluster's ranges are chosen at `kubeadm init` and hard to change later.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::cidr::Cidr;
 use crate::fact::net::{LINKS, ROUTES, Route, is_of_pod_network};
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "network.cidr-overlap",
@@ -20,6 +21,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Network,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("one of two networks has to be renumbered"),
@@ -63,7 +65,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             Evidence::of(overlap.source, format!("{}  in {} {}", overlap.what, overlap.of, overlap.range))
         }))
         .fix("renumber that network, or take the route away: the cluster's ranges cannot be changed later")
-        .explains(["pod.no-route"]))
+        .explains([id!("pod.no-route")]))
 }
 
 /// A route of the machine's own with a destination in the range.

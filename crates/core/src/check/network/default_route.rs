@@ -8,10 +8,11 @@
 //! Mend it: `ip route add default via GATEWAY dev LINK`, and in the network's configuration, so that it is there after
 //! a boot.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::net::ROUTES;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "network.default-route",
@@ -19,6 +20,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Network,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which way leads out is a choice"),
@@ -39,7 +41,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .seen(routes.iter().map(|route| Evidence::of(ROUTES.name, route.line())))
             .fix(format!("ip link show {}", dead.links.join(" "))),
     };
-    Ok(verdict.fix(fix).explains(["node.never-registered"]))
+    Ok(verdict.fix(fix).explains([id!("node.never-registered")]))
 }
 
 #[cfg(test)]

@@ -7,12 +7,13 @@
 //! See it yourself: `ss -lntup | grep -E ':(10248|10250|10256|8472) '`
 //! Mend it: stop what listens there. A kubelet before a join: `systemctl stop kubelet` (kubeadm starts it again).
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::listen::{LISTENERS, Listener, Proto};
 use crate::fact::{Facts, Known, Missing, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "network.ports",
@@ -20,6 +21,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Network,
     kubeadm: &["Port-10250"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["kubelet_early"]),
@@ -60,7 +62,7 @@ fn healthz(listener: &Listener) -> Known<Verdict> {
         Some("kubelet") => pass("10248 is the kubelet's"),
         Some(name) => taken(listener, fail(format!("{name} answers on 10248, where kubeadm asks for the kubelet")))
             .fix(stop(listener))
-            .explains(["kubeadm.kubelet-not-healthy"]),
+            .explains([id!("kubeadm.kubelet-not-healthy")]),
         None => return Err(hidden()),
     })
 }

@@ -8,11 +8,12 @@
 //! Mend it: `export no_proxy=localhost,127.0.0.1,APISERVER,10.244.0.0/16,10.96.0.0/12`, and the same in
 //! /etc/environment and in containerd's drop-in.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::cidr::Cidr;
 use crate::fact::proxy::Proxy;
 use crate::fact::{Facts, Known, Missing, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "network.proxy",
@@ -20,6 +21,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Network,
     kubeadm: &["HTTPProxy", "HTTPProxyCIDR"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which addresses go past the proxy is a choice"),
@@ -35,7 +37,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if proxy.exceptions().next().is_none() {
         return Ok(cited(&proxy, warn("a proxy is set and no_proxy is not: the cluster would be asked through it"))
             .fix("export no_proxy=localhost,127.0.0.1,APISERVER,PODS,SERVICES    # and in /etc/environment")
-            .explains(["kubeadm.discovery-timeout"]));
+            .explains([id!("kubeadm.discovery-timeout")]));
     }
     let cluster = match facts.cluster_network() {
         Ok(cluster) => cluster,

@@ -9,12 +9,13 @@
 //! Mend it: put a reachable server into /etc/resolv.conf (`nameserver 192.168.1.1`), or set `resolvConf` in the
 //! kubelet's configuration to a file that has one.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::resolver::{RESOLV_CONF, RESOLVED_CONF, Resolver};
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "network.resolver",
@@ -22,6 +23,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Network,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which name servers to ask is a choice"),
@@ -53,7 +55,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .seen(Evidence::of(RESOLVED_CONF, "no other server there"))
             .fix("systemctl enable --now systemd-resolved    # or:")
             .fix(ADD)
-            .explains(["pod.dns-unanswered"]),
+            .explains([id!("pod.dns-unanswered")]),
     })
 }
 

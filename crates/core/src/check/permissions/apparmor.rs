@@ -7,7 +7,7 @@
 //! See it yourself: `cat /sys/module/apparmor/parameters/enabled; command -v apparmor_parser`
 //! Mend it: `apt-get install -y apparmor && systemctl restart containerd`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -15,6 +15,7 @@ use crate::fact::security::APPARMOR_ENABLED;
 use crate::fact::tools::INSTALLED;
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "permissions.apparmor",
@@ -22,6 +23,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Permissions,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,
@@ -43,7 +45,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let verdict = match facts.containerd_version() {
         Ok(version) if NEEDS_TOOL.contains(&version) => {
             fail(format!("no apparmor_parser: containerd {version} would start no container"))
-                .explains(["node.not-ready"])
+                .explains([id!("node.not-ready")])
         }
         _ => warn("AppArmor is on without apparmor_parser: containers run without its profile"),
     };

@@ -9,10 +9,11 @@
 //! See it yourself: `containerd config dump | grep SystemdCgroup`, `grep cgroupDriver /var/lib/kubelet/config.yaml`
 //! Mend it: set `SystemdCgroup = true` in the table of runc's options, then `systemctl restart containerd`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::containerd_config::FILE;
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.cgroup-driver",
@@ -20,6 +21,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["cgroup_driver"]),
@@ -37,7 +39,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(mend(verdict, facts, &kubelet.name)
             .seen(kubelet.seen)
             .seen(runtime.seen)
-            .explains(["runtime.cgroup-mismatch", "node.not-ready"]));
+            .explains([id!("runtime.cgroup-mismatch"), id!("node.not-ready")]));
     }
     if kubelet.name == "cgroupfs" && facts.unified_cgroups()? {
         return Ok(mend(warn("both use cgroupfs on cgroup v2: two managers of one tree"), facts, "systemd")

@@ -8,13 +8,14 @@
 //! Mend it: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table,
 //! then `systemctl restart containerd`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
 };
 use crate::fact::containerd_config::FILE;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.cni-dirs",
@@ -22,6 +23,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["cni_places"]),
@@ -66,7 +68,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             "sed -i 's|bin_dir = .*|bin_dir = \"{BIN_DIR}\"|; s|conf_dir = .*|conf_dir = \"{CONF_DIR}\"|' {FILE}"
         ))
         .fix("systemctl restart containerd")
-        .explains(["pod.no-address"]))
+        .explains([id!("pod.no-address")]))
 }
 
 #[cfg(test)]

@@ -8,13 +8,14 @@
 //! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
 //! then `systemctl restart containerd`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::containerd_config::{FILE, Stray, stray_keys};
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, OrAbsent};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.config-stray-keys",
@@ -22,6 +23,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["stray_keys"]),
@@ -47,7 +49,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .fix(format!("cp -a {FILE} {FILE}.before"))
             .fix(format!("containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/' > {FILE}"))
             .fix("systemctl restart containerd")
-            .explains(["runtime.cgroup-mismatch"])
+            .explains([id!("runtime.cgroup-mismatch")])
     } else {
         warn(format!("\"{}\" stands {}: containerd does not read it", worst.text, worst.place))
             .fix(format!("sed -i '{}d' {FILE}    # or move it into its table", worst.line))

@@ -6,11 +6,12 @@
 //! See it yourself: `containerd config dump > /dev/null`
 //! Mend it: correct the line, then `systemctl restart containerd`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::containerd_config::{self, DUMP, FILE, SyntaxError};
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Capture, Facts, Known, OrAbsent, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.config-syntax",
@@ -18,6 +19,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("what a broken line was meant to say, only its author knows"),
@@ -60,7 +62,7 @@ fn broken(file: &Capture, error: &SyntaxError) -> Verdict {
 fn mend(verdict: Verdict) -> Verdict {
     verdict
         .fix(format!("${{EDITOR:-vi}} {FILE} && containerd config dump > /dev/null && systemctl restart containerd"))
-        .explains(["kubelet.crash-loop"])
+        .explains([id!("kubelet.crash-loop")])
 }
 
 #[cfg(test)]

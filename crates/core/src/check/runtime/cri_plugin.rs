@@ -8,13 +8,14 @@
 //! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
 //! then `systemctl restart containerd`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.cri-plugin",
@@ -22,6 +23,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["cri_plugin"]),
@@ -48,11 +50,11 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
                 mend(fail("containerd does not know CRI: the plugin is off or did not load"))
                     .seen(line)
                     .seen(Evidence::of("CRI Status", detail))
-                    .explains(["kubelet.crash-loop"])
+                    .explains([id!("kubelet.crash-loop")])
             }
-            _ if line.is_some() => {
-                mend(fail("containerd's configuration switches CRI off")).seen(line).explains(["kubelet.crash-loop"])
-            }
+            _ if line.is_some() => mend(fail("containerd's configuration switches CRI off"))
+                .seen(line)
+                .explains([id!("kubelet.crash-loop")]),
             _ => return Err(missing),
         },
     })

@@ -6,9 +6,10 @@
 //! See it yourself: `crictl info | jq .status.conditions`
 //! Mend it: `journalctl -u containerd -n 50`, then `systemctl restart containerd`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.ready",
@@ -16,6 +17,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
     class: Class::Configuration,
+    role: Role::Symptom,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the runtime's log says why; a restart would hide it"),
@@ -39,7 +41,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         .seen(seen)
         .fix(format!("journalctl -u {unit} -n 50 --no-pager    # why"))
         .fix(format!("systemctl restart {unit}"))
-        .explains(["node.not-ready"]))
+        .explains([id!("node.not-ready")]))
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@
 //! See it yourself: `crictl images | grep pause`, `containerd config dump | grep -e sandbox_image -e 'sandbox ='`
 //! Mend it: `ctr -n k8s.io images pull registry.k8s.io/pause:3.10.1`, or set the image in containerd's configuration
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::version::Version;
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.sandbox-image",
@@ -18,6 +19,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["sandbox_image"]),
@@ -36,7 +38,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(warn(format!("the pause image {image} is not here: it must be pulled"))
             .seen(seen)
             .fix(format!("ctr -n k8s.io images pull {image}"))
-            .explains(["node.not-ready"]));
+            .explains([id!("node.not-ready")]));
     }
     let wanted = facts.kubeadm_version().ok().and_then(wanted_tag);
     Ok(match (tag(&image), wanted) {

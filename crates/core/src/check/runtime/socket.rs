@@ -7,11 +7,12 @@
 //! See it yourself: `ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock`, `crictl info`
 //! Mend it: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass, warn};
 use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, Why};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.socket",
@@ -19,12 +20,11 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &["CRI"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["runtime_unit"]),
-    accounts_for: |missing| {
-        missing.source_name.starts_with("cri ") && matches!(missing.why, Why::Absent | Why::Broken(_))
-    },
+    accounts_for: |missing| missing.is_answer_of_runtime() && matches!(missing.why, Why::Absent | Why::Broken(_)),
     judge,
 };
 
@@ -49,7 +49,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .seen(Evidence::of(format!("unix://{socket}"), missing.why.to_string()))
             .fix(format!("systemctl status {0}; journalctl -u {0} -n 20 --no-pager", runtime.unit()))
             .fix(format!("systemctl restart {}", runtime.unit()))
-            .explains(["kubelet.crash-loop"]));
+            .explains([id!("kubelet.crash-loop")]));
     }
     Ok(answers)
 }

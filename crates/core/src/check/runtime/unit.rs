@@ -6,9 +6,10 @@
 //! See it yourself: `systemctl status containerd`
 //! Mend it: `systemctl enable --now containerd`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "runtime.unit",
@@ -16,6 +17,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["runtime_unit"]),
@@ -36,20 +38,20 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(fail(format!("{name} is not installed"))
             .seen(state.cite())
             .fix(facts.install("containerd"))
-            .explains(["kubelet.crash-loop"]));
+            .explains([id!("kubelet.crash-loop")]));
     }
     if state.is_masked() {
         return Ok(fail(format!("{unit}.service is masked: it cannot be started"))
             .seen(state.cite())
             .fix(format!("systemctl unmask {unit} && systemctl enable --now {unit}"))
-            .explains(["kubelet.crash-loop"]));
+            .explains([id!("kubelet.crash-loop")]));
     }
     if !state.is_active() {
         return Ok(fail(format!("{name} does not run: it is {} ({})", state.active_state, state.sub_state))
             .seen(state.cite())
             .fix(format!("journalctl -u {unit} -n 20 --no-pager    # why"))
             .fix(format!("systemctl enable --now {unit}"))
-            .explains(["kubelet.crash-loop"]));
+            .explains([id!("kubelet.crash-loop")]));
     }
     if !state.is_enabled() {
         return Ok(warn(format!("{name} runs, but is not started at boot"))

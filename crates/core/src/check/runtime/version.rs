@@ -6,7 +6,7 @@
 //! See it yourself: `containerd --version`, `kubelet --version`
 //! Mend it: `apt-get install containerd.io` (Docker's repository has 2.x), or a newer release of the distribution
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Runtime,
     kubeadm: &["ContainerRuntimeVersion"],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

@@ -7,10 +7,11 @@
 //! See it yourself: `ls -l /etc/kubernetes/bootstrap-kubelet.conf`
 //! Mend it: `rm /etc/kubernetes/bootstrap-kubelet.conf`, or `kubeadm reset` where more is left
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::kubeconfig::BOOTSTRAP;
 use crate::fact::{Facts, Known, Missing, Why};
+use crate::join::prepare::Preparation;
 
 pub const CHECK: Check = Check {
     id: "stale.bootstrap-kubeconfig",
@@ -18,8 +19,9 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &["FileAvailable--etc-kubernetes-bootstrap-kubelet.conf"],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Leftover,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::SetRight(Preparation::Leftovers),
     fixed_by: FixedBy::LEFTOVERS,
     accounts_for: nothing,
     judge,

@@ -7,13 +7,14 @@
 //! See it yourself: `openssl x509 -noout -subject -dates -in /etc/kubernetes/pki/ca.crt`
 //! Mend it: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::join_state::JoinState;
 use crate::fact::pki::CA;
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
+use crate::join::prepare::Preparation;
 
 pub const CHECK: Check = Check {
     id: "stale.ca",
@@ -21,8 +22,9 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &["FileAvailable--etc-kubernetes-pki-ca.crt"],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Leftover,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::SetRight(Preparation::Leftovers),
     fixed_by: FixedBy::LEFTOVERS,
     accounts_for: nothing,
     judge,

@@ -8,13 +8,15 @@
 //! See it yourself: `openssl x509 -noout -subject -issuer -dates -in /var/lib/kubelet/pki/kubelet-client-current.pem`
 //! Mend it: `rm /var/lib/kubelet/pki/kubelet-client-*.pem`, or `kubeadm reset`
 
-use crate::catalogue::Class;
+use crate::catalogue::{About, Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::join_state::JoinState;
 use crate::fact::pki::{CLIENT, Certificate};
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
+use crate::id;
+use crate::join::prepare::Preparation;
 
 pub const CHECK: Check = Check {
     id: "stale.client-certificate",
@@ -22,8 +24,9 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Leftover,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::SetRight(Preparation::Leftovers),
     fixed_by: FixedBy::LEFTOVERS,
     accounts_for: nothing,
     judge,
@@ -41,7 +44,8 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         let says = format!("the kubelet's certificate expired on {until}");
         // Without kubelet.conf a kubelet asks for a new one, with the token: the old one is only in the way of the
         // reader.
-        let verdict = if state == JoinState::Unjoined { warn(says) } else { fail(says).explains(["node.not-ready"]) };
+        let verdict =
+            if state == JoinState::Unjoined { warn(says) } else { fail(says).explains([id!("node.not-ready")]) };
         return Ok(mend(verdict, &state).seen(dates));
     }
     if facts.taken_at < client.not_before {
@@ -73,7 +77,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
 }
 
 /// What follows where the kubelet takes a certificate that the cluster does not know.
-const LATER: [&str; 1] = ["node.never-registered"];
+const LATER: [About<'static>; 1] = [id!("node.never-registered")];
 
 /// The CA to hold the certificate against: the cluster's, else the one in kubelet.conf.
 fn authority(facts: &Facts) -> Known<Option<(Certificate, &'static str)>> {

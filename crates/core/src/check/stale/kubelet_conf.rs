@@ -8,12 +8,13 @@
 //! `openssl x509 -noout -subject -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem`
 //! Mend it: `kubeadm reset`, on a machine that is no control plane
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Known, kubeconfig};
+use crate::join::prepare::Preparation;
 
 pub const CHECK: Check = Check {
     id: "stale.kubelet-conf",
@@ -21,8 +22,9 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &["FileAvailable--etc-kubernetes-kubelet.conf"],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Leftover,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::SetRight(Preparation::Leftovers),
     fixed_by: FixedBy::LEFTOVERS,
     accounts_for: nothing,
     judge,

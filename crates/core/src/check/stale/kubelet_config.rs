@@ -8,11 +8,12 @@
 //! Mend it: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`,
 //! or `kubeadm reset`
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::kubelet_config::FILE;
 use crate::fact::unit::KUBEADM_FLAGS;
 use crate::fact::{Facts, Known, OrAbsent};
+use crate::join::prepare::Preparation;
 
 pub const CHECK: Check = Check {
     id: "stale.kubelet-config",
@@ -20,8 +21,9 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Kubelet,
     kubeadm: &[],
     class: Class::Transient,
+    role: Role::Root,
     needed: Needed::Leftover,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::SetRight(Preparation::Leftovers),
     fixed_by: FixedBy::LEFTOVERS,
     accounts_for: nothing,
     judge,

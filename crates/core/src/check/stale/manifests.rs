@@ -7,7 +7,7 @@
 //! See it yourself: `ls -la /etc/kubernetes/manifests`
 //! Mend it: move the files away
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
 };
@@ -19,9 +19,10 @@ pub const CHECK: Check = Check {
     title: "no static pods are left on this worker",
     subsystem: Subsystem::Kubelet,
     kubeadm: &["DirAvailable--etc-kubernetes-manifests"],
-    class: Class::Transient,
+    class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Leftover,
-    in_join: InJoin::SetRight,
+    in_join: InJoin::GoesOn("kubeadm passes over static pods on a worker, and the kubelet starts them"),
     fixed_by: FixedBy::LEFTOVERS,
     accounts_for: nothing,
     judge,

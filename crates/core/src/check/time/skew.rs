@@ -7,11 +7,12 @@
 //! See it yourself: `curl -skI https://HOST:PORT/version | grep -i ^date; date -u`
 //! Mend it: `timedatectl set-ntp true`, and look again when it has synchronised.
 
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::{Facts, Known};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "time.skew",
@@ -19,6 +20,7 @@ pub const CHECK: Check = Check {
     subsystem: Subsystem::Time,
     kubeadm: &[],
     class: Class::Configuration,
+    role: Role::Root,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("a clock that jumps may break what runs; which time to trust is a choice"),
@@ -43,7 +45,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     }
     let side = if ahead > 0 { "ahead of" } else { "behind" };
     let says = format!("this clock is {off} s {side} the API server's");
-    let verdict = if off >= BREAKS { fail(says).explains(["kubeadm.discovery-timeout"]) } else { warn(says) };
+    let verdict = if off >= BREAKS { fail(says).explains([id!("kubeadm.discovery-timeout")]) } else { warn(says) };
     Ok(verdict
         .seen(Evidence::of("clocks", format!("here {}, there {}", clocks.here, clocks.server)))
         .fix("timedatectl set-ntp true"))

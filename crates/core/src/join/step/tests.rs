@@ -120,6 +120,30 @@ fn what_no_network_agent_sets_right_is_believed_the_second_time() {
     }
 }
 
+/// What `carrick explain` says a join does about an id is what it does; where it does otherwise, the cause says why.
+fn taken_as_its_file_says(failure: &JoinFailure) -> Class {
+    let class = |cause: &JoinCause| cause.circumstance.map_or(about(&cause.id).unwrap().class, Circumstance::class);
+    failure.causes.iter().map(class).max().unwrap_or(Class::Transient)
+}
+
+#[test]
+fn what_is_overdue_is_taken_as_its_file_says() {
+    let mut symptoms = 0;
+    for stage in Stage::ALL {
+        let (Some(symptom), _) = stage.overdue() else { continue };
+        let mut story = Story::new(JoinPolicy::default());
+        story.state.enter(stage, NOW);
+        let second = story.state.deadline.duration_since(NOW).as_secs();
+        let ended = story.then(second, JoinEvent::Tick);
+        let failure = ended.failure();
+        assert_eq!((failure.class, failure.causes.len()), (symptom.class, 1), "{}", symptom.id);
+        let again = symptom.class.may_pass() && stage < Stage::CertificateIssued;
+        assert_eq!(ended.state.stage, if again { Stage::Waiting } else { Stage::Failed }, "{}", symptom.id);
+        symptoms += 1;
+    }
+    assert_eq!(symptoms, 7);
+}
+
 #[test]
 fn what_may_pass_is_told_once() {
     let trouble = || JoinEvent::Trouble(JoinCause::of(id!("cni.image-pull"), "no image"));
@@ -323,7 +347,8 @@ fn what_could_not_be_done_ends_the_attempt() {
         let ended = story.then(3, failed(false));
         assert_eq!((ended.state.stage, ended.failure().says.as_str()), (Stage::Failed, "no image"), "{name}");
     }
-    let declined = unjoined().then(3, JoinEvent::Failed(JoinCause::of(id!("cni.directory"), "nothing was changed")));
+    let declined = JoinCause::of(id!("cni.config"), "nothing was changed").under(Circumstance::NotFixed);
+    let declined = unjoined().then(3, JoinEvent::Failed(declined));
     assert_eq!(declined.state.stage, Stage::Failed, "who said no to --fix is not asked again");
     let joining =
         Story::joining(JoinPolicy::default()).then(9, JoinEvent::Failed(JoinCause::of(id!("kubeadm.installed"), "x")));
@@ -591,6 +616,11 @@ proptest! {
             prop_assert_eq!(reports, usize::from(state.stage.is_over() && !before.stage.is_over()));
             if effects.contains(&JoinEffect::CleanUp) {
                 prop_assert!(before.stage < Stage::CertificateIssued);
+            }
+            if let Some(failure) = state.failures.get(before.failures.len()) {
+                prop_assert_eq!(failure.class, taken_as_its_file_says(failure), "{:?}", failure);
+                let again = failure.class.may_pass() && before.attempt < before.policy.attempts;
+                prop_assert_eq!(state.stage == Stage::Waiting, again && before.stage < Stage::CertificateIssued);
             }
         }
     }

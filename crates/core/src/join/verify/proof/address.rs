@@ -8,6 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
+use crate::id;
 use crate::join::verify::{NodeEvidence, Proof, Until, missing};
 
 pub const PROOF: Proof = Proof {
@@ -35,7 +36,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
         .seen(Evidence::of("sandbox", format!("{}, expected {expected}", sandbox.address)))
         .fix("ls -l /etc/cni/net.d    # the first by name wins: move away what is not this cluster's")
         .fix("carrick explain cni.stale-bridge")
-        .explains(["cni.stale-bridge"]))
+        .explains([id!("cni.stale-bridge")]))
 }
 
 #[cfg(test)]

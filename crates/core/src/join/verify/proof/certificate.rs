@@ -8,6 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};
+use crate::id;
 use crate::join::verify::{ClientCertificate, NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
@@ -25,14 +26,14 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
             .seen(Evidence::of(crate::fact::pki::CLIENT, "not there"))
             .fix("carrick join …")
             .fix("carrick diagnose    # where a join was tried")
-            .explains(["node.never-registered"]));
+            .explains([id!("node.never-registered")]));
     }
     Ok(match known("kubelet-client-current.pem", &seen.certificate)? {
         ClientCertificate::Trusted => pass("the kubelet's certificate is of this cluster, for this node"),
         ClientCertificate::Stale { why } => fail(format!("the kubelet's certificate is stale: {why}"))
             .seen(Evidence::of(crate::fact::pki::CLIENT, why))
             .fix("carrick reset && carrick join …")
-            .explains(["stale.client-certificate"]),
+            .explains([id!("stale.client-certificate")]),
     })
 }
 

@@ -8,6 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
+use crate::id;
 use crate::join::verify::{ClusterPins, NodeEvidence, Proof, Until, missing};
 
 pub const PROOF: Proof = Proof {
@@ -26,7 +27,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
         Ok(ClusterPins { own, asked }) => fail("this machine belongs to another cluster")
             .seen([Evidence::of("kubelet.conf", format!("CA {own}")), Evidence::of("asked for", format!("CA {asked}"))])
             .fix("carrick reset      # takes it out of the other one")
-            .explains(["stale.kubelet-conf"]),
+            .explains([id!("stale.kubelet-conf")]),
         Err(why) => return Err(missing("the cluster that was asked for", why)),
     })
 }

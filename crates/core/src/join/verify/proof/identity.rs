@@ -9,6 +9,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};
+use crate::id;
 use crate::join::verify::{NodeEvidence, Proof, Until, known, not_seen};
 
 pub const PROOF: Proof = Proof {
@@ -26,7 +27,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
             .seen(Evidence::of("API server", "not found"))
             .fix("systemctl restart kubelet    # where somebody deleted it: a kubelet registers when it starts")
             .fix("journalctl -u kubelet -n 50 --no-pager | grep -i regist")
-            .explains(["node.never-registered"]));
+            .explains([id!("node.never-registered")]));
     }
     let node = known("Node", &seen.node)?;
     let evidence = Evidence::of(format!("Node {}", node.name), node.whose.as_str());
@@ -35,7 +36,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
         Some(false) => fail(format!("the Node {} is another machine's", node.name))
             .seen(evidence)
             .fix("hostnamectl hostname NEW-NAME, then carrick reset and carrick join")
-            .explains(["api.node-name"]),
+            .explains([id!("api.node-name")]),
         None => {
             not_seen("whose Node it is", &Why::Broken("its ids are empty or shared: they prove nothing".to_owned()))
                 .seen(evidence)

@@ -7,6 +7,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
+use crate::id;
 use crate::join::verify::{NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
@@ -25,7 +26,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
         return Ok(fail("the kubelet has no --kubeconfig: it runs alone")
             .seen(Evidence::of(source, "ExecStart without --kubeconfig"))
             .fix("carrick check --fix       # restores the kubeadm drop-in")
-            .explains(["kubelet.standalone"]));
+            .explains([id!("kubelet.standalone")]));
     }
     if !kubelet.active && seen.certificate == Err(Why::Absent) {
         return Ok(skip("before a join a kubelet has nothing to run with"));
@@ -35,7 +36,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
         return Ok(fail("the kubelet does not run")
             .seen(Evidence::of(source, format!("not active, {} restarts{exit}", kubelet.restarts)))
             .fix("journalctl -u kubelet -n 30 --no-pager    # the last error says why")
-            .explains(["kubelet.not-running"]));
+            .explains([id!("kubelet.not-running")]));
     }
     Ok(pass("the kubelet runs, with a kubeconfig"))
 }

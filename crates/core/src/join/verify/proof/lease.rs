@@ -10,6 +10,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
+use crate::id;
 use crate::join::verify::{NodeEvidence, Proof, Until, known, not_seen};
 
 pub const PROOF: Proof = Proof {
@@ -52,7 +53,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
             .seen(evidence)
             .fix("systemctl restart kubelet")
             .fix("journalctl -u kubelet -n 50 --no-pager | grep -i lease    # says why")
-            .explains(["node.not-ready"]),
+            .explains([id!("node.not-ready")]),
         None => {
             not_seen("lease", &Why::Broken("not seen renewed since this kubelet started".to_owned())).seen(evidence)
         }

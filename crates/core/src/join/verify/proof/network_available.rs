@@ -5,6 +5,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;
+use crate::id;
 use crate::join::verify::{NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
@@ -22,7 +23,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
         Some(reason) => fail("the node's network is unavailable")
             .seen(Evidence::of("Node condition NetworkUnavailable", reason))
             .fix("kubectl get pods -A -o wide --field-selector spec.nodeName=NODE      # the network agent's log says why")
-            .explains(["node.network-unavailable"]),
+            .explains([id!("node.network-unavailable")]),
     })
 }
 

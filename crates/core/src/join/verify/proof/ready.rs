@@ -5,6 +5,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;
+use crate::id;
 use crate::join::verify::{NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
@@ -31,7 +32,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     Ok(fail(format!("node {} is not Ready", node.name))
         .seen(Evidence::of("Node condition Ready", node.says.as_str()))
         .fix("carrick diagnose")
-        .explains(["node.not-ready"]))
+        .explains([id!("node.not-ready")]))
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
+use crate::id;
 use crate::join::verify::{AgentPod, NodeEvidence, Proof, Until, known, not_seen};
 
 pub const PROOF: Proof = Proof {
@@ -42,7 +43,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
             || "carrick diagnose".to_owned(),
             |(namespace, pod)| format!("kubectl -n {namespace} logs --previous --all-containers {pod}"),
         ))
-        .explains(["runtime.cgroup-driver"]))
+        .explains([id!("runtime.cgroup-driver")]))
 }
 
 #[cfg(test)]

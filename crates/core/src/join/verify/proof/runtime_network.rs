@@ -8,6 +8,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
+use crate::id;
 use crate::join::verify::{NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
@@ -31,7 +32,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     Ok(fail(format!("the container runtime does not say {what}"))
         .seen(Evidence::of("CRI Status", runtime.says.as_str()))
         .fix("carrick diagnose")
-        .explains(["node.network-not-ready"]))
+        .explains([id!("node.network-not-ready")]))
 }
 
 #[cfg(test)]

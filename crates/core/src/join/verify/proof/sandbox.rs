@@ -9,6 +9,7 @@
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};
+use crate::id;
 use crate::join::verify::{NodeEvidence, Proof, Sandbox, Until, missing, not_seen};
 
 pub const PROOF: Proof = Proof {
@@ -38,7 +39,7 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
         Err(Why::Broken(why)) => fail("no pod could start here: a sandbox got no address")
             .seen(Evidence::of("CRI RunPodSandbox", why))
             .fix("carrick diagnose")
-            .explains(["pod.no-address"]),
+            .explains([id!("pod.no-address")]),
         Err(Why::Absent) => not_seen(
             "sandbox",
             &Why::Broken("this pod network serves only Pods of the cluster, and none runs here yet".to_owned()),
