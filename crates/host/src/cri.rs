@@ -43,7 +43,7 @@ const LONGEST_ANSWER: usize = 16 << 20;
 /// JSON that is cut is no JSON; a node with a thousand images lists them in 300 kB.
 const KEEP: Keep = Keep::Head(4 << 20);
 
-const STATUS: &str = "cri status";
+pub(crate) const STATUS: &str = "cri status";
 const CONFIG: &str = "cri runtime-config";
 const IMAGES: &str = "cri images";
 const CONTAINERS: &str = "cri containers";
@@ -167,9 +167,6 @@ async fn config(channel: Channel) -> Result<Value, Why> {
             Ok(json!({"linux": {"cgroupDriver": driver}}))
         }
         Ok(RuntimeConfigResponse { linux: None }) => Ok(json!({})),
-        Err(status) if status.code() == Code::Unimplemented && !status.message().contains("unknown service") => {
-            Err(Why::Broken("the runtime does not know RuntimeConfig".to_owned()))
-        }
         Err(status) => Err(why(&status)),
     }
 }
@@ -224,6 +221,7 @@ fn why(status: &Status) -> Why {
     match status.code() {
         Code::DeadlineExceeded => Why::TimedOut,
         Code::PermissionDenied => Why::Denied,
+        Code::Unimplemented => Why::Unimplemented(carrick_core::redact::redact(status.message())),
         _ => match status.source() {
             // Our own end of the connection failed, not the runtime.
             Some(cause) => broken(cause),

@@ -1,8 +1,8 @@
 //! What the container runtime says of itself over CRI.
 //!
 //! Calls, kept as JSON of the shape `crictl info` prints, so that an answer over the socket and a pasted `crictl info`
-//! are one fact: `cri status` (the verbose Status) and `cri runtime-config` (containerd 2.0 and later; `Broken` says the
-//! runtime does not know the call); `cri images` and `cri containers` as `crictl images -o json` and `crictl ps -o json`.
+//! are one fact: `cri status` (the verbose Status) and `cri runtime-config` (containerd 2.0 and later;
+//! `Unimplemented` says that the runtime does not know the call); `cri images` and `cri containers` as `crictl images -o json` and `crictl ps -o json`.
 
 use serde_json::Value;
 
@@ -130,9 +130,10 @@ fn count_running(text: &str) -> Result<usize, String> {
     Ok(containers.iter().filter(runs).count())
 }
 
-/// What a runtime answers that listens and does not know CRI: containerd without its plugin.
-pub fn is_unimplemented(detail: &str) -> bool {
-    detail.contains("unknown service") || detail.contains("Unimplemented")
+/// Whether this is what crictl prints, and a bundle of an older Carrick has, of a runtime that listens and does not know CRI:
+/// containerd without its plugin. Who asks the socket itself has gRPC's code instead: [`Why::Unimplemented`].
+pub fn is_printed_as_unimplemented(line: &str) -> bool {
+    line.contains("unknown service") || line.contains("Unimplemented")
 }
 
 impl Facts {
@@ -267,9 +268,9 @@ mod tests {
 
     #[test]
     fn tells_a_runtime_without_cri() {
-        assert!(is_unimplemented("unknown service runtime.v1.RuntimeService"));
-        assert!(is_unimplemented("rpc error: code = Unimplemented"));
-        assert!(!is_unimplemented("connection refused"));
+        assert!(is_printed_as_unimplemented("unknown service runtime.v1.RuntimeService"));
+        assert!(is_printed_as_unimplemented("rpc error: code = Unimplemented"));
+        assert!(!is_printed_as_unimplemented("connection refused"));
     }
 
     proptest! {

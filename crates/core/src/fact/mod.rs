@@ -126,6 +126,8 @@ pub enum Why {
     NotAdmin,
     /// The machine was not reached; what ssh said instead.
     NoShell(String),
+    /// Who was asked answers, and does not know the question: containerd without its CRI plugin. What it said.
+    Unimplemented(String),
     /// It was read, and could not be understood; or reading failed in another way.
     Broken(String),
 }
@@ -149,6 +151,7 @@ impl Why {
     pub fn redacted(&self) -> Why {
         match self {
             Why::NoShell(said) => Why::NoShell(redact(said)),
+            Why::Unimplemented(said) => Why::Unimplemented(redact(said)),
             Why::Broken(detail) => Why::Broken(redact(detail)),
             Why::Absent
             | Why::Denied
@@ -176,7 +179,7 @@ impl fmt::Display for Why {
             Why::NotCollected => "not part of this capture",
             Why::NotAsked => "needs --api",
             Why::NotAdmin => "needs --kubeconfig",
-            Why::NoShell(detail) | Why::Broken(detail) => detail,
+            Why::NoShell(detail) | Why::Unimplemented(detail) | Why::Broken(detail) => detail,
         })
     }
 }

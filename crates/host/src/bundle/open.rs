@@ -6,6 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
+use carrick_core::fact::cri::is_printed_as_unimplemented;
 use carrick_core::fact::keep::{ERRORS, Keep};
 use carrick_core::fact::{Capture, Facts, Why};
 use carrick_core::redact::redact;
@@ -15,6 +16,7 @@ use tar::EntryType;
 
 use super::{Listed, Manifest, SCHEMA, VERSION};
 use crate::command::{self, Intake};
+use crate::cri;
 use crate::local::kind_name;
 
 /// More than is ever kept of one source.
@@ -153,7 +155,7 @@ impl Contents {
 fn fact(listed: Listed, top: &str, texts: &mut BTreeMap<String, Capture>) -> Result<Capture, Why> {
     let Some(file) = listed.file else {
         return Err(match listed.why {
-            Some(why) => why.redacted(),
+            Some(why) => as_now_told(&listed.key, why.redacted()),
             None => Why::Broken("the manifest names neither a file nor a reason".to_owned()),
         });
     };
@@ -162,6 +164,14 @@ fn fact(listed: Listed, top: &str, texts: &mut BTreeMap<String, Capture>) -> Res
     };
     let errors = command::keep(listed.errors.as_bytes(), ERRORS).0.text;
     Ok(Capture { exit: listed.exit, errors, dropped: listed.dropped.saturating_add(capture.dropped), ..capture })
+}
+
+/// Older bundles have a sentence where there is a reason of its own by now.
+fn as_now_told(key: &str, why: Why) -> Why {
+    match why {
+        Why::Broken(said) if key == cri::STATUS && is_printed_as_unimplemented(&said) => Why::Unimplemented(said),
+        why => why,
+    }
 }
 
 fn parse(text: &[u8]) -> Result<Manifest, Fault> {
@@ -296,4 +306,22 @@ fn add_file(contents: &mut Contents, name: String, path: &Path, room: &mut u64) 
     contents.add(name, &mut watched)?;
     *room = watched.room;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sentence_of_an_older_bundle_is_the_reason_it_stands_for() {
+        let said = || "unknown service runtime.v1.RuntimeService".to_owned();
+        for (key, why, expected) in [
+            (cri::STATUS, Why::Broken(said()), Why::Unimplemented(said())),
+            (cri::STATUS, Why::Broken("connection refused".into()), Why::Broken("connection refused".into())),
+            ("query crictl info", Why::Broken(said()), Why::Broken(said())),
+            (cri::STATUS, Why::Absent, Why::Absent),
+        ] {
+            assert_eq!(as_now_told(key, why), expected, "{key}");
+        }
+    }
 }

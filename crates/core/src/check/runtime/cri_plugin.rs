@@ -12,7 +12,6 @@ use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
-use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, Why};
 use crate::id;
@@ -46,12 +45,10 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         (Ok(_), None) => pass("containerd answers CRI calls"),
         (Ok(_), Some(line)) => mend(warn("containerd answers, but its configuration switches CRI off")).seen(line),
         (Err(missing), line) => match &missing.why {
-            Why::Broken(detail) if is_unimplemented(detail) => {
-                mend(fail("containerd does not know CRI: the plugin is off or did not load"))
-                    .seen(line)
-                    .seen(Evidence::of("CRI Status", detail))
-                    .explains([id!("kubelet.crash-loop")])
-            }
+            Why::Unimplemented(detail) => mend(fail("containerd does not know CRI: the plugin is off or did not load"))
+                .seen(line)
+                .seen(Evidence::of("CRI Status", detail))
+                .explains([id!("kubelet.crash-loop")]),
             _ if line.is_some() => mend(fail("containerd's configuration switches CRI off"))
                 .seen(line)
                 .explains([id!("kubelet.crash-loop")]),
@@ -78,24 +75,27 @@ mod tests {
     const STATUS: &str = r#"{"endpoint":"unix:///run/containerd/containerd.sock","status":{"conditions":[]}}"#;
     const OFF: &str = "disabled_plugins = [\"cri\"]\n";
 
-    fn failing(facts: Facts, why: &str) -> Facts {
-        facts.without(Source::Cri("status"), Why::Broken(why.to_owned()))
+    fn refused(facts: Facts) -> Facts {
+        facts.without(Source::Cri("status"), Why::Broken("connection refused".to_owned()))
+    }
+
+    fn unknown(facts: Facts) -> Facts {
+        facts.without(Source::Cri("status"), Why::Unimplemented("unknown service runtime.v1.RuntimeService".to_owned()))
     }
 
     #[test]
     fn judges() {
         let on = || facts().with_query(&DUMP, &sample::version_2(true));
         let off = || facts().with_file(FILE, OFF).with_query(&DUMP, OFF);
-        let unknown_service = "unknown service runtime.v1.RuntimeService";
         table(
             &CHECK,
             [
                 ("answers", on().with_cri("status", STATUS), Pass),
                 ("switched off, not yet restarted", off().with_cri("status", STATUS), Warn),
-                ("switched off", failing(off(), unknown_service), Fail),
-                ("did not load", failing(on(), "code = Unimplemented"), Fail),
-                ("switched off and down", failing(off(), "connection refused"), Fail),
-                ("down", failing(on(), "connection refused"), Unknown),
+                ("switched off", unknown(off()), Fail),
+                ("did not load", unknown(on()), Fail),
+                ("switched off and down", refused(off()), Fail),
+                ("down", refused(on()), Unknown),
                 ("not root", on().without(Source::Cri("status"), Why::Denied), Unknown),
             ],
         );
@@ -105,8 +105,7 @@ mod tests {
 
     #[test]
     fn cites_the_line_that_switches_it_off() {
-        let known =
-            failing(facts().with_file(FILE, &format!("# c\n{OFF}")), "unknown service runtime.v1.RuntimeService");
+        let known = unknown(facts().with_file(FILE, &format!("# c\n{OFF}")));
         let seen: Vec<String> =
             CHECK.verdict(&known, &CheckPolicy::default()).evidence.iter().map(ToString::to_string).collect();
         assert_eq!(seen[0], "/etc/containerd/config.toml:2  disabled_plugins = [\"cri\"]");

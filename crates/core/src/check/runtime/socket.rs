@@ -9,7 +9,6 @@
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass, warn};
-use crate::fact::cri::is_unimplemented;
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, Why};
 use crate::id;
@@ -40,7 +39,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             Why::Absent => format!("there is no {socket}"),
             Why::TimedOut => format!("{} does not answer in time", runtime.name()),
             // It answers, though not as the kubelet needs it: runtime.cri-plugin tells.
-            Why::Broken(detail) if is_unimplemented(detail) => return Ok(answers),
+            Why::Unimplemented(_) => return Ok(answers),
             Why::Broken(detail) => format!("{} does not answer: {detail}", runtime.name()),
             _ => return Err(missing),
         };
@@ -103,7 +102,7 @@ mod tests {
 
     #[test]
     fn judges() {
-        let unimplemented = || Why::Broken("unknown service runtime.v1.RuntimeService".into());
+        let unimplemented = || Why::Unimplemented("unknown service runtime.v1.RuntimeService".into());
         table(
             &CHECK,
             [

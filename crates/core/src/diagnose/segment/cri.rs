@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::file::Nameless;
 use super::section::{Body, Harvest};
+use crate::fact::cri::is_printed_as_unimplemented;
 use crate::fact::{Source, Why, version};
 
 const STATUS: Source = Source::Cri("status");
@@ -30,8 +31,8 @@ fn failure(body: &Body) -> Option<(u64, Why)> {
     let failed: Vec<&(u64, String)> = body.lines.iter().filter(|(_, line)| fatal(line)).collect();
     let (number, first) = failed.first()?;
     let said = |words: &str| failed.iter().any(|(_, line)| line.contains(words));
-    let why = if said("unknown service") || said("Unimplemented") {
-        Why::Broken("unknown service runtime.v1.RuntimeService".to_owned())
+    let why = if failed.iter().any(|(_, line)| is_printed_as_unimplemented(line)) {
+        Why::Unimplemented("unknown service runtime.v1.RuntimeService".to_owned())
     } else if said("connection refused") {
         Why::Broken("connection refused".to_owned())
     } else if said("permission denied") {
