@@ -300,7 +300,7 @@ async fn no_answer_is_ever_logged() {
         let _ = nodes::get(&client, "w1").await;
         let _ = daemon_sets::statuses(&client).await;
         let _ = bootstrap_tokens::create(&client, &token, support::NOW.parse().unwrap()).await;
-        let _ = bootstrap_tokens::revoke(&client, &token).await;
+        let _ = bootstrap_tokens::revoke(&client, &token.id).await;
         assert!(server.asked().len() >= 4, "{:?}", server.lines());
     }
     let logged = log.0.lock().unwrap().clone();
