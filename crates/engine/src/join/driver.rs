@@ -20,6 +20,7 @@ use carrick_core::join::verify::first_missing;
 use carrick_core::judge::Ignore;
 use carrick_core::report::Report;
 use carrick_core::signature::Library;
+use carrick_core::stop::StopSignal;
 use carrick_host::{Host, Progress, Trouble, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -165,8 +166,8 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) before: Option<MachineBefore>,
     pub(super) left: Left,
     pub(super) declined: bool,
-    /// The word to stop was taken.
-    heeded: bool,
+    /// The word to stop, once it was taken.
+    heeded: Option<StopSignal>,
     diagnosis: Option<Report>,
     last_words: Vec<String>,
 }
@@ -206,7 +207,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             before: None,
             left: Left::default(),
             declined: false,
-            heeded: false,
+            heeded: None,
             diagnosis: None,
             last_words: Vec::new(),
         }
@@ -329,23 +330,21 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
         let (so_far, says) = self.waits_for(state);
         let word = |passed| waits(state, so_far + passed, &says);
-        match stop.or(with_word(Box::pin(self.look(state)), word, tell)).await {
-            Ok(events) => events.into_iter().chain([JoinEvent::Tick]).collect(),
-            Err(_) => {
-                // It may have been about to take away the sandbox it had made.
-                if due {
-                    let (host, endpoints) = (self.host, cri::endpoints(self.host));
-                    let _ = timeout(LET_GO, cri::sandbox::clear(host, &endpoints)).await;
-                }
-                Vec::new()
-            }
+        if let Ok(events) = stop.or(with_word(Box::pin(self.look(state)), word, tell)).await {
+            return events.into_iter().chain([JoinEvent::Tick]).collect();
         }
+        // It may have been about to take away the sandbox it had made.
+        if due {
+            let endpoints = cri::endpoints(self.host);
+            let _ = timeout(LET_GO, cri::sandbox::clear(self.host, &endpoints)).await;
+        }
+        Vec::new()
     }
 
     /// The word to stop is taken once, behind what has happened by then; nothing new is begun after it.
     fn heed_stop(&mut self, state: &mut JoinStatus, effects: &mut Vec<JoinEffect>) {
-        let Some(signal) = self.actor.stop.told().filter(|_| !self.heeded) else { return };
-        self.heeded = true;
+        let Some(signal) = self.actor.stop.told().filter(|_| self.heeded.is_none()) else { return };
+        self.heeded = Some(signal);
         let at_work = !self.kubeadm_over;
         let (next, follows) = step(state, &JoinEvent::Interrupted { signal, at_work }, self.now());
         *state = next;
