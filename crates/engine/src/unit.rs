@@ -28,8 +28,8 @@ pub const RESET: TransientUnit =
 const ALL: [TransientUnit; 2] = [JOIN, RESET];
 
 const SHORT: Duration = Duration::from_secs(20);
-/// kubeadm ends at once when it is told to; systemd gives it 90 s.
-const STOP: Duration = Duration::from_secs(100);
+/// kubeadm ends at once when it is told to; systemd gives it ten seconds, and kills it then.
+const STOP: Duration = Duration::from_secs(20);
 const AGAIN: Duration = Duration::from_millis(200);
 
 /// How a unit is.
@@ -80,6 +80,7 @@ pub async fn start(host: &dyn Host, unit: TransientUnit, program: &[&str], log: 
         // What is to be removed goes at the end: by ExecStartPost where it ended
         // well, by ExecStopPost where it did not.
         "--property=Type=oneshot",
+        "--property=TimeoutStopSec=10",
         if unit.remains { "--property=RemainAfterExit=yes" } else { "--property=RemainAfterExit=no" },
         &output,
         "--property=StandardError=inherit",

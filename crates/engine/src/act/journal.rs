@@ -203,6 +203,11 @@ async fn numbers(host: &dyn Host) -> Result<Vec<u32>, Trouble> {
     Ok(numbers)
 }
 
+/// The number of the last run, whatever became of it.
+pub(crate) async fn latest(host: &dyn Host) -> Result<Option<u32>, Trouble> {
+    Ok(numbers(host).await?.last().copied())
+}
+
 /// All runs, in order. One that was cut off before its record was whole changed nothing, and is none.
 pub async fn history(host: &dyn Host) -> Result<Vec<Result<Past, Broken>>, Trouble> {
     let mut runs = Vec::new();

@@ -66,7 +66,7 @@ pub(super) fn how(in_place: bool) -> How {
 }
 
 pub(super) async fn reload_units(host: &dyn Host) -> Result<(), Trouble> {
-    run(host, &["systemctl", "daemon-reload"], UNIT_TIME).await
+    run(host, &["systemctl", "daemon-reload"], SHORT).await
 }
 
 pub(super) async fn sysctl(host: &dyn Host, key: &str, value: &str) -> Result<(), Trouble> {

@@ -23,13 +23,13 @@ use carrick_core::stop::StopSignal;
 use carrick_host::{Entry, File, Host, How, Trouble, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::driver::{Driver, JoinOptions, JoinProgress, Unmended, attended};
 use super::observer::NodeObserver;
 use super::token::{self, Unminted};
 use super::{end, minted, record};
-use crate::act::{self, Actor, Stopped};
+use crate::act::{self, Actor, Stopped, journal};
 use crate::dialer;
 use crate::unit::{self, UnitProgress};
 
@@ -265,11 +265,17 @@ impl Driver<'_, '_> {
             }
         }
         let mut silent = |_: act::StepProgress<'_>| {};
+        let earlier = journal::latest(self.host).await?;
         let applying = async {
             let applied = act::apply(self.machine, self.actor, &steps, &protected, &mut silent).await;
             (applied, end::places(self.host).await)
         };
-        let (applied, places) = attended(Box::pin(applying), PREPARES, state, tell).await;
+        // What hangs is let go of when the stage's time is over: it stands in the journal, and is put back like all of it.
+        let left = Duration::try_from(state.deadline.duration_since(self.now())).unwrap_or_default();
+        let Ok((applied, places)) = timeout(left, attended(Box::pin(applying), PREPARES, state, tell)).await else {
+            self.runs.extend(journal::latest(self.host).await?.filter(|run| Some(*run) != earlier));
+            return Err(Trouble::new("prepare", format!("no end in {} s", left.as_secs())));
+        };
         match applied {
             Ok(run) => {
                 self.runs.push(run);

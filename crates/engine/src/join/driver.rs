@@ -320,7 +320,8 @@ impl<'a, 'm> Driver<'a, 'm> {
         None
     }
 
-    /// Waits a moment and looks; where somebody says stop meanwhile, what was being looked at is let go of.
+    /// Waits a moment and looks. Where the stage's time is over before that ends, or somebody says stop, what was being looked
+    /// at is let go of.
     async fn look_around(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> Vec<JoinEvent> {
         let stop = self.actor.stop.clone();
         // A sandbox that is due is the last proof: it is not waited for.
@@ -330,15 +331,19 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
         let (so_far, says) = self.waits_for(state);
         let word = |passed| waits(state, so_far + passed, &says);
-        if let Ok(events) = stop.or(with_word(Box::pin(self.look(state)), word, tell)).await {
+        let left = Duration::try_from(state.deadline.duration_since(self.now())).unwrap_or_default();
+        let looking = with_word(Box::pin(self.look(state)), word, tell);
+        let looked = stop.or(timeout(left.max(LOOK), looking)).await;
+        if let Ok(Ok(events)) = looked {
             return events.into_iter().chain([JoinEvent::Tick]).collect();
         }
-        // It may have been about to take away the sandbox it had made.
         if due {
+            // It may have been about to take away the sandbox it had made.
             let endpoints = cri::endpoints(self.host);
-            let _ = timeout(LET_GO, cri::sandbox::clear(self.host, &endpoints)).await;
+            let clearing = timeout(LET_GO, cri::sandbox::clear(self.host, &endpoints));
+            let _ = attended(clearing, "the sandbox that was tried is removed", state, tell).await;
         }
-        Vec::new()
+        vec![JoinEvent::Tick]
     }
 
     /// The word to stop is taken once, behind what has happened by then; nothing new is begun after it.
