@@ -3,7 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write as _};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use carrick_cluster::ClusterClient;
 use carrick_core::fact::Facts;
@@ -13,7 +13,10 @@ use carrick_engine::Stop;
 use carrick_engine::act::undo::NotUndone;
 use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
 use carrick_engine::unit::TransientUnit;
+use carrick_host::cri;
 use carrick_host::{Host, Lock, Locked};
+
+use tokio::time::timeout;
 
 use crate::exit::Failure;
 use crate::render::wrap;
@@ -132,6 +135,27 @@ pub async fn begin(
     let actor = actor(verb, signals.heed());
     let lock = lock(host, &actor, may_find).await?;
     Ok((actor, Some(lock)))
+}
+
+/// A sandbox is taken away in a second, or by the next that is tried.
+const SANDBOX_GOES: Duration = Duration::from_secs(10);
+
+/// Does something that tries throw-away sandboxes. Where a signal ends it, none stays behind.
+pub async fn with_sandboxes<T>(
+    host: &dyn Host,
+    signals: &Signals,
+    work: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let stopped = match signals.heed().or(work).await {
+        Ok(done) => return Ok(done),
+        Err(signal) => signal,
+    };
+    let cleared = timeout(SANDBOX_GOES, cri::sandbox::clear(host, &cri::endpoints(host))).await;
+    let says = match cleared {
+        Ok(Ok(())) => "nothing of it is left",
+        Ok(Err(_)) | Err(_) => "a sandbox may be left; the next carrick verify removes it",
+    };
+    Err(Failure::signal(stopped, format!("stopped by {}; {says}", stopped.name())))
 }
 
 /// `may_find`: units of ours that may be at work.

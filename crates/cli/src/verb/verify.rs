@@ -14,9 +14,11 @@ use carrick_engine::join::NodeObserver;
 use carrick_engine::join::verify::look;
 use clap::ValueEnum;
 
+use crate::act::with_sandboxes;
 use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Where, client};
 use crate::render::{self, Look};
+use crate::signals::Signals;
 use crate::terminal::{self, Waiting};
 
 /// Prove that a machine has joined: asks the API server, starts a throw-away sandbox; changes nothing else
@@ -69,7 +71,7 @@ fn soak(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| format!("{text:?} is not a time of 1s to {}m such as 90s or 3m", LONGEST_SOAK.as_secs() / 60))
 }
 
-pub async fn run(args: Args) -> Result<Exit, Failure> {
+pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     if args.soak.is_some() && args.until != Until::Verified {
         return Err(Failure::usage(format!(
             "--soak watches what comes after --until {}; leave one of them out",
@@ -86,7 +88,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
     observer.by_admin = true;
     let asked = args.cluster.is_named().then(|| asked_for(&facts));
     observer.asked.ca = facts.cluster_ca().ok();
-    let mut seen = watched(&mut observer, &args).await;
+    let mut seen = with_sandboxes(host.as_ref(), signals, watched(&mut observer, &args)).await?;
     if let Some(Err(why)) = asked {
         seen.cluster = Err(why);
     }

@@ -40,7 +40,7 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     match args.what {
         What::Status(args) => status::run(args).await,
         What::Lint(args) => lint::run(args).await,
-        What::Wait(args) => wait::run(args).await,
+        What::Wait(args) => wait::run(args, signals).await,
         What::Sync(args) => sync::run(args, signals).await,
     }
 }

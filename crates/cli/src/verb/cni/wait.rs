@@ -11,8 +11,10 @@ use carrick_host::cri;
 use carrick_host::cri::sandbox::{How, PLUGIN};
 
 use super::{Output, library, show};
+use crate::act::with_sandboxes;
 use crate::exit::{Exit, Failure};
 use crate::machine::{Cluster, Credential, Where, client, seconds};
+use crate::signals::Signals;
 use crate::terminal::{self, DIM, OK, styled};
 
 /// Wait until the pod network works: the runtime's word, the checks, and once joined the kubelet's own; read-only
@@ -37,7 +39,7 @@ pub struct Args {
     output: Output,
 }
 
-pub async fn run(args: Args) -> Result<Exit, Failure> {
+pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let host = args.place.host().await?;
     let admin = args.credential.admin()?.map(|admin| client(&host, &admin));
     let network = Network { machine: &host, admin: admin.as_ref(), time_box: args.place.time_box() };
@@ -51,7 +53,9 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         let at = styled(DIM, &format!("{} s/{whole} s", elapsed.as_secs()));
         terminal::say(&format!("  ..  {at}  {}{id}", reason.says));
     };
-    match network.wait(patience, args.probe.then_some(&how), &mut say).await {
+    let waiting = network.wait(patience, args.probe.then_some(&how), &mut say);
+    let ended = if args.probe { with_sandboxes(host.as_ref(), signals, waiting).await? } else { waiting.await };
+    match ended {
         CniWaitEnd::Works { says, after } => works(&args, &network, &says, after).await,
         CniWaitEnd::TimedOut { reason, after } => {
             let exit = if reason.is_network { Exit::TimedOut } else { Exit::Warnings };
