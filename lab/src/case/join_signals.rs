@@ -86,7 +86,9 @@ fn stands(bench: &mut Bench, worker: &Machine, what: &str, before: &Tree, may_be
     nothing_left(worker)?;
     let in_cluster = worker.run(["test", "-e", "/etc/kubernetes/kubelet.conf"]).done()?.status.success();
     if !in_cluster {
-        let changes = Tree::of(worker)?.changes_since(before);
+        let mut changes = Tree::of(worker)?.changes_since(before);
+        // What this case itself writes.
+        changes.retain(|change| !["root/join-line", "root/events"].iter().any(|ours| change.contains(ours)));
         demand!(changes.is_empty(), "{what}: not put back: {changes:?}");
     }
     bench.say(format_args!("{what}: {}", if in_cluster { "in the cluster" } else { "put back" }));
