@@ -1,7 +1,5 @@
 //! Changing a machine: the plan on the screen, a yes, the steps as they are made. The same for every verb that acts.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -68,14 +66,12 @@ impl Consent {
         if self.yes {
             return Ok(());
         }
-        let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
-        let Ok(terminal) = terminal else {
+        let Some(answer) = terminal::ask(&format!("{question} [y/N]")) else {
             return Err(Failure::consent(
                 "nothing was changed: there is no terminal to ask on; say --yes, or see --plan",
             ));
         };
-        let answer = prompt(terminal, question)
-            .map_err(|error| Failure::consent(format!("nothing was changed: /dev/tty: {error}")))?;
+        let answer = answer.map_err(|error| Failure::consent(format!("nothing was changed: /dev/tty: {error}")))?;
         if matches!(answer.trim(), "y" | "Y" | "yes") {
             return Ok(());
         }
@@ -89,13 +85,6 @@ fn protectable(path: &str) -> Result<String, Failure> {
         return Ok(plain.to_owned());
     }
     Err(Failure::usage(format!("--protect {path:?} is not a plain absolute path")))
-}
-
-fn prompt(mut terminal: File, question: &str) -> std::io::Result<String> {
-    write!(terminal, "{question} [y/N] ")?;
-    let mut answer = String::new();
-    BufReader::new(terminal).read_line(&mut answer)?;
-    Ok(answer)
 }
 
 /// Who acts, for the machine's journal.

@@ -13,7 +13,8 @@ use crate::check::{CHECKS, CheckPolicy, Evidence, Outcome, Subsystem, Verdict};
 use crate::diagnose::scan::Scan;
 use crate::fact::{Facts, Missing, Source, Why, cni, identity, kubeconfig, net, pki, version};
 use crate::id;
-use crate::report::{Cause, Confidence, printable};
+use crate::report::{Cause, Confidence};
+use crate::shown;
 use crate::signature::{Library, Severity};
 
 pub const VERB: &str = "cni wait";
@@ -79,7 +80,16 @@ impl Reason {
         let why = known.map(|known| known.title.clone()).unwrap_or_default();
         let explains = Vec::new();
         let prevent = Vec::new();
-        Cause { id, confidence: Confidence::Certain, title: printable(&says), why, evidence, remedy, prevent, explains }
+        Cause {
+            id,
+            confidence: Confidence::Certain,
+            title: shown::in_line(&says),
+            why,
+            evidence,
+            remedy,
+            prevent,
+            explains,
+        }
     }
 }
 

@@ -19,6 +19,7 @@ use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
 use crate::judge::{self, Ignore};
 use crate::report::{Cause, Confidence, Elsewhere, Health, Judged, Overall, Reading, Report, SubsystemReport};
+use crate::shown;
 use crate::signature::{Library, Phase, Severity};
 
 pub mod cause;
@@ -113,7 +114,7 @@ impl<'l> Case<'l> {
         };
         Report {
             verb: "diagnose",
-            host: self.node.clone().unwrap_or_else(|| self.facts.host.clone()),
+            host: shown::in_line(self.node.as_ref().unwrap_or(&self.facts.host)),
             verdict: self.verdict(&ordered.causes, &here, findings),
             causes: ordered.causes,
             subsystems,
