@@ -2,7 +2,6 @@
 #![allow(clippy::unwrap_used)] // What helps a test is a test.
 
 #[path = "../../host/tests/support/mod.rs"]
-#[allow(dead_code)]
 mod support;
 
 use std::fs;

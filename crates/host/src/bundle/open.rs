@@ -6,7 +6,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
-use carrick_core::fact::keep::{ERRORS, Keep};
+use carrick_core::fact::keep::{ERRORS, Keep, LONGEST};
 use carrick_core::fact::{Capture, Facts, Why};
 use carrick_core::redact::redact;
 use flate2::bufread::GzDecoder;
@@ -17,8 +17,8 @@ use super::{Listed, Manifest, SCHEMA, VERSION};
 use crate::command::{self, Intake};
 use crate::local::kind_name;
 
-/// More than is ever kept of one source.
-const LARGEST_FILE: Keep = Keep::Head(4 << 20);
+/// As much as is ever kept of one source.
+const LARGEST_FILE: Keep = LONGEST;
 /// Unpacked: four times what is written at most. A gzip of a gigabyte of nothing is one megabyte long.
 const LARGEST: u64 = 256 << 20;
 /// A machine has some two hundred facts; trees add their files.

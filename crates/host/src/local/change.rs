@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use carrick_core::fact::Why;
-use carrick_core::fact::keep::USUAL;
+use carrick_core::fact::keep::Keep;
 use rustix::fs::{FlockOperation, OFlags};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::{Local, query};
-use crate::host::{CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble, beside};
+use crate::host::{
+    CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, MOST_OUTPUT, Trouble, beside,
+};
 use crate::probe::Answer;
 
 /// Of permissions: everything `chmod` sets.
@@ -91,7 +93,7 @@ impl Host for Local {
 
     fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
-            match query(argv, USUAL, limit).await {
+            match query(argv, Keep::Head(MOST_OUTPUT), limit).await {
                 Ok((capture, _)) => {
                     Ok(CommandOutput { exit: capture.exit.unwrap_or(-1), out: capture.text, errors: capture.errors })
                 }
