@@ -19,6 +19,8 @@ use crate::local::kind_name;
 
 /// As much as is ever kept of one source.
 const LARGEST_FILE: Keep = LONGEST;
+/// A line a fact, and what a command said on stderr.
+const LARGEST_MANIFEST: usize = 4 << 20;
 /// Unpacked: four times what is written at most. A gzip of a gigabyte of nothing is one megabyte long.
 const LARGEST: u64 = 256 << 20;
 /// A machine has some two hundred facts; trees add their files.
@@ -102,10 +104,8 @@ impl Contents {
         }
         if name == MANIFEST || name.ends_with("/manifest.json") {
             let mut text = Vec::new();
-            from.take(LARGEST_FILE.limit() as u64 + 1)
-                .read_to_end(&mut text)
-                .map_err(|error| damaged(&name, &error))?;
-            if text.len() > LARGEST_FILE.limit() {
+            from.take(LARGEST_MANIFEST as u64 + 1).read_to_end(&mut text).map_err(|error| damaged(&name, &error))?;
+            if text.len() > LARGEST_MANIFEST {
                 return Err(Fault::Entry(name, "is too large for a manifest"));
             }
             self.manifests.insert(name, text);
