@@ -1,7 +1,5 @@
 //! Changing a machine: the plan on the screen, a yes, the steps as they are made. The same for every verb that acts.
 
-use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -74,22 +72,19 @@ impl Consent {
         if self.yes {
             return Ok(());
         }
-        let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty");
-        let Ok(terminal) = terminal else {
+        let question = format!("{question} [y/N]");
+        // On a thread of its own: who is asked may press Ctrl-C instead.
+        let asking = tokio::task::spawn_blocking(move || terminal::ask(&question));
+        let asked = stop
+            .or(asking)
+            .await
+            .map_err(|signal| Failure::signal(signal, format!("stopped by {}; nothing was changed", signal.name())))?;
+        let Some(answer) = asked.unwrap_or_else(|failed| Some(Err(std::io::Error::other(failed)))) else {
             return Err(Failure::consent(
                 "nothing was changed: there is no terminal to ask on; say --yes, or see --plan",
             ));
         };
-        let question = question.to_owned();
-        // On a thread of its own: who is asked may press Ctrl-C instead.
-        let asking = tokio::task::spawn_blocking(move || prompt(terminal, &question));
-        let answer = stop
-            .or(asking)
-            .await
-            .map_err(|signal| Failure::signal(signal, format!("stopped by {}; nothing was changed", signal.name())))?;
-        let answer = answer
-            .unwrap_or_else(|failed| Err(std::io::Error::other(failed)))
-            .map_err(|error| Failure::consent(format!("nothing was changed: /dev/tty: {error}")))?;
+        let answer = answer.map_err(|error| Failure::consent(format!("nothing was changed: /dev/tty: {error}")))?;
         if matches!(answer.trim(), "y" | "Y" | "yes") {
             return Ok(());
         }
@@ -103,13 +98,6 @@ fn protectable(path: &str) -> Result<String, Failure> {
         return Ok(plain.to_owned());
     }
     Err(Failure::usage(format!("--protect {path:?} is not a plain absolute path")))
-}
-
-fn prompt(mut terminal: File, question: &str) -> std::io::Result<String> {
-    write!(terminal, "{question} [y/N] ")?;
-    let mut answer = String::new();
-    BufReader::new(terminal).read_line(&mut answer)?;
-    Ok(answer)
 }
 
 /// Who acts, for the machine's journal.

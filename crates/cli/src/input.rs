@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use carrick_core::diagnose::scan::Scan;
+use carrick_core::shown;
 use carrick_host::bundle;
 use flate2::read::MultiGzDecoder;
 
@@ -105,7 +106,8 @@ pub fn scan(scan: &mut Scan, input: &Input, mut skipped: impl FnMut(String)) -> 
         Input::Texts(files) => files,
     };
     for file in files {
-        let name = file.display().to_string();
+        // A name may hold anything, a line end as well.
+        let name = shown::in_line(&file.display().to_string());
         let read = match open(file) {
             Ok(mut text) => read_into(scan, &name, &mut text),
             Err(error) => Err(format!("{name}: {error}")),

@@ -1,6 +1,6 @@
 //! Which machine is meant, and how it is looked at: this one, one over SSH, or a bundle of what was seen before.
 
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use carrick_host::{Host, Local, Probe, Progress, Redactions, Ssh, SshOptions, bu
 use tokio::time::Instant;
 
 use crate::exit::Failure;
-use crate::terminal::LiveLine;
+use crate::terminal::{self, LiveLine};
 
 /// The machine to look at.
 #[derive(Debug, clap::Args)]
@@ -199,7 +199,7 @@ impl Where {
     }
 
     async fn connect(&self, destination: &str, runtime: Option<String>) -> Result<Ssh, Failure> {
-        let batch = !std::io::stderr().is_terminal();
+        let batch = !terminal::is_live();
         let config = self.ssh_config.clone();
         let options =
             SshOptions { batch, sudo: self.sudo, time_box: self.time_box, config, runtime, ..SshOptions::default() };

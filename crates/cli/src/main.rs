@@ -3,6 +3,8 @@
 
 use std::process::ExitCode;
 
+use rustix::process::{DumpableBehavior, Resource, Rlimit, set_dumpable_behavior, setrlimit};
+
 mod act;
 mod exit;
 mod input;
@@ -13,6 +15,10 @@ mod terminal;
 mod verb;
 
 fn main() -> ExitCode {
+    // Before anything is read: a token comes on the command line, on stdin and out of files.
+    if let Err(error) = without_core_dump() {
+        return exit::Failure::internal(format!("memory cannot be kept out of a core dump: {error}")).report();
+    }
     let command = match verb::parse(std::env::args_os()) {
         Ok(command) => command,
         Err(answer) => return answer,
@@ -35,4 +41,12 @@ fn main() -> ExitCode {
         Ok(exit) => exit.into(),
         Err(failure) => failure.report(),
     }
+}
+
+/// A process that crashes leaves no copy of its memory, which holds tokens and keys: neither in a file, nor with a program that
+/// the kernel pipes it to (it does so whatever the limit), nor with another process of the same user. What we start has the limit
+/// too; what it holds of ours, it got from us.
+fn without_core_dump() -> rustix::io::Result<()> {
+    setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) })?;
+    set_dumpable_behavior(DumpableBehavior::NotDumpable)
 }

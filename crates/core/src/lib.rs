@@ -12,6 +12,7 @@
 //! * [`reset`]: what `reset` would change to take a worker out of its cluster, or why it would not
 //! * [`judge`]: facts of a machine to what a report shows of them
 //! * [`report`]: what every renderer prints
+//! * [`shown`]: what of a text a person is shown, so that no terminal obeys it
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
 //! * [`stop`]: signals that ask for an end
 //! * [`discovery`]: what kubeadm's token discovery proves: the JWS, the pinned key
@@ -29,6 +30,7 @@ pub mod plan;
 pub mod redact;
 pub mod report;
 pub mod reset;
+pub mod shown;
 pub mod signature;
 pub mod stop;
 #[cfg(any(test, feature = "testing"))]

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::About;
 use crate::check::{Evidence, Outcome, Subsystem, Verdict};
 use crate::join::verify::Until;
+use crate::shown;
 use crate::signature::{Phase, Severity};
 
 #[cfg(any(test, feature = "testing"))]
@@ -226,7 +227,7 @@ pub fn of(verb: &'static str, host: &str, findings: Vec<Judged>) -> Report {
     Report {
         schema: SCHEMA,
         verb,
-        host: host.to_owned(),
+        host: shown::in_line(host),
         verdict: overall(&findings),
         machine: Machine::default(),
         causes: Vec::new(),
@@ -243,27 +244,12 @@ impl Judged {
         let Verdict { outcome, says, evidence, remedy, explains, may_pass, means, missing: _ } = verdict;
         let evidence = evidence
             .into_iter()
-            .map(|seen| Evidence { source: printable(&seen.source), text: printable(&seen.text), ..seen })
+            .map(|seen| Evidence { source: shown::in_line(&seen.source), text: shown::in_line(&seen.text), ..seen })
             .collect();
-        let remedy = remedy.iter().map(|command| printable(command)).collect();
-        let title = printable(&says);
+        let remedy = remedy.iter().map(|command| shown::in_line(command)).collect();
+        let title = shown::in_line(&says);
         Judged { id, subsystem, verdict: outcome, title, evidence, remedy, explains, ignored: false, may_pass, means }
     }
-}
-
-/// What was read on a machine, fit for a terminal: a bundle from elsewhere must not be able to move its cursor.
-pub(crate) fn printable(text: &str) -> String {
-    text.chars()
-        .map(|c| {
-            if c == '\t' {
-                ' '
-            } else if c.is_control() {
-                '\u{fffd}'
-            } else {
-                c
-            }
-        })
-        .collect()
 }
 
 pub fn overall(findings: &[Judged]) -> Overall {

@@ -11,6 +11,8 @@ use crate::fix::Fix;
 use crate::plan::Effect;
 use crate::plan::protect::Protected;
 
+pub mod rules;
+
 /// 2026-11-15 12:00 UTC: when the facts of a test were taken.
 pub const NOW: Timestamp = Timestamp::constant(1_794_744_000, 0);
 

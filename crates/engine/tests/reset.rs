@@ -170,6 +170,59 @@ async fn what_is_mounted_since_the_plan_was_made_stops_it_before_anything_is_del
 }
 
 #[tokio::test]
+async fn a_link_goes_and_what_it_leads_to_stays() {
+    let machine = machine()
+        .with_link("/var/lib/kubelet/seccomp", "/mnt/media")
+        .with_link("/etc/kubernetes/pki/extra.crt", "/mnt/media/film")
+        .with_link("/etc/cni/net.d/05-linked.conflist", "/mnt/media/film")
+        .with_link("/etc/kubernetes/audit", "/mnt/media");
+    let told = reset::plan(&facts(&machine).await, &ResetOptions::default()).unwrap();
+    let items: Vec<String> = told.plan.steps.iter().flat_map(|step| step.effect.items().all().to_vec()).collect();
+    for shown in ["/var/lib/kubelet/seccomp -> /mnt/media", "/etc/kubernetes/pki/extra.crt -> /mnt/media/film"] {
+        assert!(items.contains(&format!("{shown} (the link alone)")), "{items:#?}");
+    }
+    assert_eq!(told.stays, ["/etc/kubernetes/audit (a link to /mnt/media)"]);
+    take_out(&machine).await.unwrap();
+    let files = machine.all_but(HOME).files;
+    let links: Vec<&str> =
+        files.iter().filter(|(_, entry)| matches!(entry, Entry::Link(_))).map(|(path, _)| path.as_str()).collect();
+    assert_eq!(links, ["/etc/kubernetes/audit"]);
+    assert_eq!(text(&files["/mnt/media/film"]), "data");
+    assert_eq!(take_out(&machine).await.unwrap(), Vec::<String>::new(), "twice is once");
+}
+
+#[tokio::test]
+async fn a_link_in_the_place_of_a_directory_is_refused_also_one_that_came_since() {
+    for place in ["/etc/kubernetes/pki", "/etc/kubernetes/manifests", "/etc/cni/net.d", "/var/lib/kubelet"] {
+        let linked = machine().with_link(place, "/mnt/media");
+        let refusal = reset::plan(&facts(&linked).await, &ResetOptions::default()).unwrap_err().to_string();
+        assert!(refusal.contains(place) && refusal.contains("/mnt/media"), "{refusal}");
+
+        let machine = machine();
+        let plan = reset::plan(&facts(&machine).await, &ResetOptions::default()).unwrap().plan;
+        let steps = act::ground(&machine, &plan).await.unwrap();
+        machine.meddle_link(place, "/mnt/media");
+        let applied = act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut |_| {}).await;
+        let stopped = applied.unwrap_err().to_string();
+        assert!(stopped.contains(&format!("{place}: is a link to /mnt/media")), "{stopped}");
+        assert!(stopped.ends_with("carrick undo 1"), "{stopped}");
+        assert_eq!(text(&machine.all_but(HOME).files["/mnt/media/film"]), "data");
+    }
+}
+
+#[tokio::test]
+async fn twenty_thousand_rules_do_not_stop_it_half_way() {
+    let rules = carrick_core::testing::rules::iptables_save(20_000);
+    let machine = machine().with_rules("iptables-nft", &rules);
+    take_out(&machine).await.unwrap();
+    let left = &machine.all_but(HOME).rules["iptables-nft"];
+    assert!(!left.contains("KUBE-"), "{}", left.lines().find(|line| line.contains("KUBE-")).unwrap_or_default());
+    let others =
+        |rules: &str| rules.lines().filter(|line| !line.contains("KUBE-")).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(others(left), others(&rules), "and nothing else went");
+}
+
+#[tokio::test]
 async fn a_cluster_that_does_not_answer_is_told_and_not_waited_for() {
     let machine = machine();
     let mark = Effect::MarkNotReady { node: "w1".into(), system_uuid: String::new(), machine_id: String::new() };

@@ -6,8 +6,13 @@ use carrick_core::fact::{Missing, Why};
 
 use crate::probe::{Answer, Probe};
 
-/// What is read whole, to be put back byte for byte: configuration is small, and what is larger is not ours to change.
-pub(crate) const LARGEST: u64 = 4 << 20;
+/// What is read whole, to be put back byte for byte: configuration is small. The kernel's table of mounts is not (4 MB with 500
+/// pods), and what would be deleted hangs on it.
+pub(crate) const LARGEST: u64 = 16 << 20;
+
+/// What is kept of a command's output. The longest that is needed whole is a ruleset: twice what a plan is made from, so that
+/// carrying one out never fails for size.
+pub(crate) const MOST_OUTPUT: usize = 16 << 20;
 
 /// A file operation is over in milliseconds, on a slow disk in a second.
 pub(crate) const FILE_TIME: Duration = Duration::from_secs(20);

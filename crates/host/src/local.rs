@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
-use carrick_core::fact::keep::{ERRORS, Keep, USUAL};
+use carrick_core::fact::keep::{ERRORS, Keep, USUAL, of_file};
 use carrick_core::fact::{Source, Why, dir_key, file_key, shown};
 use jiff::Timestamp;
 use rustix::fs::OFlags;
@@ -134,7 +134,7 @@ async fn look(source: Source, time_box: Duration) -> Vec<Observation> {
     let deadline = Instant::now() + time_box;
     match source {
         Source::File(path) => {
-            let read = within(deadline, move || read_file(Path::new(path), USUAL)).await;
+            let read = within(deadline, move || read_file(Path::new(path), of_file(path))).await;
             vec![Observation::new(file_key(path), read)]
         }
         Source::Dir(path) => {

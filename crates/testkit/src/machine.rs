@@ -1,12 +1,15 @@
 //! A machine in memory that can be changed, and that can lose its power between any two changes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use carrick_core::fact::mounts::is_at_or_under;
 use carrick_core::fact::{Capture, Source, Why, listing};
+use carrick_core::reset::chains;
+use carrick_core::reset::symlinks::LINKED;
 use carrick_host::{
     Answer, CommandOutput, Entry, File, Host, How, Lock, Locked, Observation, Probe, Progress, Stream, Target, Trouble,
     beside,
@@ -211,7 +214,9 @@ impl Machine {
     fn kubeadm_reset(&self) -> Result<CommandOutput, Trouble> {
         for dir in ["/var/lib/kubelet", "/etc/kubernetes/manifests", "/etc/kubernetes/pki"] {
             self.change("clear", dir, |inner| {
-                inner.clear(dir);
+                // It opens the directory by its name: a link in its place is followed.
+                let dir = inner.target(dir).to_owned();
+                inner.clear(&dir);
                 Ok(())
             })?;
         }
@@ -314,6 +319,16 @@ impl Inner {
     fn command(&mut self, argv: &[&str]) -> CommandOutput {
         let well = |out: &str| CommandOutput { exit: 0, out: out.to_owned(), errors: String::new() };
         match argv {
+            ["sh", "-c", script] if *script == LINKED.argv[2] => well(&self.symlinks()),
+            ["sed", "-i", "-n", "-E", chains::LINES, file] => {
+                let kept = self
+                    .text(file)
+                    .lines()
+                    .filter(|line| is_of_chains(line))
+                    .fold(String::new(), |all, line| all + line + "\n");
+                self.put(file, File::new(kept, 0o600));
+                well("")
+            }
             ["systemctl", "daemon-reload"] | ["systemctl", "reset-failed", _] | ["modprobe", ..] | ["sh", "-c", _] => {
                 well("")
             }
@@ -391,6 +406,19 @@ impl Inner {
         serde_json::Value::from(names.map(link).collect::<Vec<_>>()).to_string()
     }
 
+    /// The links where a reset deletes, as `find` prints them.
+    fn symlinks(&self) -> String {
+        let tops = ["/etc/kubernetes", "/var/lib/kubelet", "/etc/cni"];
+        let is_there = |path: &str| tops.iter().any(|top| is_at_or_under(path, top));
+        let is_of_pods = |path: &str| path.starts_with("/var/lib/kubelet/pods/");
+        let links = self.files.iter().filter(|(path, _)| is_there(path) && !is_of_pods(path));
+        let line = |(path, entry): (&String, &Entry)| match entry {
+            Entry::Link(to) => format!("{path} -> {to}\n"),
+            _ => String::new(),
+        };
+        links.map(line).collect()
+    }
+
     /// Of a file; nothing where there is none.
     fn text(&self, path: &str) -> String {
         match self.files.get(path) {
@@ -442,23 +470,26 @@ impl Inner {
     }
 }
 
-/// Rules after a script of `iptables-restore --noflush`. The first rule that is the same goes, in whatever table: the rules
-/// of these tests have no two alike.
+/// Rules after a script of `iptables-restore --noflush`, in whatever table: the rules of these tests have no two alike.
 fn restored(rules: &str, script: &str) -> String {
-    let mut lines: Vec<&str> = rules.lines().collect();
-    for order in script.lines() {
-        match order.split_once(' ') {
-            Some(("-D", rule)) => {
-                if let Some(at) = lines.iter().position(|line| line.strip_prefix("-A ") == Some(rule)) {
-                    lines.remove(at);
-                }
-            }
-            Some(("-F", chain)) => lines.retain(|line| !line.starts_with(&format!("-A {chain} "))),
-            Some(("-X", chain)) => lines.retain(|line| !line.starts_with(&format!(":{chain} "))),
-            _ => {}
-        }
-    }
-    lines.join("\n") + "\n"
+    let orders: BTreeSet<(&str, &str)> = script.lines().filter_map(|order| order.split_once(' ')).collect();
+    let chain = |text: &'_ str| text.split(' ').next().unwrap_or_default().to_owned();
+    let goes = |line: &&str| match (line.strip_prefix("-A "), line.strip_prefix(':')) {
+        (Some(rule), _) => orders.contains(&("-D", rule)) || orders.contains(&("-F", &chain(rule))),
+        (None, Some(text)) => orders.contains(&("-X", &chain(text))),
+        (None, None) => false,
+    };
+    rules.lines().filter(|line| !goes(line)).fold(String::new(), |all, line| all + line + "\n")
+}
+
+/// What `sed` keeps by [`chains::LINES`].
+fn is_of_chains(line: &str) -> bool {
+    let named = |text: &str| chains::PREFIXES.iter().any(|prefix| text.contains(prefix));
+    let of_ours = |rule: &str| chains::PREFIXES.iter().any(|prefix| rule.starts_with(prefix));
+    line.starts_with('*')
+        || line.starts_with("COMMIT")
+        || line.starts_with(':') && named(line)
+        || line.strip_prefix("-A ").is_some_and(|rule| !of_ours(rule) && named(rule))
 }
 
 fn listed(name: &str, entry: &Entry) -> String {

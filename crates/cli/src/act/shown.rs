@@ -84,7 +84,8 @@ fn changed(line: &str, width: usize) -> String {
     let lead: String = text.chars().take(within).collect();
     let mut out = String::new();
     for (n, part) in wrap::wrap(text.trim_start(), wrap::beside(INDENT + 2 + within, width)).iter().enumerate() {
-        let _ = writeln!(out, "      {style}{} {lead}{part}{style:#}", if n == 0 { mark } else { " " });
+        let part = styled(style, &format!("{} {lead}{part}", if n == 0 { mark } else { " " }));
+        let _ = writeln!(out, "      {part}");
     }
     out
 }

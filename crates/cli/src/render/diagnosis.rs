@@ -3,14 +3,13 @@
 
 use std::fmt::Write as _;
 
-use anstyle::Style;
 use carrick_core::check::Evidence;
 use carrick_core::report::{Cause, Confidence, Health, Noted, Overall, Reading, Report, TimelineEvent};
 use carrick_core::signature::{Phase, Severity};
 
 use super::Look;
 use super::wrap::wrap;
-use crate::terminal::{BOLD, DIM, FAIL, OK, UNKNOWN, WARN, styled};
+use crate::terminal::{BOLD, DIM, FAIL, OK, Style, UNKNOWN, WARN, styled};
 
 /// Where sentences begin: behind the longest label.
 const LABEL: usize = 16;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use carrick_core::check::Outcome;
 use carrick_core::report::{Judged, Report};
+use carrick_core::shown::{INSTEAD, is_unseen};
 
 pub fn render(report: &Report) -> String {
     let count =
@@ -48,7 +49,8 @@ fn element(finding: &Judged) -> Option<String> {
     }
 }
 
-/// Text as XML 1.0 can hold it: marks escaped, control characters (which no escape makes legal) shown as U+FFFD.
+/// Text as XML 1.0 can hold it: marks escaped; control characters, which no escape makes legal, and what nobody would see are
+/// shown as U+FFFD.
 fn escape(text: &str) -> String {
     text.chars().fold(String::with_capacity(text.len()), |mut out, c| {
         match c {
@@ -57,7 +59,7 @@ fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\n' | '\t' => out.push(c),
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push('\u{fffd}'),
+            c if is_unseen(c) => out.push(INSTEAD),
             c => out.push(c),
         }
         out
@@ -71,5 +73,6 @@ mod tests {
     #[test]
     fn what_xml_cannot_hold_is_shown_as_such() {
         assert_eq!(escape("a<b & \"c\"\x1b[0m\n"), "a&lt;b &amp; &quot;c&quot;\u{fffd}[0m\n");
+        assert_eq!(escape("a\0b\u{9b}c\u{202e}d\u{ffff}"), "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}");
     }
 }

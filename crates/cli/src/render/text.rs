@@ -2,14 +2,13 @@
 
 use std::fmt::Write as _;
 
-use anstyle::Style;
 use carrick_core::check::{Outcome, Subsystem};
 use carrick_core::join::verify::Until;
 use carrick_core::report::{Judged, Overall, Reached, Report};
 
 use super::wrap::{beside, wrap};
 use super::{Look, counts};
-use crate::terminal::{BOLD, DIM, FAIL, OK, UNKNOWN, WARN, styled};
+use crate::terminal::{BOLD, DIM, FAIL, OK, Style, UNKNOWN, WARN, styled};
 
 /// Where the sentences begin: behind the mark and the longest usual id.
 const ID_COLUMN: usize = 8;

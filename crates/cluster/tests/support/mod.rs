@@ -298,7 +298,10 @@ async fn serve(server: Arc<Inner>, mut stream: tokio::io::DuplexStream) {
         };
         let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
         let head = format!("HTTP/1.1 {status}\r\n{headers}Content-Length: {}\r\n\r\n", body.len());
-        if stream.write_all((head + &body).as_bytes()).await.is_err() || is_last {
+        let written = stream.write_all((head + &body).as_bytes()).await;
+        // What a long answer leaves in the buffers of TLS.
+        let _ = stream.flush().await;
+        if written.is_err() || is_last {
             let _ = stream.shutdown().await;
             return;
         }

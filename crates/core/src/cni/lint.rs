@@ -109,7 +109,7 @@ fn of_file(file: &Candidate, containerd: impl Fn() -> Known<Option<Version>>) ->
 
 fn report(host: &str, findings: Vec<Finding>) -> Report {
     let judged = findings.into_iter().map(|finding| judge::judged(finding, &Ignore::default())).collect();
-    report::of(VERB, &report::printable(host), judged)
+    report::of(VERB, host, judged)
 }
 
 #[cfg(test)]

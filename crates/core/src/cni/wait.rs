@@ -12,7 +12,8 @@ use crate::check::{CHECKS, CheckPolicy, Evidence, Outcome, Subsystem, Verdict};
 use crate::fact::{Facts, Missing, Source, Why, cni, identity, kubeconfig, net, pki, version};
 use crate::id;
 use crate::join::causes::recognised;
-use crate::report::{Cause, Confidence, printable};
+use crate::report::{Cause, Confidence};
+use crate::shown;
 use crate::signature::Library;
 
 pub const VERB: &str = "cni wait";
@@ -74,7 +75,16 @@ impl Reason {
         let id = id.map(str::to_owned).or(by_signature).unwrap_or_else(|| id!("node.not-ready").id.to_owned());
         let explains = Vec::new();
         let prevent = Vec::new();
-        Cause { id, confidence: Confidence::Certain, title: printable(&says), why, evidence, remedy, prevent, explains }
+        Cause {
+            id,
+            confidence: Confidence::Certain,
+            title: shown::in_line(&says),
+            why,
+            evidence,
+            remedy,
+            prevent,
+            explains,
+        }
     }
 }
 

@@ -20,6 +20,7 @@ use crate::fact::{self, Capture, Facts, journal};
 use crate::join::looked::Looked;
 use crate::judge::{self, Ignore};
 use crate::report::{Cause, Confidence, Elsewhere, Health, Judged, Overall, Reading, Report, SubsystemReport};
+use crate::shown;
 use crate::signature::{Library, Phase, Severity};
 
 pub mod cause;
@@ -121,7 +122,7 @@ impl<'l> Case<'l> {
         };
         Report {
             verb: "diagnose",
-            host: self.node.clone().unwrap_or_else(|| self.facts.host.clone()),
+            host: shown::in_line(self.node.as_ref().unwrap_or(&self.facts.host)),
             verdict: self.verdict(&ordered.causes, &here, findings),
             causes: ordered.causes,
             subsystems,

@@ -5,7 +5,8 @@ use super::scan::Sighting;
 use crate::check::Subsystem;
 use crate::fact::net::is_of_pod_network;
 use crate::fact::{Facts, Known, OrAbsent, daemon_sets};
-use crate::report::{Piece, printable};
+use crate::report::Piece;
+use crate::shown;
 use crate::signature::{Library, Severity};
 
 /// None where nothing but the kubelet's word is known: a log alone says little of a machine's network.
@@ -27,7 +28,7 @@ pub fn pieces(facts: &Facts, library: &Library, sightings: &[&Sighting]) -> Vec<
 pub fn told(what: &'static str, says: Known<String>) -> Piece {
     let known = says.is_ok();
     let says = says.unwrap_or_else(|missing| format!("not known: {missing}"));
-    Piece { what, says: printable(&says), known, expected: false }
+    Piece { what, says: shown::in_line(&says), known, expected: false }
 }
 
 fn directory(facts: &Facts) -> Known<String> {

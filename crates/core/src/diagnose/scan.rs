@@ -13,7 +13,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 use super::line::{self, Clock, Line};
 use super::segment::{Segment, Segmenter};
 use crate::redact::redact;
-use crate::report::printable;
+use crate::shown;
 use crate::signature::{Library, Signature};
 
 /// A longer line is read in pieces: a JSON document on one line may have gigabytes.
@@ -317,8 +317,8 @@ impl Hit {
     /// Makes it fit to be shown to anybody.
     fn clean(&mut self) {
         let Hit { source: _, line: _, offset: _, text, at: _, program, why, remedy } = self;
-        for shown in [text, why].into_iter().chain(program).chain(remedy) {
-            *shown = printable(&redact(shown));
+        for said in [text, why].into_iter().chain(program).chain(remedy) {
+            *said = shown::in_line(&redact(said));
         }
     }
 }

@@ -2,17 +2,15 @@
 //! or ufw.
 
 use super::iptables::Ruleset;
-use super::keep::{Keep, USUAL};
+use super::keep::{RULESET, RULESET_JSON, USUAL};
 use super::listen::Proto;
 use super::netfilter::{Packet, Passage, Walk};
 use super::nftables;
 use super::{Capture, Facts, Known, Missing, Query, Source, Why};
 
-/// A node that runs kube-proxy on iptables-nft prints its rules here too, in JSON: about 500 bytes a rule, 10,000
-/// rules.
-const RULESET: Keep = Keep::Head(4 << 20);
-
-pub const NFT: Query = Query { name: "nft -j list ruleset", argv: &["nft", "-j", "list", "ruleset"], keep: RULESET };
+/// A node that runs kube-proxy on iptables-nft prints its rules here too.
+pub const NFT: Query =
+    Query { name: "nft -j list ruleset", argv: &["nft", "-j", "list", "ruleset"], keep: RULESET_JSON };
 /// Without `-t`, which would load the module of a table that nobody uses.
 pub const IPTABLES: Query = Query { name: "iptables-save", argv: &["iptables-save"], keep: RULESET };
 pub const LEGACY: Query = Query { name: "iptables-legacy-save", argv: &["iptables-legacy-save"], keep: RULESET };
@@ -137,7 +135,8 @@ impl Facts {
             let error = said.errors.lines().next().unwrap_or("ended with an error");
             return Err(Missing::broken(query.name, error));
         }
-        Ok(Some(said))
+        // The rule that decides may be the one that was not read.
+        self.whole(query).map(Some)
     }
 
     fn query_is_missing(&self, query: &Query) -> bool {
@@ -238,6 +237,48 @@ mod tests {
 
     fn readable() -> Facts {
         facts().with_query(&NFT, NO_RULES).with_query(&IPTABLES, "")
+    }
+
+    /// Through the keeper, as a machine's answer comes.
+    fn kept(query: &Query, text: &str) -> Capture {
+        let mut keeper = crate::fact::keep::Keeper::new(query.keep);
+        text.as_bytes().chunks(64 << 10).for_each(|chunk| keeper.push(chunk));
+        keeper.finish().0
+    }
+
+    #[test]
+    fn of_twenty_thousand_rules_the_last_one_decides() {
+        use crate::testing::rules::{iptables_save, nft_json};
+        let answers = |query: &'static Query, text: &str| {
+            let mut facts = readable();
+            facts.insert(Source::Query(query).key(), Ok(kept(query, text)));
+            (facts.inbound(Tcp, 10250), facts.inbound(Udp, 8472), facts.inbound(Tcp, 10256))
+        };
+        let (save, json) = (iptables_save(20_000), nft_json(20_000));
+        assert!(save.matches("\n-A ").count() >= 20_000 && json.matches("\"rule\"").count() >= 20_000);
+        assert!(save.len() > 2 << 20 && json.len() > 8 << 20, "{} {}", save.len(), json.len());
+        let blocked = || Ok(Passage::Blocked(":INPUT DROP".into()));
+        assert_eq!(answers(&IPTABLES, &save), (Ok(Passage::Open), blocked(), blocked()));
+        let blocked = || Ok(Passage::Blocked("table inet guard, chain input: policy drop".into()));
+        assert_eq!(answers(&NFT, &json), (Ok(Passage::Open), blocked(), blocked()));
+    }
+
+    #[test]
+    fn what_was_not_read_whole_is_not_known_and_says_so() {
+        for (query, text, says) in [
+            (&IPTABLES, CLOSED, "iptables-save: longer than 8 MiB, and not read whole"),
+            (&NFT, NO_RULES, "nft -j list ruleset: longer than 16 MiB, and not read whole"),
+        ] {
+            let mut facts = readable();
+            facts.insert(Source::Query(query).key(), Ok(Capture { dropped: 1, ..Capture::text(text) }));
+            assert_eq!(facts.inbound(Tcp, 10250).unwrap_err().to_string(), says);
+            // Where another program speaks for the rules, it is heard.
+            assert_eq!(facts.with_query(&FIREWALLD, ZONE).inbound(Udp, 8472), Ok(Passage::Open));
+        }
+        // A paste does not say that something is missing: the table without its end does.
+        let cut = CLOSED.split_once("-A INPUT").unwrap().0;
+        let cannot = Passage::CannotTell("table filter was too long to be read whole".into());
+        assert_eq!(readable().with_query(&IPTABLES, cut).inbound(Tcp, 10250), Ok(cannot));
     }
 
     #[test]

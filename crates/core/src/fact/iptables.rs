@@ -35,7 +35,7 @@ impl Ruleset {
                 name.trim().clone_into(&mut current);
                 tables.entry(current.clone()).or_default();
             } else if let Some(table) = tables.get_mut(&current) {
-                table.take(line, packet);
+                table.take(line, packet, PATH.iter().any(|(name, _)| *name == current));
             }
         }
         Ruleset { tables }
@@ -51,7 +51,9 @@ impl Ruleset {
         for (name, hook) in PATH {
             let Some(table) = self.tables.get(name) else { continue };
             if !table.whole {
+                // A chain that blocks by what is left of it might have let the packet pass by the rest.
                 passage = passage.and(Passage::CannotTell(format!("table {name} was too long to be read whole")));
+                continue;
             }
             for base in table.bases.iter().filter(|base| base.chain == hook) {
                 passage = passage.and(walk.passage(&table.chains, base));
@@ -62,17 +64,18 @@ impl Ruleset {
 }
 
 impl Table {
-    fn take(&mut self, line: &str, packet: &Packet) {
+    /// A busy node has ten thousands of rules in `nat`, which no packet is held against.
+    fn take(&mut self, line: &str, packet: &Packet, filters: bool) {
         if line.trim() == "COMMIT" {
             self.whole = true;
-        } else if let Some(chain) = line.strip_prefix(':') {
+        } else if let Some(chain) = line.strip_prefix(':').filter(|_| filters) {
             let mut words = chain.split_whitespace();
             // A chain of one's own has `-` for a policy.
             if let (Some(chain), Some(policy @ ("ACCEPT" | "DROP"))) = (words.next(), words.next()) {
                 let text = format!(":{chain} {policy}");
                 self.bases.push(Base { chain: chain.to_owned(), accepts: policy == "ACCEPT", text });
             }
-        } else if let Some((chain, rule)) = parse_rule(line, packet) {
+        } else if filters && let Some((chain, rule)) = parse_rule(line, packet) {
             self.chains.entry(chain).or_default().push(rule);
         }
     }

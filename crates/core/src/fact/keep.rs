@@ -18,8 +18,25 @@ pub enum Keep {
     Ends { head: usize, tail: usize },
 }
 
-/// Enough for any file or command Carrick reads: the largest real one, an nft ruleset of a busy node, is about 600 kB.
+/// Enough for any file or command Carrick reads but those below.
 pub const USUAL: Keep = Keep::Head(1 << 20);
+
+/// What `iptables-save` prints: about 200 bytes for a rule of kube-proxy's with its comment, so 40,000 rules.
+pub const RULESET: Keep = Keep::Head(8 << 20);
+
+/// The same rules as `nft -j` prints them: about 500 bytes each, and each chain besides.
+pub const RULESET_JSON: Keep = Keep::Head(16 << 20);
+
+/// The kernel's table of mounts: with 500 pods 3 to 4 MB, for the layers of every container's image stand in it.
+pub const MOUNT_TABLE: Keep = Keep::Head(8 << 20);
+
+/// The longest that is kept of any source.
+pub const LONGEST: Keep = RULESET_JSON;
+
+/// How much of a file is kept.
+pub fn of_file(path: &str) -> Keep {
+    if path == super::mounts::MOUNTINFO { MOUNT_TABLE } else { USUAL }
+}
 
 /// A kubelet writes about 300 bytes a line: the first 400 lines hold its start, the last 5,000 the last hour of a crash loop.
 pub const LOG: Keep = Keep::Ends { head: 128 << 10, tail: 1536 << 10 };

@@ -98,6 +98,11 @@ impl Capture {
         Capture { text: text.into(), ..Self::default() }
     }
 
+    /// Nothing of it is missing.
+    pub fn is_whole(&self) -> bool {
+        self.dropped == 0
+    }
+
     /// Lines with their numbers, from 1, as evidence cites them.
     pub fn lines(&self) -> impl Iterator<Item = (u32, &str)> {
         (1u32..).zip(self.text.lines())
@@ -232,6 +237,11 @@ impl Missing {
         Missing { source_name: source_name.into(), why: Why::Broken(detail.to_string()) }
     }
 
+    /// It was longer than is kept of it.
+    pub fn cut(source_name: &str, limit: usize) -> Self {
+        Missing::broken(source_name, format!("longer than {} MiB, and not read whole", limit >> 20))
+    }
+
     /// An answer of the container runtime over its socket: [`Source::Cri`].
     pub fn is_answer_of_runtime(&self) -> bool {
         self.source_name.starts_with("cri ")
@@ -305,6 +315,12 @@ impl Facts {
 
     pub fn query(&self, query: &Query) -> Known<&Capture> {
         self.get(&query_key(query))
+    }
+
+    /// The same, for whoever would answer wrongly from a part: what was too long to be kept whole is not known.
+    pub fn whole(&self, query: &Query) -> Known<&Capture> {
+        let capture = self.query(query)?;
+        capture.is_whole().then_some(capture).ok_or_else(|| Missing::cut(query.name, query.keep.limit()))
     }
 
     pub fn cri(&self, call: &str) -> Known<&Capture> {

@@ -1,6 +1,6 @@
 //! What is mounted where: `/proc/self/mountinfo`; and whether the mounts that live elsewhere still answer.
 
-use super::keep::USUAL;
+use super::keep::{MOUNT_TABLE, USUAL};
 use super::space::PLACES;
 use super::{Facts, Known, Missing, Query, Source};
 
@@ -161,7 +161,11 @@ pub fn parse_answers(text: &str) -> Vec<(Answer, String)> {
 
 impl Facts {
     pub fn mounts(&self) -> Known<Mounts> {
-        let mounts = parse(&self.file(MOUNTINFO)?.text);
+        let table = self.file(MOUNTINFO)?;
+        if !table.is_whole() {
+            return Err(Missing::cut(MOUNTINFO, MOUNT_TABLE.limit()));
+        }
+        let mounts = parse(&table.text);
         // A machine that runs has at least its root.
         if mounts.0.is_empty() { Err(Missing::broken(MOUNTINFO, "names no mount")) } else { Ok(mounts) }
     }
@@ -192,6 +196,8 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::Capture;
+    use crate::fact::keep::{Keeper, of_file};
     use crate::testing::facts;
     use proptest::prelude::*;
 
@@ -202,6 +208,38 @@ mod tests {
 44 41 8:33 / /var/lib/kubelet ro,relatime shared:31 master:2 - ext4 /dev/sdc1 rw
 50 27 0:44 / /srv/My\\040Media rw,relatime shared:40 - nfs4 nas:/export/my\\040media rw,vers=4.2,hard
 ";
+
+    /// 500 pods, each with a pause container and two others, four volumes, and 20 layers an image.
+    #[test]
+    fn the_mounts_of_five_hundred_pods_are_all_seen() {
+        let layer = "/var/lib/containerd/io.containerd.snapshotter.v1.overlayfs/snapshots/10000/fs:";
+        let overlay =
+            |point: &str| format!("9 1 0:9 / {point} rw - overlay overlay rw,lowerdir={}\n", layer.repeat(20));
+        let tmpfs = |point: &str| format!("9 1 0:9 / {point} rw,relatime - tmpfs tmpfs rw,size=65807924k\n");
+        let mut table = String::from("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n");
+        for pod in 0..500 {
+            for container in 0..3 {
+                let point =
+                    format!("/run/containerd/io.containerd.runtime.v2.task/k8s.io/{pod:032x}{container:032x}/rootfs");
+                table += &overlay(&point);
+            }
+            for volume in 0..4 {
+                let point = format!("/var/lib/kubelet/pods/{pod:036}/volumes/kubernetes.io~projected/volume-{volume}");
+                table += &tmpfs(&point);
+            }
+        }
+        table.push_str("9 1 0:9 / /var/lib/kubelet/data rw - ext4 /dev/sdb1 rw\n");
+        assert!(table.len() > 2 << 20 && of_file("/etc/fstab") == USUAL);
+        let mut keeper = Keeper::new(of_file(MOUNTINFO));
+        keeper.push(table.as_bytes());
+        let mut facts = facts();
+        facts.insert(Source::File(MOUNTINFO).key(), Ok(keeper.finish().0));
+        let mounts = facts.mounts().unwrap();
+        assert_eq!((mounts.0.len(), mounts.0.last().unwrap().point.as_str()), (3502, "/var/lib/kubelet/data"));
+        let cut = Capture { dropped: 1, ..Capture::text("1 0 8:1 / / rw - ext4 /dev/sda1 rw\n") };
+        facts.insert(Source::File(MOUNTINFO).key(), Ok(cut));
+        assert!(facts.mounts().unwrap_err().to_string().contains("longer than 8 MiB"));
+    }
 
     #[test]
     fn reads_mountinfo() {

@@ -5,8 +5,10 @@
 //! Shared: `firewall` reads them.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
-use serde_json::Value;
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Value};
 
 use super::cidr::Cidr;
 use super::listen::Proto;
@@ -16,10 +18,10 @@ use super::netfilter::{Action, Base, Chains, Fits, Packet, Passage, Rule, Walk};
 type TableName = (String, String);
 
 #[derive(Default)]
-struct Table<'a> {
+struct Table {
     chains: Chains,
     bases: Vec<(Hook, Base)>,
-    sets: BTreeMap<&'a str, &'a Value>,
+    sets: BTreeMap<String, Value>,
 }
 
 /// The order in which base chains are called.
@@ -32,16 +34,19 @@ struct Hook {
 /// What happens to the packet in every table but those that iptables owns: `nft` prints their rules without the values,
 /// `iptables-save` prints them in full.
 pub fn passage(text: &str, packet: &Packet, owned: impl Fn(&str) -> bool, walk: &mut Walk) -> Result<Passage, String> {
-    let root: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
-    let items = root.get("nftables").and_then(Value::as_array).ok_or("no nftables")?;
     let mut tables: BTreeMap<TableName, Table> = BTreeMap::new();
+    let judged = |(family, name): &(&str, &str)| matches!(*family, "ip" | "inet") && !(*family == "ip" && owned(name));
     // Rules name sets and chains that may be listed after them.
-    for kind in ["chain", "set", "map", "rule"] {
-        for item in items.iter().filter_map(|item| item.get(kind)) {
-            take(&mut tables, kind, item, packet);
-        }
+    for kinds in [&["chain", "set", "map"][..], &["rule"]] {
+        each_item(text, |kind, item| {
+            let text = |key: &str| item.get(key).and_then(Value::as_str);
+            let place = text("family").zip(text("table")).filter(judged);
+            if let Some((family, name)) = place.filter(|_| kinds.contains(&kind)) {
+                let place = (family.to_owned(), name.to_owned());
+                take(tables.entry(place).or_default(), kind, &item, packet);
+            }
+        })?;
     }
-    tables.retain(|(family, name), _| matches!(family.as_str(), "ip" | "inet") && !(family == "ip" && owned(name)));
     let mut bases: Vec<(Hook, &Table, &Base)> =
         tables.values().flat_map(|table| table.bases.iter().map(move |(hook, base)| (*hook, table, base))).collect();
     bases.sort_by_key(|(hook, ..)| *hook);
@@ -50,14 +55,82 @@ pub fn passage(text: &str, packet: &Packet, owned: impl Fn(&str) -> bool, walk: 
         .fold(Passage::Open, |passage, (_, table, base)| passage.and(walk.passage(&table.chains, base))))
 }
 
-fn take<'a>(tables: &mut BTreeMap<TableName, Table<'a>>, kind: &str, item: &'a Value, packet: &Packet) {
+/// Calls for each thing of a ruleset with its kind. One is in memory at a time: tens of thousands of rules as a tree of JSON would
+/// take a hundred megabytes and more.
+fn each_item(text: &str, call: impl FnMut(&str, Value)) -> Result<(), String> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let listed = Ruleset(call).deserialize(&mut json).and_then(|listed| json.end().map(|()| listed));
+    let is_listed = listed.map_err(|error| format!("not JSON: {error}"))?;
+    if is_listed { Ok(()) } else { Err("no nftables".to_owned()) }
+}
+
+/// `{"nftables": [{KIND: {…}}, …]}`; gives whether there is such a list.
+struct Ruleset<F>(F);
+
+impl<'de, F: FnMut(&str, Value)> DeserializeSeed<'de> for Ruleset<F> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<bool, D::Error> {
+        json.deserialize_any(self)
+    }
+}
+
+impl<'de, F: FnMut(&str, Value)> Visitor<'de> for Ruleset<F> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a ruleset")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<bool, A::Error> {
+        let mut listed = false;
+        while let Some(key) = map.next_key::<String>()? {
+            if key == "nftables" {
+                map.next_value_seed(Items(&mut self.0))?;
+                listed = true;
+            } else {
+                map.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(listed)
+    }
+}
+
+struct Items<'f, F>(&'f mut F);
+
+impl<'de, F: FnMut(&str, Value)> DeserializeSeed<'de> for Items<'_, F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, json: D) -> Result<(), D::Error> {
+        json.deserialize_seq(self)
+    }
+}
+
+impl<'de, F: FnMut(&str, Value)> Visitor<'de> for Items<'_, F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of tables, chains and rules")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
+        while let Some(item) = list.next_element::<Value>()? {
+            let things = match item {
+                Value::Object(things) => things,
+                _ => Map::new(),
+            };
+            things.into_iter().for_each(|(kind, thing)| (self.0)(&kind, thing));
+        }
+        Ok(())
+    }
+}
+
+fn take(table: &mut Table, kind: &str, item: &Value, packet: &Packet) {
     let text = |key: &str| item.get(key).and_then(Value::as_str);
-    let (Some(family), Some(table_name)) = (text("family"), text("table")) else { return };
-    let place = format!("{family} {table_name}");
-    let table = tables.entry((family.to_owned(), table_name.to_owned())).or_default();
+    let place = format!("{} {}", text("family").unwrap_or_default(), text("table").unwrap_or_default());
     match (kind, text("name"), text("chain")) {
         ("set" | "map", Some(name), _) => {
-            table.sets.insert(name, item);
+            table.sets.insert(name.to_owned(), item.clone());
         }
         ("chain", Some(name), _) if text("type") == Some("filter") => {
             let is_input = text("hook") == Some("input");
@@ -85,14 +158,14 @@ fn take<'a>(tables: &mut BTreeMap<TableName, Table<'a>>, kind: &str, item: &'a V
 /// Reading one rule: how far it fits so far, and what it does.
 struct Reading<'a> {
     packet: &'a Packet,
-    sets: &'a BTreeMap<&'a str, &'a Value>,
+    sets: &'a BTreeMap<String, Value>,
     fits: Fits,
     fits_marked: Fits,
     /// The sources it is limited to, where they are strangers to this machine's network.
     strangers: bool,
 }
 
-fn read_rule(item: &Value, sets: &BTreeMap<&str, &Value>, packet: &Packet, place: &str) -> Vec<Rule> {
+fn read_rule(item: &Value, sets: &BTreeMap<String, Value>, packet: &Packet, place: &str) -> Vec<Rule> {
     let mut reading = Reading { packet, sets, fits: Fits::Yes, fits_marked: Fits::Yes, strangers: false };
     let mut rules = Vec::new();
     for expression in item.get("expr").and_then(Value::as_array).into_iter().flatten() {
@@ -379,7 +452,8 @@ mod tests {
         let sets = serde_json::json!({"name": "ports", "elem": [22, {"range": [10000, 10300]}]});
         let empty = serde_json::json!({"name": "empty"});
         let filling = serde_json::json!({"name": "filling", "flags": ["dynamic"], "elem": [22]});
-        let sets: BTreeMap<&str, &Value> = [("ports", &sets), ("empty", &empty), ("filling", &filling)].into();
+        let sets = [("ports", sets), ("empty", empty), ("filling", filling)].map(|(name, set)| (name.to_owned(), set));
+        let sets: BTreeMap<String, Value> = sets.into();
         let item: Value = serde_json::from_str(&format!(r#"{{"expr":[{expr},{{"drop":null}}]}}"#)).unwrap();
         read_rule(&item, &sets, &packet(Proto::Tcp, 10250), "here")[0].fits
     }

@@ -5,14 +5,11 @@
 
 use crate::fact::firewall::{IPTABLES, LEGACY};
 use crate::fact::iptables::words;
-use crate::fact::keep::Keep;
-use crate::fact::{Facts, Query, Source, Why};
+use crate::fact::keep::RULESET;
+use crate::fact::{Facts, Known, Query, Source, Why};
 
 /// What the names of those chains begin with.
 pub const PREFIXES: [&str; 3] = ["KUBE-", "CNI-", "FLANNEL-"];
-
-/// As `fact::firewall` keeps a ruleset.
-const RULESET: Keep = Keep::Head(4 << 20);
 
 const NFT: Query = Query { name: "iptables-nft-save", argv: &["iptables-nft-save"], keep: RULESET };
 const NFT6: Query = Query { name: "ip6tables-nft-save", argv: &["ip6tables-nft-save"], keep: RULESET };
@@ -114,21 +111,29 @@ fn is_empty(table: &Table) -> bool {
     table.chains.is_empty() && table.leads.is_empty()
 }
 
-/// Each program whose rules have chains that go, and these, as `TABLE CHAIN`.
-pub fn on(facts: &Facts) -> Vec<(&'static str, Vec<String>)> {
+/// For `sed -n -E`: of what `iptables-save` prints, all that [`find`] looks at, which is a few lines of thousands.
+pub const LINES: &str = "/^-A (KUBE-|CNI-|FLANNEL-)/d; /^[*]|^COMMIT/p; /^(:|-A .*)(KUBE-|CNI-|FLANNEL-)/p";
+
+/// Each program whose rules have chains that go, and these, as `TABLE CHAIN`. Rules that were not read whole, or not in time, are
+/// not known: chains might be among them.
+pub fn on(facts: &Facts) -> Known<Vec<(&'static str, Vec<String>)>> {
     let mut found = Vec::new();
     for Family { variants, plain } in &FAMILIES {
         let missing = |query: &Query| matches!(facts.query(query), Err(missing) if missing.why == Why::NoTool);
         let tools =
             if variants.iter().all(|(_, query)| missing(query)) { std::slice::from_ref(plain) } else { variants };
         for (tool, query) in tools {
-            let chains = facts.query(query).map(|save| named(&find(&save.text))).unwrap_or_default();
+            let chains = match facts.whole(query) {
+                Ok(save) => named(&find(&save.text)),
+                Err(missing) if matches!(missing.why, Why::NoTool | Why::NotCollected) => Vec::new(),
+                Err(missing) => return Err(missing),
+            };
             if !chains.is_empty() {
                 found.push((*tool, chains));
             }
         }
     }
-    found
+    Ok(found)
 }
 
 /// The chains of all tables, as `TABLE CHAIN`.
@@ -194,11 +199,11 @@ COMMIT
     fn the_plain_program_counts_where_it_is_the_only_one() {
         let missing = |facts: Facts, query: &'static Query| facts.without(Source::Query(query), Why::NoTool);
         let both = facts().with_query(&NFT, SAVE).with_query(&LEGACY, "").with_query(&IPTABLES, SAVE);
-        assert_eq!(on(&both).iter().map(|(tool, _)| *tool).collect::<Vec<_>>(), ["iptables-nft"]);
+        assert_eq!(on(&both).unwrap().iter().map(|(tool, _)| *tool).collect::<Vec<_>>(), ["iptables-nft"]);
         let plain = missing(missing(facts().with_query(&IPTABLES, SAVE), &NFT), &LEGACY);
-        assert_eq!(on(&plain).iter().map(|(tool, _)| *tool).collect::<Vec<_>>(), ["iptables"]);
-        assert_eq!(on(&plain)[0].1[0], "nat FLANNEL-POSTRTG");
-        assert!(on(&facts()).is_empty());
+        assert_eq!(on(&plain).unwrap().iter().map(|(tool, _)| *tool).collect::<Vec<_>>(), ["iptables"]);
+        assert_eq!(on(&plain).unwrap()[0].1[0], "nat FLANNEL-POSTRTG");
+        assert!(on(&facts()).unwrap().is_empty());
         assert!(is_tool("ip6tables-legacy") && !is_tool("iptables-nft-save") && !is_tool("rm"));
     }
 

@@ -3,11 +3,12 @@
 //! * [`plan`]: facts and what the operator wants in; a [`Plan`] or a [`ResetRefusal`] out
 //! * [`pods`]: what runs here; [`volumes`]: what is mounted below the kubelet's directory
 //! * [`links`], [`chains`]: what the pod network left in the kernel
+//! * [`symlinks`]: symbolic links where something is deleted; none is followed
 //!
 //! The order is the point: what may fail comes before what cannot be taken back, and whoever may still use a thing is gone
 //! before the thing goes. `kubeadm reset` deletes whatever is below /var/lib/kubelet: it runs when nothing is mounted there.
 
-use crate::fact::keep::USUAL;
+use crate::fact::keep::{Keep, USUAL};
 use crate::fact::unit::parse_show;
 use crate::fact::{Facts, Missing, OrAbsent, Query, Source, Why, cni, join_state, kubeconfig, version};
 use crate::join::place;
@@ -16,9 +17,11 @@ use crate::plan::{Effect, Plan, Step};
 pub mod chains;
 pub mod links;
 pub mod pods;
+pub mod symlinks;
 pub mod volumes;
 
 use pods::Pod;
+use symlinks::Symlink;
 
 /// The annotation on a Node that `reset` cordoned, with the time; whoever finds it may uncordon the node, nobody else's.
 pub const CORDONED: &str = "carrick.dev/cordoned-by-reset";
@@ -27,7 +30,8 @@ pub const CORDONED: &str = "carrick.dev/cordoned-by-reset";
 pub const NOTES: Query = Query {
     name: "find /var/lib/cni -type f",
     argv: &["find", "/var/lib/cni", "-mindepth", "2", "-maxdepth", "3", "-type", "f"],
-    keep: USUAL,
+    // Plugins that crashed left one a pod, over years: 50,000 of them.
+    keep: Keep::Head(8 << 20),
 };
 
 /// Whether kubeadm's unit of a join is there.
@@ -50,7 +54,8 @@ const OF_CONTAINERS: [&str; 2] = ["/io.containerd.runtime.v2.task/k8s.io/", "/ov
 pub fn sources() -> impl Iterator<Item = Source> {
     let own = [Source::Dir(volumes::DIR), Source::Dir("/var/lib"), Source::Dir(PKI), Source::Query(&NOTES)];
     let of_a_join = [Source::Query(&JOIN_AT_WORK), Source::Dir(place::CONFIG_DIR), Source::Dir(place::DROP_IN_DIR)];
-    own.into_iter().chain(of_a_join).chain(volumes::SOURCES.iter().copied()).chain(chains::SOURCES.iter().copied())
+    let own = own.into_iter().chain(of_a_join).chain(symlinks::SOURCES.iter().copied());
+    own.chain(volumes::SOURCES.iter().copied()).chain(chains::SOURCES.iter().copied())
 }
 
 /// What the operator wants.
@@ -83,6 +88,10 @@ pub enum ResetRefusal {
     #[error("{0}: Carrick resets only a plain directory /var/lib/kubelet; kubeadm reset --force would do it unguarded")]
     Place(String),
     #[error(
+        "{0}, and what is there would be deleted: put a directory in its place (what it leads to can be mounted there), then again"
+    )]
+    Linked(String),
+    #[error(
         "{0} is not a volume of a pod: kubeadm reset would unmount it and delete what is there; unmount it, then again"
     )]
     Mount(String),
@@ -111,6 +120,10 @@ pub enum ResetRefusal {
 
 pub fn plan(facts: &Facts, options: &ResetOptions) -> Result<Reset, ResetRefusal> {
     guard(facts)?;
+    let symlinks = symlinks::on(facts)?;
+    if let Some(Symlink { path, target }) = symlinks::followed(&symlinks) {
+        return Err(ResetRefusal::Linked(format!("{path} is a link to {target}")));
+    }
     let mounts = facts.mounts()?;
     let below = volumes::below(&mounts.0);
     if let Some(foreign) = below.foreign.first() {
@@ -123,13 +136,13 @@ pub fn plan(facts: &Facts, options: &ResetOptions) -> Result<Reset, ResetRefusal
     steps.extend(stop(facts)?);
     steps.extend(mark(facts)?);
     steps.extend(unmount(facts, &below.volumes)?);
-    steps.extend(kubeadm(facts, &running)?);
+    steps.extend(kubeadm(facts, &running, &symlinks)?);
     let names = links::on(facts)?.into_iter();
     steps.extend(names.map(|name| step(Effect::DeleteLink { name }, "its address is of the range the node had")));
-    let chains = chains::on(facts).into_iter();
+    let chains = chains::on(facts)?.into_iter();
     let remove = |(tool, chains): (&str, _)| Effect::RemoveChains { tool: tool.to_owned(), chains };
     steps.extend(chains.map(|found| step(remove(found), "they lead to pods that are gone; every other rule stays")));
-    let (files, stays) = configuration(facts)?;
+    let (files, stays) = configuration(facts, &symlinks)?;
     steps.extend(files);
     steps.extend(notes(facts)?);
     Ok(Reset { plan: Plan { steps }, stays })
@@ -271,17 +284,20 @@ fn unmount(facts: &Facts, volumes: &[crate::fact::mounts::Mount]) -> Result<Opti
 }
 
 /// Everything `kubeadm reset` would remove; no step where that is nothing.
-fn kubeadm(facts: &Facts, sandboxes: &[pods::Sandbox]) -> Result<Option<Step>, ResetRefusal> {
+fn kubeadm(facts: &Facts, sandboxes: &[pods::Sandbox], symlinks: &[Symlink]) -> Result<Option<Step>, ResetRefusal> {
     let mut removes = Vec::new();
+    let is_link = |path: &str| symlinks.iter().any(|link| link.path == path);
     for path in [kubeconfig::KUBELET, kubeconfig::BOOTSTRAP] {
-        removes.extend(facts.file(path).or_absent()?.map(|_| path.to_owned()));
+        let there = facts.file(path).or_absent()?.is_some() && !is_link(path);
+        removes.extend(there.then(|| path.to_owned()));
     }
     for dir in [join_state::MANIFESTS, PKI, volumes::DIR] {
         let entries = facts.dir(dir).or_absent()?.unwrap_or_default();
-        removes.extend(
-            entries.iter().map(|entry| format!("{dir}/{}{}", entry.name, if entry.is_dir() { "/" } else { "" })),
-        );
+        let paths = entries.iter().map(|entry| (format!("{dir}/{}", entry.name), entry.is_dir()));
+        let others = paths.filter(|(path, _)| !is_link(path));
+        removes.extend(others.map(|(path, is_dir)| if is_dir { path + "/" } else { path }));
     }
+    removes.extend(symlinks.iter().filter(|link| goes_with_kubeadm(link)).map(Symlink::to_string));
     removes.extend(sandboxes.iter().map(|sandbox| format!("pod {}", sandbox.pod)));
     if removes.is_empty() {
         return Ok(None);
@@ -294,9 +310,16 @@ fn kubeadm(facts: &Facts, sandboxes: &[pods::Sandbox]) -> Result<Option<Step>, R
     Ok(Some(step(Effect::KubeadmReset { socket, removes }, "from here on nothing can be taken back; join again")))
 }
 
+/// In a directory that kubeadm empties, or one of the files it removes.
+fn goes_with_kubeadm(link: &Symlink) -> bool {
+    let emptied = [join_state::MANIFESTS, PKI, volumes::DIR].iter().any(|dir| link.is_below(dir));
+    emptied || [kubeconfig::KUBELET, kubeconfig::BOOTSTRAP].contains(&link.path.as_str())
+}
+
 /// The files of the pod network's configuration, and what stays beside them. The directory stays: a runtime that watches it
 /// would not notice a new one.
-fn configuration(facts: &Facts) -> Result<(Vec<Step>, Vec<String>), ResetRefusal> {
+fn configuration(facts: &Facts, symlinks: &[Symlink]) -> Result<(Vec<Step>, Vec<String>), ResetRefusal> {
+    const NEXT: &str = "the next cluster's pod network brings its own";
     let (mut steps, mut stays) = (Vec::new(), Vec::new());
     for entry in facts.dir(CNI_DIR).or_absent()?.unwrap_or_default() {
         let path = format!("{CNI_DIR}/{}", entry.name);
@@ -304,12 +327,17 @@ fn configuration(facts: &Facts) -> Result<(Vec<Step>, Vec<String>), ResetRefusal
             stays.push(format!("{path}/ (a directory)"));
         } else if OF_PACKAGES.iter().any(|name| entry.name.starts_with(name)) {
             stays.push(format!("{path} (of a package)"));
-        } else if entry.is_file() || entry.target.is_some() {
-            steps.push(step(Effect::Remove { path }, "the next cluster's pod network brings its own"));
+        } else if let Some(target) = entry.target {
+            steps.push(step(Effect::Remove { path }, &format!("a link to {target}, which stays; {NEXT}")));
+        } else if entry.is_file() {
+            steps.push(step(Effect::Remove { path }, NEXT));
         } else {
             return Err(ResetRefusal::NotAFile(path));
         }
     }
+    let in_cni_dir = |link: &Symlink| link.path.rsplit_once('/').is_some_and(|(dir, _)| dir == CNI_DIR);
+    let others = symlinks.iter().filter(|link| !goes_with_kubeadm(link) && !in_cni_dir(link));
+    stays.extend(others.map(|Symlink { path, target }| format!("{path} (a link to {target})")));
     if facts.file(cni::SUBNET_ENV).or_absent()?.is_some() {
         let effect = Effect::Remove { path: cni::SUBNET_ENV.to_owned() };
         steps.push(step(effect, "pods would get addresses of the range the node had"));
@@ -319,7 +347,7 @@ fn configuration(facts: &Facts) -> Result<(Vec<Step>, Vec<String>), ResetRefusal
 
 /// Addresses that plugins noted as taken; podman's networks have theirs in the same place.
 fn notes(facts: &Facts) -> Result<Vec<Step>, ResetRefusal> {
-    let text = &facts.query(&NOTES)?.text;
+    let text = &facts.whole(&NOTES)?.text;
     let files: Vec<&str> = text.lines().filter(|file| !file.contains("/podman")).collect();
     let mut dirs: Vec<(&str, Vec<String>)> = Vec::new();
     for file in files {

@@ -63,6 +63,7 @@ fn untouched() -> Facts {
         .with_query(&ANSWERS, "ok /mnt/media\n")
         .with_query(&volumes::HOLDERS, "")
         .with_query(&NOTES, "")
+        .with_query(&symlinks::LINKED, "")
         .with_cri(pods::CALL, &runs(&[]))
 }
 
@@ -151,6 +152,70 @@ fn what_a_failed_join_or_a_cut_off_reset_left_is_finished() {
     }
 }
 
+/// A source of which not all was kept.
+fn cut(mut facts: Facts, source: Source) -> Facts {
+    let whole = facts.get(&source.key()).unwrap().clone();
+    facts.insert(source.key(), Ok(crate::fact::Capture { dropped: 1, ..whole }));
+    facts
+}
+
+#[test]
+fn links_are_shown_with_where_they_lead_and_go_alone() {
+    let linked = joined()
+        .with_dir(volumes::DIR, &[("lrwxrwxrwx", "pods -> /data/pods"), ("drwxr-xr-x", "pki")])
+        .with_dir(CNI_DIR, &[("lrwxrwxrwx", "10-flannel.conflist -> /srv/flannel.conflist")])
+        .with_query(
+            &symlinks::LINKED,
+            "/var/lib/kubelet/pods -> /data/pods\n\
+             /var/lib/kubelet/pki/kubelet-client-current.pem -> kubelet-client-2026.pem\n\
+             /etc/kubernetes/kubelet.conf -> /srv/kubelet.conf\n/etc/kubernetes/audit -> /srv/audit\n\
+             /etc/cni/net.d/10-flannel.conflist -> /srv/flannel.conflist\n/etc/cni/multus -> /srv/multus\n",
+        );
+    let reset = plan(&linked, &ResetOptions::default()).unwrap();
+    let of_kubeadm = reset.plan.steps.iter().find(|step| matches!(step.effect, Effect::KubeadmReset { .. })).unwrap();
+    assert_eq!(
+        of_kubeadm.effect.items().all(),
+        [
+            "/etc/kubernetes/pki/ca.crt",
+            "/var/lib/kubelet/pki/",
+            "/var/lib/kubelet/pods -> /data/pods (the link alone)",
+            "/var/lib/kubelet/pki/kubelet-client-current.pem -> kubelet-client-2026.pem (the link alone)",
+            "/etc/kubernetes/kubelet.conf -> /srv/kubelet.conf (the link alone)",
+            "pod default/kube-proxy-x"
+        ]
+    );
+    let remove = Effect::Remove { path: "/etc/cni/net.d/10-flannel.conflist".into() };
+    let file = reset.plan.steps.iter().find(|step| step.effect == remove).unwrap();
+    assert!(file.why[0].starts_with("a link to /srv/flannel.conflist, which stays; "), "{:?}", file.why);
+    assert_eq!(
+        reset.stays,
+        ["/etc/kubernetes/audit (a link to /srv/audit)", "/etc/cni/multus (a link to /srv/multus)"]
+    );
+    for place in symlinks::PLACES {
+        let linked = joined().with_query(&symlinks::LINKED, &format!("{place} -> /data\n"));
+        let refusal = plan(&linked, &ResetOptions::default()).unwrap_err();
+        assert_eq!(refusal, ResetRefusal::Linked(format!("{place} is a link to /data")));
+    }
+}
+
+#[test]
+fn twenty_thousand_rules_are_planned_like_any_others() {
+    let facts = joined().with_query(&crate::fact::firewall::LEGACY, &crate::testing::rules::iptables_save(20_000));
+    let said = sentences(&facts, &ResetOptions::default());
+    assert!(said.iter().any(|step| step.starts_with("remove 5002 chains from iptables-legacy")), "{said:#?}");
+}
+
+#[test]
+fn five_hundred_pods_are_all_seen() {
+    let pods: Vec<_> = (0..500).map(|n| sandbox(&format!("web-{n}"), false)).collect();
+    let facts = joined().with_cri(pods::CALL, &runs(&pods));
+    assert!(plan(&facts, &ResetOptions::default()).unwrap_err().to_string().contains("and 495 more"));
+    let stopped = ResetOptions { stop_pods: true, ..ResetOptions::default() };
+    let reset = plan(&facts, &stopped).unwrap();
+    let removes = reset.plan.steps.iter().find(|step| matches!(step.effect, Effect::KubeadmReset { .. })).unwrap();
+    assert_eq!(removes.effect.items().all().iter().filter(|item| item.starts_with("pod ")).count(), 500);
+}
+
 #[test]
 fn a_join_that_is_at_work_or_was_cut_off_is_ended_first() {
     let unit = |load| format!("Id={}\nLoadState={load}\nActiveState=activating\n", place::UNIT);
@@ -196,6 +261,29 @@ fn refuses_what_could_be_lost() {
             joined().with_dir("/var/lib", &[("lrwxrwxrwx", "kubelet -> /data")]),
             "leads to \"/data\"",
         ),
+        (
+            "a linked place",
+            joined().with_query(&symlinks::LINKED, "/etc/cni/net.d -> /srv/cni\n"),
+            "/etc/cni/net.d is a link to /srv/cni, and what is there would be deleted",
+        ),
+        ("links not known", joined().without(Source::Query(&symlinks::LINKED), Why::Denied), "try as root"),
+        (
+            "links not found",
+            joined().with_exit(&symlinks::LINKED, 1, "", "find: unknown predicate -printf"),
+            "ended with status 1: find: unknown",
+        ),
+        (
+            "too many rules",
+            cut(joined(), Source::Query(&crate::fact::firewall::LEGACY)),
+            "iptables-legacy-save: longer than 8 MiB",
+        ),
+        (
+            "rules not in time",
+            joined().without(Source::Query(&crate::fact::firewall::LEGACY), Why::TimedOut),
+            "try again",
+        ),
+        ("too many notes", cut(joined(), Source::Query(&NOTES)), "longer than 8 MiB"),
+        ("too many mounts", cut(joined(), Source::File(MOUNTINFO)), "longer than 8 MiB"),
         ("a data mount", joined().with_file(MOUNTINFO, &data), "/dev/sdc1 on /var/lib/kubelet/data"),
         (
             "a busy volume",

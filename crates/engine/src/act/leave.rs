@@ -13,7 +13,7 @@ use carrick_core::fact::{join_state, kubeconfig};
 use carrick_core::join::place;
 use carrick_core::plan::{Effect, PlaceState, Undo};
 use carrick_core::reset::pods::{self, Pod};
-use carrick_core::reset::{chains, volumes};
+use carrick_core::reset::{chains, symlinks, volumes};
 use carrick_core::stop::StopSignal;
 use carrick_host::{Entry, File, Host, How, Trouble, cri};
 use tokio::time::{Instant, sleep, timeout};
@@ -38,6 +38,9 @@ const UNMOUNT_TIME: Duration = Duration::from_mins(1);
 const AGAIN: Duration = Duration::from_secs(5);
 /// A mount over a mount over a mount: no more than these.
 const LAYERS: usize = 8;
+
+/// The kernel takes tens of thousands of chains apart one by one.
+const RULES_TIME: Duration = Duration::from_mins(5);
 
 /// Where the rules of iptables go through: a program writes and reads them as a file, whole and as they are.
 const RULES: &str = "/var/lib/carrick/rules";
@@ -100,6 +103,11 @@ pub(super) async fn ready(host: &dyn Host, effect: &Effect) -> Result<(), Troubl
     }
     if tree != volumes::DIR {
         return Ok(());
+    }
+    for place in symlinks::PLACES {
+        if let Some(Entry::Link(to)) = host.look(place).await? {
+            return Err(Trouble::new(place, format!("is a link to {to}: what is there would be deleted")));
+        }
     }
     let kubelet = look::word(host, &["systemctl", "is-active", "kubelet"]).await?;
     match kubelet.as_value() {
@@ -178,7 +186,9 @@ pub(super) async fn unmount(host: &dyn Host) -> Result<(), Trouble> {
 pub(super) async fn remove_chains(host: &dyn Host, tool: &str) -> Result<(), Trouble> {
     let (save, restore) = (format!("{tool}-save"), format!("{tool}-restore"));
     host.make_dir(HOME, 0o700).await?;
-    run(host, &[&save, "-f", RULES], SHORT).await?;
+    run(host, &[&save, "-f", RULES], RULES_TIME).await?;
+    // Of tens of thousands of rules a few lines matter: the rest need not come over a slow link.
+    run(host, &["sed", "-i", "-n", "-E", chains::LINES, RULES], SHORT).await?;
     let Some(Entry::File(saved)) = host.look(RULES).await? else { return Err(Trouble::new(&save, "wrote no file")) };
     let tables = chains::find(&String::from_utf8_lossy(&saved.bytes));
     if let Some(cut) = tables.iter().find(|table| !table.whole) {
@@ -187,7 +197,7 @@ pub(super) async fn remove_chains(host: &dyn Host, tool: &str) -> Result<(), Tro
     if let Some(script) = chains::removal(&tables) {
         host.write(RULES, &File::new(script, 0o600), How::Replace).await?;
         // Waits for whoever else changes rules just now.
-        run(host, &[&restore, "--noflush", "--wait=10", RULES], SHORT).await?;
+        run(host, &[&restore, "--noflush", "--wait=10", RULES], RULES_TIME).await?;
     }
     host.remove(RULES).await
 }

@@ -7,7 +7,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Component, Path, PathBuf};
 
 use carrick_core::fact::cri::is_printed_as_unimplemented;
-use carrick_core::fact::keep::{ERRORS, Keep};
+use carrick_core::fact::keep::{ERRORS, Keep, LONGEST};
 use carrick_core::fact::{Capture, Facts, Why};
 use carrick_core::redact::redact;
 use flate2::bufread::GzDecoder;
@@ -19,8 +19,10 @@ use crate::command::{self, Intake};
 use crate::cri;
 use crate::local::kind_name;
 
-/// More than is ever kept of one source.
-const LARGEST_FILE: Keep = Keep::Head(4 << 20);
+/// As much as is ever kept of one source.
+const LARGEST_FILE: Keep = LONGEST;
+/// A line a fact, and what a command said on stderr.
+const LARGEST_MANIFEST: usize = 4 << 20;
 /// Unpacked: four times what is written at most. A gzip of a gigabyte of nothing is one megabyte long.
 const LARGEST: u64 = 256 << 20;
 /// A machine has some two hundred facts; trees add their files.
@@ -104,10 +106,8 @@ impl Contents {
         }
         if name == MANIFEST || name.ends_with("/manifest.json") {
             let mut text = Vec::new();
-            from.take(LARGEST_FILE.limit() as u64 + 1)
-                .read_to_end(&mut text)
-                .map_err(|error| damaged(&name, &error))?;
-            if text.len() > LARGEST_FILE.limit() {
+            from.take(LARGEST_MANIFEST as u64 + 1).read_to_end(&mut text).map_err(|error| damaged(&name, &error))?;
+            if text.len() > LARGEST_MANIFEST {
                 return Err(Fault::Entry(name, "is too large for a manifest"));
             }
             self.manifests.insert(name, text);

@@ -11,14 +11,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use carrick_core::fact::Why;
-use carrick_core::fact::keep::USUAL;
+use carrick_core::fact::keep::Keep;
 use rustix::fs::{FlockOperation, OFlags};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::{Local, query_with};
 use crate::host::{
-    CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble, beside, of_commands,
+    CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, MOST_OUTPUT, Trouble, beside, of_commands,
 };
 use crate::probe::Answer;
 
@@ -95,7 +95,7 @@ impl Host for Local {
 
     fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
-            match query_with(self.held.stdin(), argv, USUAL, limit).await {
+            match query_with(self.held.stdin(), argv, Keep::Head(MOST_OUTPUT), limit).await {
                 Ok((capture, _)) => {
                     Ok(CommandOutput { exit: capture.exit.unwrap_or(-1), out: capture.text, errors: capture.errors })
                 }

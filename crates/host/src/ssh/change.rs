@@ -16,13 +16,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{GRACE, Ssh, nonce, quote};
 use crate::command::last_line;
-use crate::host::{CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, Trouble};
+use crate::host::{CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, MOST_OUTPUT, Trouble};
 use crate::probe::Answer;
 
 const SCRIPT: &str = include_str!("change.sh");
-
-/// Of a command's output: enough for every message; the rest is read and dropped.
-const MOST_OUTPUT: u64 = 1 << 20;
 
 /// The machine's lock, while we think that we have it: its path, and the word in it that says that it is ours.
 pub(super) type Held = Arc<Mutex<Option<(String, String)>>>;
@@ -208,7 +205,7 @@ impl Host for Ssh {
             // `command` runs no function of ours that has the same name.
             let words: Vec<&str> = ["command"].into_iter().chain(argv.iter().copied()).collect();
             let held = self.held();
-            match self.order(&guarded(held.as_ref(), &words), limit, MOST_OUTPUT).await {
+            match self.order(&guarded(held.as_ref(), &words), limit, MOST_OUTPUT as u64).await {
                 Ok((127, out, errors)) if out.is_empty() && errors.contains("not found") => {
                     Err(Trouble::new(what(), "the command is not installed"))
                 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use carrick_core::fact::keep::{ERRORS, Keep, USUAL};
+use carrick_core::fact::keep::{ERRORS, Keep, USUAL, of_file};
 use carrick_core::fact::{Source, Why, dir_key, file_key};
 use tokio::time::Instant;
 
@@ -62,7 +62,7 @@ impl Ask {
     /// The line of the script that does it.
     pub(super) fn line(&self, id: usize) -> String {
         match self {
-            Ask::File(path) => format!("f {id} {} {}", USUAL.limit() + SLACK, quote(path)),
+            Ask::File(path) => format!("f {id} {} {}", of_file(path).limit() + SLACK, quote(path)),
             Ask::Dir(path) => format!("d {id} {LISTING} {}", quote(path)),
             Ask::Tree(path) => {
                 format!("t {id} {LISTING} {} {} {MOST_FILES}", quote(path), TREE_FILE.limit() + SLACK)
@@ -220,7 +220,7 @@ impl Transcript {
         let id = id.to_string();
         let job = self.jobs.get(&id);
         match ask {
-            Ask::File(_) => vec![Observation::new(ask.key(), self.file(job, USUAL))],
+            Ask::File(path) => vec![Observation::new(ask.key(), self.file(job, of_file(path)))],
             Ask::Dir(_) => vec![Observation::new(ask.key(), self.dir(job))],
             Ask::Query { keep, .. } => vec![Observation::new(ask.key(), self.query(job, *keep))],
             Ask::Tree(path) => {

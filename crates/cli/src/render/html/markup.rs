@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use carrick_core::shown::{INSTEAD, is_unseen};
+
 /// A piece of a page, whole in itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Markup(String);
@@ -92,17 +94,11 @@ fn escape(words: &str) -> String {
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
             '\n' | '\t' => out.push(c),
-            c if is_unseen(c) => out.push('\u{fffd}'),
+            c if is_unseen(c) => out.push(INSTEAD),
             c => out.push(c),
         }
         out
     })
-}
-
-fn is_unseen(c: char) -> bool {
-    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}');
-    let no_character = (c as u32) & 0xfffe == 0xfffe;
-    c.is_control() || turns || no_character
 }
 
 #[cfg(test)]
@@ -118,6 +114,7 @@ mod tests {
             ("]]>", "]]&gt;"),
             ("\0\x1b[0m\u{85}", "\u{fffd}\u{fffd}[0m\u{fffd}"),
             ("\u{202e}abc\u{fffe}\u{1fffe}", "\u{fffd}abc\u{fffd}\u{fffd}"),
+            ("a\u{2066}b\u{200b}c\u{2028}d\u{e0041}", "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}"),
             ("two\nlines\tand a tab", "two\nlines\tand a tab"),
             ("naïve 節点", "naïve 節点"),
         ];
