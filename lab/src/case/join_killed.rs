@@ -55,7 +55,8 @@ pub fn begin(bench: &mut Bench, worker: &Machine, point: &str, then: &str) -> Re
     let stages: Vec<&str> = LATER.into_iter().skip_while(|stage| *stage != point).collect();
     let pattern = format!(r#""state":"({})""#, stages.join("|"));
     let script = format!(
-        "\"$1\" join --events - < /root/join-line > /root/events 2>&1 & join=$!
+        ": > /root/events
+        \"$1\" join --events - < /root/join-line > /root/events 2>&1 & join=$!
         until grep -Eo '\"event\":\"reached\".*' /root/events | grep -qE \"$2\"; do
             kill -0 $join 2>/dev/null || {{ cat /root/events; exit 9; }}; sleep 0.01; done
         {then}; tail -n 1 /root/events; exit 0"
