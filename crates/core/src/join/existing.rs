@@ -13,7 +13,7 @@ use crate::check::Evidence;
 use crate::discovery::Pin;
 use crate::fact::join_state::JoinState;
 use crate::fact::kubeconfig::Kubeconfig;
-use crate::fact::{Facts, Known, OrAbsent, Why, pki};
+use crate::fact::{Facts, Known, OrAbsent, Why, journal, pki};
 use crate::id;
 
 /// A kubelet renews its lease every 10 s; with one missed renewal somebody is still there.
@@ -108,6 +108,14 @@ pub fn is_proven(facts: &Facts, asked: &Asked) -> bool {
     confs.iter().flatten().any(|conf| asked.is_in(conf) == Some(true))
 }
 
+/// What the kubelet says once the API server has taken its Node; of an earlier life of it nothing is known.
+pub fn was_registered(facts: &Facts) -> bool {
+    let says = |entry: &journal::Entry| {
+        entry.message.as_deref().is_some_and(|message| message.contains("Successfully registered node"))
+    };
+    facts.journal("kubelet").is_ok_and(|entries| entries.iter().any(says))
+}
+
 /// What the look before a join found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExistingJoin {
@@ -126,6 +134,8 @@ pub struct ExistingJoin {
     pub proven: bool,
     /// It has joined under this name, and another was asked for.
     pub named: Option<String>,
+    /// This kubelet had registered its Node.
+    pub registered: bool,
 }
 
 impl ExistingJoin {
@@ -174,7 +184,15 @@ pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
     match &found.local {
         LocalJoin::Joined | LocalJoin::Stopped | LocalJoin::Bootstrapping if !found.proven => unproven(found),
         LocalJoin::Joined | LocalJoin::Stopped if found.named.is_some() => named(found),
-        LocalJoin::Joined | LocalJoin::Stopped if found.node == Err(Why::Absent) => deleted(),
+        LocalJoin::Joined | LocalJoin::Stopped if found.node == Err(Why::Absent) && found.registered => deleted(),
+        // It may have got its certificate a moment ago.
+        LocalJoin::Joined if found.node == Err(Why::Absent) => Decision::Watch {
+            bootstrapping: false,
+            says: "the kubelet has its certificate, and has not registered its Node yet: watching it".into(),
+        },
+        LocalJoin::Stopped if found.node == Err(Why::Absent) => Decision::Wake {
+            says: "the kubelet has its certificate, did not register its Node and does not run: starting it".into(),
+        },
         LocalJoin::Joined | LocalJoin::Stopped if found.node.is_err() => by_node(found, replace),
         LocalJoin::Joined => {
             Decision::Watch { bootstrapping: false, says: "this machine has joined already: verifying it".into() }
@@ -329,6 +347,7 @@ pub mod sample {
             path: None,
             proven: true,
             named: None,
+            registered: true,
         })
     }
 }
@@ -356,6 +375,7 @@ mod tests {
             path: None,
             proven: true,
             named: None,
+            registered: true,
         }
     }
 
@@ -414,6 +434,18 @@ mod tests {
             ("joined, and nobody to ask", found(LocalJoin::Joined, Err(Why::TimedOut)), false, "retry"),
             ("rebooted in mid-join", found(LocalJoin::Bootstrapping, Err(Why::Absent)), false, "watch"),
             ("joined, and its Node deleted", found(LocalJoin::Joined, Err(Why::Absent)), false, "refuse"),
+            (
+                "certificate issued, Node not registered yet",
+                ExistingJoin { registered: false, ..found(LocalJoin::Joined, Err(Why::Absent)) },
+                false,
+                "watch",
+            ),
+            (
+                "kubelet stopped before it registered its Node",
+                ExistingJoin { registered: false, ..found(LocalJoin::Stopped, Err(Why::Absent)) },
+                false,
+                "wake",
+            ),
             (
                 "a copy of another machine that is down",
                 found(LocalJoin::Stopped, Ok(the(theirs, false))),

@@ -45,6 +45,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
             path: None,
             proven: true,
             named: None,
+            registered: true,
         })
     };
     let node = |identity, ready| Node {
@@ -68,6 +69,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         path: None,
         proven: true,
         named: None,
+        registered: true,
     };
     vec![
         ("nothing here, name free", found(LocalJoin::Nothing, Err(Why::Absent), false, None)),

@@ -109,8 +109,8 @@ impl Driver<'_, '_> {
             None => None,
         };
         let admin = self.options.admin.is_some();
-        let path = looked.broken_path();
-        let found = ExistingJoin { local, kubeadm, node: of_node, lease_age, admin, path, proven, named };
+        let (path, registered) = (looked.broken_path(), existing::was_registered(facts));
+        let found = ExistingJoin { local, kubeadm, node: of_node, lease_age, admin, path, proven, named, registered };
         self.node = node;
         self.observer = Some(observer);
         Ok(found)

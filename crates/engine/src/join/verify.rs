@@ -14,6 +14,8 @@ use tokio::time::{Instant, sleep};
 use super::observer::NodeObserver;
 
 const AGAIN: Duration = Duration::from_secs(1);
+/// A runtime that takes long to answer may only be busy: with images, or on a machine that is.
+const BUSY: Duration = Duration::from_secs(20);
 /// A lease that nobody renews has run out after 40 s; one that is good for longer than a minute is not waited for.
 const LONGEST_LEASE: Duration = Duration::from_mins(1);
 /// Pods that die in a loop are up for seconds: looked at this often, none is missed, as restarts are counted.
@@ -26,8 +28,14 @@ pub async fn look(
     soak: Option<Duration>,
     tell: &mut (dyn FnMut(&str) + Send),
 ) -> NodeEvidence {
-    let facts = observer.machine().await;
+    let mut facts = observer.machine().await;
     let mut seen = of_machine(observer, &facts);
+    let begun = Instant::now();
+    while seen.runtime == Err(Why::TimedOut) && begun.elapsed() < BUSY {
+        tell("the container runtime does not answer");
+        facts = observer.machine().await;
+        seen = of_machine(observer, &facts);
+    }
     tell("the API server is asked about this node");
     try_certificate(observer, &mut seen).await;
     if !observer.can_ask() {

@@ -195,7 +195,8 @@ impl Transcript {
     }
 
     fn frame(&mut self, mark: &str, id: &str, rest: &str, now: Instant, done: &mut impl FnMut(usize)) {
-        let late = self.begun.is_some_and(|begun| now.duration_since(begun) >= self.time_box);
+        // Counted from when its beginning was heard of, which may have been a while on its way.
+        let late = self.begun.is_some_and(|begun| now.duration_since(begun) >= self.time_box * 3 / 4);
         // A machine that sends without end is not listened to for ever.
         let Some(room) = self.room.checked_sub(id.len() + rest.len()) else { return };
         self.room = room;

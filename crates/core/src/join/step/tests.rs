@@ -61,7 +61,17 @@ impl Story {
 
 fn nothing() -> ExistingJoin {
     let (local, node) = (LocalJoin::Nothing, Err(Why::Absent));
-    ExistingJoin { local, kubeadm: None, node, lease_age: None, admin: false, path: None, proven: true, named: None }
+    ExistingJoin {
+        local,
+        kubeadm: None,
+        node,
+        lease_age: None,
+        admin: false,
+        path: None,
+        proven: true,
+        named: None,
+        registered: true,
+    }
 }
 
 fn kubelet() -> JoinEvent {
