@@ -403,6 +403,7 @@ mod tests {
             admin: true,
             ..of
         };
+        let unregistered = |local| ExistingJoin { registered: false, ..found(local, Err(Why::Absent)) };
         for (name, found, replace, expected) in [
             ("a fresh machine", found(nothing(), Err(Why::Absent)), false, "join"),
             ("leftovers, no Node", found(left(), Err(Why::Absent)), false, "join"),
@@ -434,18 +435,8 @@ mod tests {
             ("joined, and nobody to ask", found(LocalJoin::Joined, Err(Why::TimedOut)), false, "retry"),
             ("rebooted in mid-join", found(LocalJoin::Bootstrapping, Err(Why::Absent)), false, "watch"),
             ("joined, and its Node deleted", found(LocalJoin::Joined, Err(Why::Absent)), false, "refuse"),
-            (
-                "certificate issued, Node not registered yet",
-                ExistingJoin { registered: false, ..found(LocalJoin::Joined, Err(Why::Absent)) },
-                false,
-                "watch",
-            ),
-            (
-                "kubelet stopped before it registered its Node",
-                ExistingJoin { registered: false, ..found(LocalJoin::Stopped, Err(Why::Absent)) },
-                false,
-                "wake",
-            ),
+            ("certificate issued, not registered yet", unregistered(LocalJoin::Joined), false, "watch"),
+            ("kubelet stopped before it registered", unregistered(LocalJoin::Stopped), false, "wake"),
             (
                 "a copy of another machine that is down",
                 found(LocalJoin::Stopped, Ok(the(theirs, false))),
