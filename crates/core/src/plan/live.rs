@@ -41,6 +41,11 @@ pub struct LiveNode {
 }
 
 impl LiveNode {
+    /// One whose `kubelet.conf` was written then.
+    pub fn joined_at(second: i64) -> Self {
+        LiveNode { joined_at: second }
+    }
+
     /// `None`: no kubelet of this machine can be in a cluster.
     pub fn on(facts: &Facts) -> Known<Option<Self>> {
         match facts.join_state()? {
