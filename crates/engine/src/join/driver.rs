@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::observer::NodeObserver;
 use super::record::{self, Record, Saved, Standing};
-use super::token;
+use super::{past, token};
 use crate::act::Actor;
 use crate::observe::observe;
 
@@ -158,6 +158,8 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) troubled: Vec<String>,
     /// kubeadm was started here by this driver, or by one of ours before it: what it left is ours to remove.
     pub(super) ours: bool,
+    /// How many of the runs are those of a join that was cut off, where what it left is ours.
+    pub(super) adopted: Option<usize>,
     /// The machine as it was, to be put back where the join fails.
     pub(super) before: Option<MachineBefore>,
     pub(super) left: Left,
@@ -199,6 +201,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             sandbox_at: None,
             troubled: Vec::new(),
             ours: false,
+            adopted: None,
             before: None,
             left: Left::default(),
             minted: None,
@@ -218,7 +221,9 @@ impl<'a, 'm> Driver<'a, 'm> {
         let (mut state, mut effects) = JoinStatus::begin(self.options.policy.clone(), self.now());
         let (host, mut record) = (self.host, Record::begin(self.began.0));
         let mut told_unwritten = false;
-        if let Some(Saved { begun, state: before, runs, before: machine, .. }) = record::cut_off(host).await {
+        if let Some(saved) = record::cut_off(host).await {
+            let whose = past::whose(host, &saved).await;
+            let Saved { begun, state: before, runs, .. } = saved;
             let at = begun.strftime("%Y-%m-%d %H:%M:%SZ");
             let how = if before.stage.is_over() {
                 "could not end what one before it had begun".to_owned()
@@ -226,8 +231,10 @@ impl<'a, 'm> Driver<'a, 'm> {
                 format!("was cut off ({})", before.stage.name())
             };
             tell(JoinProgress::Says(format!("the join of {at} {how}; this one goes on")));
+            whose.says.into_iter().for_each(|says| tell(JoinProgress::Says(says)));
             // What it had begun is ours to end, and to tell of.
-            (self.runs, self.ours, self.before) = (runs, before.may_have_left_something(), machine);
+            self.adopted = whose.ours.then_some(runs.len());
+            (self.runs, self.ours, self.before) = (runs, whose.ours, whose.before);
             state.changed = true;
         }
         loop {
@@ -389,6 +396,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             JoinEffect::Finish => {
                 let changed = self.uncordon(state, tell).await;
                 self.tidy_up(state, tell).await;
+                self.seal(state, tell).await;
                 vec![JoinEvent::Finished { changed }]
             }
             JoinEffect::Leave => {
