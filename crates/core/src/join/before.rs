@@ -110,7 +110,8 @@ impl MachineBefore {
             for entry in now.dir(dir).unwrap_or_default() {
                 let path = format!("{dir}/{}", entry.name);
                 // A directory goes only where it is empty.
-                let is_theirs = !entry.is_dir() && is_newer(&entry, Some(last_word)) && !is_of_a_join(&path, &entry.name);
+                let is_theirs =
+                    !entry.is_dir() && is_newer(&entry, Some(last_word)) && !is_of_a_join(&path, &entry.name);
                 if is_theirs && before.insert(entry.name) {
                     theirs.push(path);
                 }
@@ -288,7 +289,13 @@ mod tests {
             ("ours, and its kubelet got its certificate later", &[(conf, 9999)], &[("config.yaml", 5)], Some(NOW), &[]),
             ("no kubeadm of ours ran", &[("bootstrap-kubelet.conf", -9)], &[("config.yaml", -9)], None, &ALL),
             ("joined again by hand", &[("bootstrap-kubelet.conf", 60)], &[("config.yaml", 60)], Some(NOW), &ALL),
-            ("a part of it was written over", &[("bootstrap-kubelet.conf", -9)], &[("config.yaml", 60)], Some(NOW), &ALL[1..]),
+            (
+                "a part of it was written over",
+                &[("bootstrap-kubelet.conf", -9)],
+                &[("config.yaml", 60)],
+                Some(NOW),
+                &ALL[1..],
+            ),
             ("reset by hand, and put there", &[(conf, 60)], &[], Some(NOW), &[kubeconfig::KUBELET]),
             ("instance", &[], &[("instance-config.yaml", 60)], Some(NOW), &[kubelet_config::INSTANCE]),
         ];
@@ -302,7 +309,11 @@ mod tests {
 
     #[test]
     fn what_somebody_put_there_after_a_join_was_cut_off_stays() {
-        let now = dated(bare(), "/var/lib/kubelet", &[("data", 60), ("state", -9), ("config.yaml", 60), ("cpu_manager_state", 60)]);
+        let now = dated(
+            bare(),
+            "/var/lib/kubelet",
+            &[("data", 60), ("state", -9), ("config.yaml", 60), ("cpu_manager_state", 60)],
+        );
         let now = dated(now, pki::DIR, &[("kubelet-client-1.pem", 60), ("ours.pem", 60)]);
         let (before, theirs) = MachineBefore::default().with_places(&bare()).sparing(&now, NOW);
         assert_eq!(theirs, ["/var/lib/kubelet/data", "/var/lib/kubelet/pki/ours.pem"]);

@@ -119,10 +119,20 @@ mod tests {
                 0,
                 &[],
             ),
-            ("what one that stays completes", vec![past(1, 9, None, CUT_OFF), past(2, 9, Some(1), DONE), done(3, 9)], 2, &[]),
+            (
+                "what one that stays completes",
+                vec![past(1, 9, None, CUT_OFF), past(2, 9, Some(1), DONE), done(3, 9)],
+                2,
+                &[],
+            ),
             ("what was cut off, and not completed", vec![past(1, 999, None, CUT_OFF), done(2, 9), done(3, 9)], 1, &[2]),
             ("what was cut off before it began", vec![past(1, 999, None, &[]), done(2, 9)], 1, &[1]),
-            ("what cannot be read goes by its number", vec![Shelved::Unreadable(1), Shelved::Unreadable(2), done(3, 9)], 2, &[1]),
+            (
+                "what cannot be read goes by its number",
+                vec![Shelved::Unreadable(1), Shelved::Unreadable(2), done(3, 9)],
+                2,
+                &[1],
+            ),
             (
                 "what a newer one wrote stays, and what has no record goes",
                 vec![Shelved::Newer(1), Shelved::Empty(2), done(3, 9), Shelved::Empty(4)],

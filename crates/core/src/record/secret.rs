@@ -52,7 +52,11 @@ mod tests {
             ("/var/lib/kubelet/pki/kubelet-client-2026-11-16-12-00-00.pem", "", true),
             ("/var/lib/kubelet/pki/kubelet-client.key.tmp", "", true),
             ("/var/lib/kubelet/pki/kubelet.key", "", true),
-            ("/var/lib/kubelet/pki/kubelet.crt", "-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n", false),
+            (
+                "/var/lib/kubelet/pki/kubelet.crt",
+                "-----BEGIN CERTIFICATE-----\nMIIC\n-----END CERTIFICATE-----\n",
+                false,
+            ),
             ("/etc/kubernetes/pki/ca.crt", "", false),
             ("/var/lib/kubelet/config.yaml", "cgroupDriver: systemd\n", false),
             ("/etc/cni/net.d/10-flannel.conflist", "{}", false),
