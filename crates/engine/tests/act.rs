@@ -242,7 +242,8 @@ async fn a_restart_that_a_kill_left_undone_is_owed() {
 
 #[tokio::test]
 async fn a_disk_that_cannot_be_written_to_while_journaling_changes_nothing() {
-    let rows: [(fn(&Machine), &str); 2] = [
+    type Breaks = fn(&Machine);
+    let rows: [(Breaks, &str); 2] = [
         (|machine| machine.fill(HOME), "No space left on device"),
         (|machine| machine.mount_read_only(HOME), "Read-only file system"),
     ];
@@ -582,8 +583,8 @@ async fn backups_with_keys_go_once_the_join_is_verified_and_undo_takes_back_the_
         let back = undo::plan(&machine, Some(1)).await.unwrap();
         let says =
             "cannot be put back any more: its backup held a key or a token, and was deleted once the join was verified";
-        let stays = [format!("/var/lib/kubelet/pki/kubelet-client-1.pem {says}"), format!("{KUBELET_CONF} {says}")];
-        assert_eq!(back.stays, stays);
+        let named = [format!("/var/lib/kubelet/pki/kubelet-client-1.pem {says}"), format!("{KUBELET_CONF} {says}")];
+        assert_eq!(back.stays, named);
         take_back(&machine, Some(1)).await.unwrap();
         assert_eq!(machine.text(CA).as_deref(), Some("CA"));
         assert_eq!(machine.text("/proc/sys/net/ipv4/ip_forward").as_deref(), Some("0\n"));
@@ -642,6 +643,7 @@ async fn records_go_by_number_and_age_and_the_last_run_can_always_be_taken_back(
         let loaded = journal::history(&machine).await.unwrap();
         assert!(loaded.iter().all(Result::is_ok), "half a record is none: {power}");
         if machine.text(&format!("{HOME}/pending.json")).is_none() {
+            assert_eq!(loaded.len(), RUNS, "one was deleted before it was noted: {power}");
             keep::prune(&machine, &gone).await.unwrap();
         }
         let swap = of([Effect::SwapOff { device: "/swap".into() }]);

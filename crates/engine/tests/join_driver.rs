@@ -13,6 +13,7 @@ use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::join::verify::Until;
 use carrick_core::judge::Ignore;
+use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::Protected;
 use carrick_core::record::printed;
 use carrick_core::reset::CORDONED;
@@ -598,6 +599,12 @@ async fn no_key_stays_in_a_backup_once_the_join_is_verified() {
             // What stands there now is of the join: nothing is put back over it.
             let refused = back.unwrap_err().to_string();
             assert!(refused.contains("/etc/kubernetes/pki/ca.crt was changed since"), "{refused}");
+            let node = LiveNode::joined_at(machine.now().as_second());
+            let back = undo::plan_beside(machine.as_ref(), Some(1), Some(&node)).await.unwrap();
+            let final_one = format!("{KUBELET_CONF} cannot be put back any more: its backup held a key");
+            assert!(back.stays.iter().any(|stays| stays.starts_with(&final_one)), "{:?}", back.stays);
+            let needed: Vec<&str> = back.needed.iter().map(|needs| needs.sentence.as_str()).collect();
+            assert_eq!(needed, ["put /etc/kubernetes/pki/ca.crt back as it was"]);
         }
     }
 }
@@ -608,6 +615,8 @@ async fn where_nothing_can_be_written_down_nothing_is_begun() {
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
     with_credentials(&machine);
+    // Before it is even tried to pull an image.
+    worker.lose_pause_image();
     let before = files(&machine);
     machine.fill("/var/lib/carrick");
     let (ended, told) = joined(&machine, options(&cluster)).await;

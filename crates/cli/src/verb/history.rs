@@ -64,19 +64,19 @@ async fn list(args: &Args, host: &dyn Host) -> Result<Exit, Failure> {
         terminal::say(&format!("carrick: {why}"));
         exit = Exit::Failed;
     };
-    for run in journal::history(host).await.map_err(as_root)? {
-        match run {
-            Ok(past) => lines.push((past.run.begun, shown(args, &past)?)),
-            Err(broken) => unreadable(broken.to_string()),
-        }
-    }
     for join in joins(host).await.map_err(as_root)? {
         match join {
             Ok(join) => lines.push((join.begun, shown_join(args, join)?)),
             Err(trouble) => unreadable(format!("the record of a join cannot be read: {trouble}")),
         }
     }
-    // A join and what it prepared began in the same second: what was made stands behind it.
+    for run in journal::history(host).await.map_err(as_root)? {
+        match run {
+            Ok(past) => lines.push((past.run.begun, shown(args, &past)?)),
+            Err(broken) => unreadable(broken.to_string()),
+        }
+    }
+    // A join and what it prepared may have begun in the same second: what was prepared stands behind it.
     lines.sort_by_key(|(begun, _): &(Timestamp, String)| *begun);
     let mut out: String = lines.into_iter().map(|(_, line)| line).collect();
     if out.is_empty() && exit == Exit::Ok && matches!(args.output, Format::Text) {

@@ -279,11 +279,12 @@ mod tests {
 
     #[test]
     fn what_is_newer_than_our_kubeadms_last_word_is_not_ours() {
+        type Files<'a> = &'a [(&'a str, i64)];
+        type Row<'a> = (&'a str, Files<'a>, Files<'a>, Option<Timestamp>, &'a [&'a str]);
         const ALL: [&str; 2] = [kubeconfig::BOOTSTRAP, kubelet_config::FILE];
         let conf = "kubelet.conf";
-        type Files<'a> = &'a [(&'a str, i64)];
         // In /etc/kubernetes and in /var/lib/kubelet, by when; whose they are.
-        let rows: [(&str, Files<'_>, Files<'_>, Option<Timestamp>, &[&str]); 8] = [
+        let rows: [Row<'_>; 8] = [
             ("nothing", &[], &[], Some(NOW), &[]),
             ("ours", &[("bootstrap-kubelet.conf", -9)], &[("config.yaml", 5)], Some(NOW), &[]),
             ("ours, and its kubelet got its certificate later", &[(conf, 9999)], &[("config.yaml", 5)], Some(NOW), &[]),

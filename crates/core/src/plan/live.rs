@@ -83,12 +83,13 @@ impl Effect {
             Effect::SwapOff { .. } => Some(SWAP),
             Effect::Enable { enabled, .. } => enabled.then_some(NOT_AT_BOOT),
             Effect::Run { running, .. } => running.then_some(STOPPED),
-            // Made again for files that are put back: where none is, neither is this.
-            Effect::ReloadUnits | Effect::RestartRuntime { .. } => None,
-            // The Node takes pods again.
-            Effect::Drain { .. } | Effect::MarkNotReady { .. } => None,
-            // These are never taken back.
-            Effect::LoadModule { .. }
+            // Reloads and restarts are made again for files that are put back: where none is, neither is this. A node that is
+            // uncordoned takes pods again. The others are never taken back.
+            Effect::ReloadUnits
+            | Effect::RestartRuntime { .. }
+            | Effect::Drain { .. }
+            | Effect::MarkNotReady { .. }
+            | Effect::LoadModule { .. }
             | Effect::EndJoin { .. }
             | Effect::Unmount { .. }
             | Effect::KubeadmReset { .. }

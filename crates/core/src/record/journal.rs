@@ -102,10 +102,12 @@ mod tests {
 
     #[test]
     fn it_is_read_up_to_what_is_torn_or_damaged() {
+        // What it is, its parts, how many lines are read of it, and which one is damaged.
+        type Row<'a> = (&'a str, Vec<&'a [u8]>, usize, Option<usize>);
         let beyond = br#"{"at":"2026-11-15T12:00:00Z","step":7,"mark":"begun"}"#;
         let of_later = br#"{"at":"2026-11-15T12:00:00Z","step":0,"mark":"blessed"}"#;
         let half = &BEGUN[..20];
-        let rows: [(&str, Vec<&[u8]>, usize, Option<usize>); 10] = [
+        let rows: [Row<'_>; 10] = [
             ("nothing", vec![], 0, None),
             ("whole", vec![BEGUN, b"\n", DONE, b"\n"], 2, None),
             ("torn at the end", vec![BEGUN, b"\n", half], 1, None),

@@ -14,7 +14,7 @@ pub const DAYS: i64 = 180;
 /// A record as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shelved {
-    Read(Past),
+    Read(Box<Past>),
     /// Nothing can be done with it but to look at its files.
     Unreadable(u32),
     /// By a version that knows what it needs it for.
@@ -95,7 +95,7 @@ mod tests {
         let (schema, verb, by, version) = (SCHEMA.to_owned(), "reset".to_owned(), String::new(), String::new());
         let run = Run { schema, run, verb, by, begun, version, continues, steps };
         let line = |&(step, mark)| Line { at: begun, step, mark, error: String::new() };
-        Shelved::Read(Past { run, lines: marks.iter().map(line).collect(), damage: None })
+        Shelved::Read(Box::new(Past { run, lines: marks.iter().map(line).collect(), damage: None }))
     }
 
     const BEGUN: (Option<usize>, Mark) = (Some(0), Mark::Begun);

@@ -28,7 +28,8 @@ pub fn holds(path: &str, bytes: &[u8]) -> bool {
 
 fn is_known(path: &str) -> bool {
     let (dir, name) = path.rsplit_once('/').unwrap_or_default();
-    FILES.contains(&path) || name.ends_with(".key") || (dir == KEYS.0 && name.starts_with(KEYS.1))
+    let is_key = name.rsplit_once('.').is_some_and(|(_, kind)| kind.eq_ignore_ascii_case("key"));
+    FILES.contains(&path) || is_key || (dir == KEYS.0 && name.starts_with(KEYS.1))
 }
 
 /// Whether something would be redacted wherever this is shown.

@@ -60,7 +60,7 @@ pub async fn superfluous(host: &dyn Host, kept: usize) -> Result<Vec<u32>, Broke
     let mut all = Vec::new();
     for run in numbers(host).await? {
         all.push(match journal::load(host, run).await {
-            Ok(past) => Shelved::Read(past),
+            Ok(past) => Shelved::Read(Box::new(past)),
             Err(Broken::Unreadable { run, .. }) => Shelved::Unreadable(run),
             Err(Broken::Newer { run, .. }) => Shelved::Newer(run),
             Err(Broken::Unknown(run)) => Shelved::Empty(run),

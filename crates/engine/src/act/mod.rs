@@ -177,16 +177,13 @@ pub async fn apply_in(
         match take(machine, (admin, &actor.stop), &mut journal, at, grounded, tell).await {
             Ok(None) => tell(StepProgress::Done(at)),
             Ok(Some(why)) => tell(StepProgress::Passed(at, why)),
-            Err(Untaken { trouble, outdated }) => {
+            Err(untaken) => {
                 // Where even this cannot be written, the missing mark says that the step was not finished.
-                let _ = journal.mark(host, Some(at), Mark::Failed, &trouble.to_string()).await;
+                let _ = journal.mark(host, Some(at), Mark::Failed, &untaken.trouble.to_string()).await;
                 if let Some(signal) = actor.stop.told() {
                     return Err(told_to_stop(host, actor, journal.run(), signal, (at, steps.len())).await);
                 }
-                return Err(match stopped(host, actor, journal.run(), grounded, trouble).await {
-                    Stopped::At { run, doing, trouble } if outdated => Stopped::Outdated { run, doing, trouble },
-                    stopped => stopped,
-                });
+                return Err(stopped(host, actor, journal.run(), grounded, untaken).await);
             }
         }
     }
@@ -211,10 +208,11 @@ async fn told_to_stop(
 }
 
 /// What was begun is in the journal: a step that was not ready to be begun is not.
-async fn stopped(host: &dyn Host, actor: &Actor, run: u32, at: &Grounded, trouble: Trouble) -> Stopped {
-    let doing = at.step.effect.to_string();
+async fn stopped(host: &dyn Host, actor: &Actor, run: u32, at: &Grounded, untaken: Untaken) -> Stopped {
+    let (doing, Untaken { trouble, outdated }) = (at.step.effect.to_string(), untaken);
     match journal::load(host, run).await {
         Ok(past) if past.no_way_back().is_some() => Stopped::Midway { run, verb: actor.verb.clone(), doing, trouble },
+        _ if outdated => Stopped::Outdated { run, doing, trouble },
         _ => Stopped::At { run, doing, trouble },
     }
 }

@@ -14,8 +14,8 @@ use crate::unit;
 /// All joins that changed something, in order; why one cannot be told of.
 pub async fn joins(host: &dyn Host) -> Result<Vec<Result<JoinLine, Trouble>>, Trouble> {
     let names = host.list(record::DIR).await?;
-    let states = names.iter().filter(|name| name.ends_with(".json"));
-    let mut begun: Vec<i64> = states.filter_map(|name| record::begun(name)).collect();
+    let state = |name: &String| name.strip_suffix(".json")?.parse().ok();
+    let mut begun: Vec<i64> = names.iter().filter_map(state).collect();
     begun.sort_unstable();
     let standing = record::cut_off(host).await.map(|saved| saved.begun.as_second());
     let mut joins = Vec::new();
