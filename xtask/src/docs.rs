@@ -11,6 +11,7 @@ use carrick_core::fix;
 use carrick_core::join::event_line::EventLine;
 use carrick_core::join::verify::{PROOFS, Proof};
 use carrick_core::plan::printed::PlanReport;
+use carrick_core::record::printed::HistoryLine;
 use carrick_core::report::Report;
 use carrick_core::signature::{self, Library, Signature, lint};
 use schemars::JsonSchema;
@@ -26,6 +27,7 @@ pub fn run(check: bool) -> anyhow::Result<()> {
         ("report.schema.json", schema::<Report>()?),
         ("plan.schema.json", schema::<PlanReport>()?),
         ("event.schema.json", schema::<EventLine>()?),
+        ("history.schema.json", schema::<HistoryLine>()?),
     ];
     let mut stale = Vec::new();
     for (name, text) in &pages {

@@ -40,6 +40,11 @@ pub struct Consent {
 }
 
 impl Consent {
+    /// For what touches nothing that could be protected.
+    pub fn of(plan: bool, yes: bool) -> Self {
+        Consent { plan, yes, protect: Vec::new() }
+    }
+
     pub fn is_given(&self) -> bool {
         self.plan || self.yes || !self.protect.is_empty()
     }

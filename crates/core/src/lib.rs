@@ -8,6 +8,7 @@
 //! * [`diagnose`]: the true cause out of any text
 //! * [`plan`]: changes as data, and what no plan may touch
 //! * [`fix`]: what `check --fix` would change, one file per fix
+//! * [`record`]: what was changed, as it is written down on the machine
 //! * [`join`]: a join as data: its inputs, its states, the evidence that it holds
 //! * [`reset`]: what `reset` would change to take a worker out of its cluster, or why it would not
 //! * [`judge`]: facts of a machine to what a report shows of them
@@ -27,6 +28,7 @@ pub mod fix;
 pub mod join;
 pub mod judge;
 pub mod plan;
+pub mod record;
 pub mod redact;
 pub mod report;
 pub mod reset;

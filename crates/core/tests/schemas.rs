@@ -14,8 +14,11 @@ use carrick_core::judge::{self, Ignore};
 use carrick_core::plan::edit::Set;
 use carrick_core::plan::printed::{PlanReport, PlannedStep};
 use carrick_core::plan::{Edit, Effect, PlaceState, Running, Step};
+use carrick_core::record::printed::{HistoryLine, JOIN, JoinEnd, JoinLine, RunLine};
+use carrick_core::record::{self, Damage, Line, Mark, Past, Recorded, Run};
 use carrick_core::report::{self, Report, example};
 use carrick_core::testing::every_effect;
+use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -35,10 +38,7 @@ fn events_are_as_documented() {
 
 #[test]
 fn plans_are_as_documented() {
-    let file = PlaceState::File { sha256: "0".repeat(64), mode: 0o644, uid: 0, gid: 0 };
-    let dir = PlaceState::Dir { mode: 0o755, uid: 0, gid: 0 };
-    let link = PlaceState::Link { to: "/dev/null".into() };
-    let states = [PlaceState::Absent, file, dir, link, PlaceState::value("0"), PlaceState::Moment];
+    let states = states();
     let step = |(at, effect): (usize, Effect)| {
         let step = Step { effect, why: vec!["kernel.ip-forward".into()] };
         PlannedStep::new(&step, &states[at % states.len()], vec!["+ a".into()])
@@ -56,6 +56,51 @@ fn plans_are_as_documented() {
     refused.steps[0].refused = Some("it is protected".into());
     let reset = PlanReport { stays: Some(vec!["/etc/cni/net.d/a/".into()]), run: Some(7), ..refused.clone() };
     Schema::read("plan").holds_for(&[PlanReport::new("w1", Vec::new()), PlanReport::new("w1", steps), refused, reset]);
+}
+
+#[test]
+fn histories_are_as_documented() {
+    let (schema, at) = (record::SCHEMA.to_owned(), Timestamp::UNIX_EPOCH);
+    let comment_out = Edit::CommentOut { lines: vec!["/swap.img none swap sw 0 0".into()] };
+    let toml = Edit::Toml { set: vec![Set { key: vec!["plugins".into()], to: String::new() }] };
+    let more = [
+        Effect::Edit { path: "/etc/fstab".into(), edit: Edit::Both { edits: vec![comment_out, toml] } },
+        Effect::Write { path: "/etc/cni/net.d/10-a.conf".into(), text: "{}".into(), mode: 0o600, in_place: true },
+        Effect::RestartRuntime { unit: "crio".into(), running: Running::default() },
+    ];
+    let states = states();
+    let step = |(at, effect): (usize, Effect)| Recorded {
+        step: Step { effect, why: vec!["kernel.ip-forward".into()] },
+        was: states[at % states.len()].clone(),
+        becomes: PlaceState::Moment,
+    };
+    let steps: Vec<Recorded> = every_effect().into_iter().chain(more).enumerate().map(step).collect();
+    let marks = [Mark::Begun, Mark::Done, Mark::Failed, Mark::Finished, Mark::Final, Mark::UndoBegun, Mark::Undone];
+    let line = |mark| Line { at, step: Some(0), mark, error: "no".into() };
+    let damage = Some(Damage { line: 9, why: "expected value".into() });
+    let run = |continues, steps, lines, damage| {
+        let (verb, by, version) = ("reset".into(), "root".into(), "1".into());
+        let run = Run { schema: schema.clone(), run: 7, verb, by, begun: at, version, continues, steps };
+        HistoryLine::Run(RunLine::new(&Past { run, lines, damage }))
+    };
+    let ends = [JoinEnd::Joined, JoinEnd::Failed, JoinEnd::CutOff, JoinEnd::Superseded, JoinEnd::AtWork];
+    let join = |state| {
+        let (log, next) = ("/var/lib/carrick/joins/0.log".into(), vec!["carrick join".into()]);
+        let (stage, runs) = (Stage::Joining, vec![7]);
+        HistoryLine::Join(JoinLine { schema: JOIN, begun: at, state, stage, attempt: 1, runs, log, next })
+    };
+    let full = run(Some(6), steps, marks.map(line).to_vec(), damage);
+    let lines: Vec<HistoryLine> =
+        [run(None, Vec::new(), Vec::new(), None), full].into_iter().chain(ends.map(join)).collect();
+    Schema::read("history").holds_for(&lines);
+}
+
+/// One of each.
+fn states() -> [PlaceState; 6] {
+    let file = PlaceState::File { sha256: "0".repeat(64), mode: 0o644, uid: 0, gid: 0 };
+    let dir = PlaceState::Dir { mode: 0o755, uid: 0, gid: 0 };
+    let link = PlaceState::Link { to: "/dev/null".into() };
+    [PlaceState::Absent, file, dir, link, PlaceState::value("0"), PlaceState::Moment]
 }
 
 #[test]

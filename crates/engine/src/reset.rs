@@ -1,10 +1,28 @@
-//! What `reset` looks at on the machine beyond a check. What it makes of it: `carrick_core::reset`.
+//! What `reset` looks at on the machine beyond a check, and how often it plans. What it makes of it: `carrick_core::reset`.
 
 use std::time::Duration;
 
 use carrick_core::fact::{Facts, Source};
 use carrick_core::reset;
 use carrick_host::{Probe, Progress, cri, gather};
+
+/// How often a plan is made. Right after a join the kubelet mounts what its first pods need: a second plan, made when it has
+/// stopped, knows of that.
+const PLANS: usize = 3;
+
+/// Plans and carries out; again where the plan did not fit any more when the point of no return was reached.
+pub async fn until_it_fits<T, E>(
+    mut plan_and_carry_out: impl AsyncFnMut() -> Result<T, E>,
+    is_outdated: impl Fn(&E) -> bool,
+) -> Result<T, E> {
+    for _ in 1..PLANS {
+        match plan_and_carry_out().await {
+            Err(stopped) if is_outdated(&stopped) => {}
+            done => return done,
+        }
+    }
+    plan_and_carry_out().await
+}
 
 /// Adds to the facts of a machine what a reset has to know.
 pub async fn look(probe: &dyn Probe, mut facts: Facts, time_box: Duration) -> Facts {

@@ -3,16 +3,20 @@
 
 use carrick_core::fact::{Source, sources};
 use carrick_core::plan::edit::{Edit, Set};
+use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Effect, PlaceState, Plan, Step};
+use carrick_core::record::keep::{DAYS, RUNS};
 use carrick_core::stop::StopSignal;
 use carrick_core::testing::every_effect;
-use carrick_engine::act::journal::{self, Broken, End};
+use carrick_engine::act::journal::{self, Broken, End, Mark};
+use carrick_engine::act::keep::{self, Seal};
 use carrick_engine::act::undo::{self, NotUndone};
 use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
 use carrick_engine::{Stop, StopTeller};
 use carrick_host::{Entry, File, Host, How, Probe, Progress, gather};
 use carrick_testkit::Machine;
+use jiff::{SignedDuration, Timestamp};
 
 const HOME: &str = "/var/lib/carrick";
 const FSTAB: &str = "/dev/sda1 / ext4 defaults 0 1\n/swap none swap sw 0 0\n";
@@ -67,8 +71,17 @@ fn actor() -> Actor {
 }
 
 async fn apply(machine: &Machine, plan: &Plan) -> Result<u32, Stopped> {
+    apply_as("check --fix", machine, plan).await
+}
+
+async fn apply_as(verb: &str, machine: &Machine, plan: &Plan) -> Result<u32, Stopped> {
     let steps = act::ground(machine, plan).await.map_err(Stopped::Before)?;
-    act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut |_| {}).await
+    let actor = Actor { verb: verb.into(), ..actor() };
+    act::apply(&machine.shared(), &actor, &steps, &Protected::default(), &mut |_| {}).await
+}
+
+fn of(effects: impl IntoIterator<Item = Effect>) -> Plan {
+    Plan { steps: effects.into_iter().map(|effect| Step { effect, why: vec!["a.check".into()] }).collect() }
 }
 
 async fn take_back(machine: &Machine, run: Option<u32>) -> Result<(), NotUndone> {
@@ -228,12 +241,54 @@ async fn a_restart_that_a_kill_left_undone_is_owed() {
 }
 
 #[tokio::test]
-async fn a_full_disk_while_journaling_changes_nothing() {
-    let (machine, before) = (machine(), machine().all_but(HOME));
-    machine.fill(HOME);
-    let stopped = apply(&machine, &plan()).await.unwrap_err().to_string();
-    assert_eq!(stopped, "nothing was changed: /var/lib/carrick: No space left on device");
-    assert_eq!(machine.all_but(HOME), before);
+async fn a_disk_that_cannot_be_written_to_while_journaling_changes_nothing() {
+    type Breaks = fn(&Machine);
+    let rows: [(Breaks, &str); 2] = [
+        (|machine| machine.fill(HOME), "No space left on device"),
+        (|machine| machine.mount_read_only(HOME), "Read-only file system"),
+    ];
+    for (breaks, says) in rows {
+        for has_run in [false, true] {
+            let machine = machine();
+            if has_run {
+                apply(&machine, &plan()).await.unwrap();
+                take_back(&machine, None).await.unwrap();
+            }
+            let before = machine.all_but(HOME);
+            breaks(&machine);
+            let stopped = apply(&machine, &plan()).await.unwrap_err().to_string();
+            assert!(stopped.starts_with("nothing was changed: /var/lib/carrick"), "{stopped}");
+            assert!(
+                stopped.ends_with(&format!(": {says}; every change is recorded in {HOME} before it is made")),
+                "{stopped}"
+            );
+            assert_eq!(machine.all_but(HOME), before);
+        }
+    }
+}
+
+/// A disk that others fill while a run is at work: what is done is written down, and can be taken back.
+#[tokio::test]
+async fn a_disk_that_fills_up_on_the_way_leaves_room_for_the_journal() {
+    let before = machine().all_but(HOME);
+    let all = act::ground(&machine(), &plan()).await.unwrap().len();
+    for last in 0..all {
+        let machine = machine();
+        let steps = act::ground(&machine, &plan()).await.unwrap();
+        let mut tell = |told: StepProgress<'_>| {
+            if matches!(told, StepProgress::Begins(at, _) if at == last) {
+                machine.leave_room(HOME, 10);
+            }
+        };
+        act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut tell).await.unwrap();
+        assert_eq!(journal::load(&machine, 1).await.unwrap().end(), End::Finished, "{last}");
+        take_back(&machine, None).await.unwrap();
+        assert_eq!(machine.all_but(HOME), before, "filled up at {last}");
+        // The next run finds no room for its own, and says so before it changes anything.
+        let stopped = apply(&machine, &plan()).await.unwrap_err().to_string();
+        assert!(stopped.contains("No space left on device; every change is recorded"), "{stopped}");
+        assert_eq!(machine.all_but(HOME), before);
+    }
 }
 
 #[tokio::test]
@@ -322,4 +377,333 @@ async fn records_that_cannot_be_relied_on_are_told() {
         let told = take_back(&machine, Some(1)).await.unwrap_err().to_string();
         assert!(told.starts_with(says), "{told}");
     }
+}
+
+/// What lies where a block of a journal was lost: after a power cut, or because somebody wrote on behind half a line.
+#[tokio::test]
+async fn a_journal_is_read_up_to_the_damage_and_its_run_is_taken_back() {
+    let (done, before) = (machine(), machine().all_but(HOME));
+    apply(&done, &plan()).await.unwrap();
+    let journal = format!("{HOME}/runs/0001/journal.jsonl");
+    let whole = done.text(&journal).unwrap();
+    let lines = whole.lines().count();
+    for damage in ["\0".repeat(512) + "\n", "{\"at\":\"2026\n".to_owned(), "{\"at\":\"2026".to_owned()] {
+        for at in 0..=lines {
+            let machine = done.copy();
+            let kept: String = whole.split_inclusive('\n').take(at).collect();
+            let rest: String = whole.split_inclusive('\n').skip(at + 1).collect();
+            machine.meddle(&journal, &format!("{kept}{damage}{rest}"));
+            let past = journal::load(&machine, 1).await.unwrap();
+            assert_eq!(past.lines.len(), at, "{damage:?} at {at}");
+            assert_eq!(past.damage.is_some(), !rest.is_empty() || damage.ends_with('\n'), "{damage:?} at {at}");
+            let back = undo::plan(&machine, Some(1)).await;
+            // Torn in its first line, and nothing behind it: nothing was begun.
+            if at == 0 && past.damage.is_none() {
+                continue;
+            }
+            assert_eq!(back.unwrap().notes.is_empty(), past.damage.is_none());
+            take_back(&machine, Some(1)).await.unwrap();
+            assert_eq!(machine.all_but(HOME), before, "{damage:?} at {at}");
+            assert!(matches!(take_back(&machine, Some(1)).await, Err(NotUndone::Already(1))), "{damage:?} at {at}");
+            let kept = machine.text(&format!("{HOME}/runs/0001/journal.damaged"));
+            assert_eq!(kept.is_some(), past.damage.is_some(), "as it was found");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_setting_is_not_taken_for_ours_where_the_journal_does_not_say_so() {
+    let machine = machine();
+    let forward = |value: &str| Effect::Sysctl { key: "net.ipv4.ip_forward".into(), value: value.into() };
+    apply(&machine, &of([forward("1")])).await.unwrap();
+    machine.meddle(&format!("{HOME}/runs/0001/journal.jsonl"), "?\n");
+    machine.meddle("/proc/sys/net/ipv4/ip_forward", "2\n");
+    let back = undo::plan(&machine, Some(1)).await.unwrap();
+    assert!(back.backs.is_empty() && back.stays[0].contains("set net.ipv4.ip_forward to 0"), "{back:?}");
+}
+
+#[tokio::test]
+async fn a_record_that_cannot_be_read_keeps_nobody_from_taking_back_another() {
+    let forward = of([Effect::Sysctl { key: "net.ipv4.ip_forward".into(), value: "1".into() }]);
+    let load = of([Effect::SwapOff { device: "/swap".into() }]);
+    let machine = machine();
+    let before = machine.all_but(HOME);
+    apply(&machine, &forward).await.unwrap();
+    apply(&machine, &load).await.unwrap();
+    take_back(&machine, Some(2)).await.unwrap();
+    for broken in ["{", "", "{\"schema\": \"carrick.run/v9\"}"] {
+        let machine = machine.copy();
+        machine.meddle(&format!("{HOME}/runs/0002/run.json"), broken);
+        let history = journal::history(&machine).await.unwrap();
+        assert!(matches!(&history[..], [Ok(_), Err(_)]), "{history:?}");
+        let back = undo::plan(&machine, None).await.unwrap();
+        assert_eq!((back.runs, back.notes.len()), (vec![1], 1));
+        take_back(&machine, None).await.unwrap();
+        assert_eq!(machine.all_but(HOME), before);
+    }
+    // Nor from mending what is wrong now.
+    machine.meddle(&format!("{HOME}/runs/0002/run.json"), "{");
+    assert_eq!(journal::owed(&machine).await.unwrap(), []);
+    assert_eq!(apply(&machine, &load).await.unwrap(), 3);
+
+    // One that completed a run whose record cannot be read is taken back alone, and that is told.
+    let machine = self::machine();
+    machine.power(Some(changes_of_a_whole_run().await / 2));
+    assert!(apply(&machine, &plan()).await.is_err());
+    machine.power(None);
+    apply(&machine, &plan()).await.unwrap();
+    machine.meddle(&format!("{HOME}/runs/0001/run.json"), "{");
+    let back = undo::plan(&machine, None).await.unwrap();
+    assert_eq!(back.runs, [2]);
+    assert!(back.notes[0].starts_with("run 1, which run 2 completed, stays: the record of run 1"), "{:?}", back.notes);
+}
+
+/// Cut off, cut off again while its record was begun, and completed: all of it is one change.
+#[tokio::test]
+async fn a_run_completes_the_last_one_that_has_a_record() {
+    let before = machine().all_but(HOME);
+    for again in 0..12 {
+        let machine = machine();
+        machine.power(Some(changes_of_a_whole_run().await / 2));
+        assert!(apply(&machine, &plan()).await.is_err());
+        machine.power(Some(again));
+        assert!(apply(&machine, &plan()).await.is_err());
+        machine.power(None);
+        apply(&machine, &plan()).await.unwrap();
+        take_back(&machine, None).await.unwrap();
+        assert_eq!(machine.all_but(HOME), before, "cut off again after {again} changes");
+    }
+}
+
+/// A file that is written over in place, killed half way.
+async fn half_written(old: Option<&str>, new: &str) -> Machine {
+    let machine = machine();
+    if let Some(old) = old {
+        machine.meddle(CONFLIST, old);
+    }
+    let write = Effect::Write { path: CONFLIST.into(), text: new.into(), mode: 0o644, in_place: true };
+    let whole = machine.copy();
+    apply_as("cni sync", &whole, &of([write.clone()])).await.unwrap();
+    let half = whole.changes().iter().position(|change| change.starts_with("write half of")).unwrap();
+    machine.power(Some(half + 1));
+    assert!(apply_as("cni sync", &machine, &of([write])).await.is_err());
+    machine.power(None);
+    machine
+}
+
+const CONFLIST: &str = "/etc/cni/net.d/10-flannel.conflist";
+
+#[tokio::test]
+async fn a_file_that_was_half_written_is_put_back_and_an_edit_in_between_is_kept() {
+    for old in [None, Some("{\"name\": \"old\", \"cniVersion\": \"0.3.1\"}"), Some("{}")] {
+        let machine = half_written(old, "[{\"name\": \"fresh\"}]").await;
+        assert!(
+            machine.text(CONFLIST).is_some_and(|text| Some(text.as_str()) != old && !text.contains("fresh")),
+            "half"
+        );
+        let edited = machine.copy();
+        take_back(&machine, None).await.unwrap();
+        assert_eq!(machine.text(CONFLIST).as_deref(), old);
+        assert_eq!(machine.list(&format!("{HOME}/runs/0001/found")).await.unwrap(), [""; 0], "nothing was anybody's");
+
+        // Somebody found it broken, and mended it.
+        edited.meddle(CONFLIST, "theirs");
+        let back = undo::plan(&edited, None).await.unwrap();
+        let kept = format!("{HOME}/runs/0001/found");
+        assert!(back.backs[0].sentence().ends_with(&format!("; what is there now is kept in {kept}")), "{back:?}");
+        let whole = edited.copy();
+        take_back(&whole, None).await.unwrap();
+        for power in 0..whole.changes().len() {
+            let machine = edited.copy();
+            machine.power(Some(power));
+            assert!(take_back(&machine, None).await.is_err());
+            machine.power(None);
+            take_back(&machine, None).await.unwrap();
+            assert_eq!(machine.text(CONFLIST).as_deref(), old, "cut off after {power} changes");
+            assert_eq!(machine.text(&format!("{kept}/0")).as_deref(), Some("theirs"), "cut off after {power} changes");
+        }
+    }
+    // Where the write was done, what is there now is somebody's.
+    let machine = machine();
+    let write = Effect::Write { path: CONFLIST.into(), text: "new".into(), mode: 0o644, in_place: true };
+    apply(&machine, &of([write])).await.unwrap();
+    machine.meddle(CONFLIST, "ne");
+    assert!(matches!(take_back(&machine, None).await, Err(NotUndone::Changed { .. })));
+}
+
+const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
+const CA: &str = "/etc/kubernetes/pki/ca.crt";
+
+/// A machine that was prepared for a join, with what an earlier one had left removed.
+async fn prepared() -> Machine {
+    let machine = machine();
+    machine.meddle(KUBELET_CONF, "users:\n- user:\n    client-key: /k\n");
+    machine.meddle(CA, "CA");
+    machine.meddle("/var/lib/kubelet/pki/kubelet-client-1.pem", "PEM");
+    let remove = |path: &str| Effect::Remove { path: path.into() };
+    let forward = Effect::Sysctl { key: "net.ipv4.ip_forward".into(), value: "1".into() };
+    let leftovers = [remove(KUBELET_CONF), remove(CA), remove("/var/lib/kubelet/pki/kubelet-client-1.pem"), forward];
+    apply_as("join", &machine, &of(leftovers)).await.unwrap();
+    machine
+}
+
+fn backups(machine: &Machine) -> Vec<String> {
+    let files = machine.all_but("/none").files;
+    files.into_keys().filter(|path| path.contains("/backup/")).collect()
+}
+
+#[tokio::test]
+async fn backups_with_keys_go_once_the_join_is_verified_and_undo_takes_back_the_rest() {
+    let whole = prepared().await;
+    let before = whole.changes().len();
+    assert_eq!(keep::seal(&whole, Seal::Verified).await.unwrap(), 2);
+    assert_eq!(backups(&whole), [format!("{HOME}/runs/0001/backup/1")], "that of the CA");
+    let changes = whole.changes().len();
+    assert_eq!(keep::seal(&whole, Seal::Verified).await.unwrap(), 0);
+    assert_eq!(whole.changes().len(), changes, "twice is once");
+    for power in 0..changes - before {
+        let machine = prepared().await;
+        machine.power(Some(power));
+        assert!(keep::seal(&machine, Seal::Verified).await.is_err(), "{power}");
+        machine.power(None);
+        let past = journal::load(&machine, 1).await.unwrap();
+        for step in [0, 2] {
+            let is_there = backups(&machine).contains(&format!("{HOME}/runs/0001/backup/{step}"));
+            assert!(is_there || past.is_final(step).is_some(), "deleted before it was final: {power}");
+        }
+        // Whatever comes next completes what was begun, once it was noted.
+        if machine.text(&format!("{HOME}/pending.json")).is_some() {
+            apply(&machine, &of([Effect::SwapOff { device: "/swap".into() }])).await.unwrap();
+            take_back(&machine, Some(2)).await.unwrap();
+        } else {
+            keep::seal(&machine, Seal::Verified).await.unwrap();
+        }
+        assert_eq!(backups(&machine), backups(&whole), "cut off after {power} changes");
+        assert_eq!(machine.text(&format!("{HOME}/pending.json")), None);
+        let back = undo::plan(&machine, Some(1)).await.unwrap();
+        let says =
+            "cannot be put back any more: its backup held a key or a token, and was deleted once the join was verified";
+        let named = [format!("/var/lib/kubelet/pki/kubelet-client-1.pem {says}"), format!("{KUBELET_CONF} {says}")];
+        assert_eq!(back.stays, named);
+        take_back(&machine, Some(1)).await.unwrap();
+        assert_eq!(machine.text(CA).as_deref(), Some("CA"));
+        assert_eq!(machine.text("/proc/sys/net/ipv4/ip_forward").as_deref(), Some("0\n"));
+        assert_eq!((machine.text(KUBELET_CONF), journal::load(&machine, 1).await.unwrap().end()), (None, End::Undone));
+    }
+}
+
+#[tokio::test]
+async fn what_guards_no_join_keeps_its_backup() {
+    let machine = machine();
+    machine.meddle(
+        "/etc/containerd/config.toml",
+        "# password = \"hunter2hunter2\"\nversion = 2\ndisabled_plugins = [\"cri\"]\n",
+    );
+    apply(&machine, &plan()).await.unwrap();
+    assert_eq!(keep::seal(&machine, Seal::Reset).await.unwrap(), 0);
+    take_back(&machine, None).await.unwrap();
+}
+
+/// So many runs that each changed something, a day after the other.
+async fn after_runs(count: usize) -> Machine {
+    let machine = machine();
+    for run in 0..count {
+        machine.set_time(day(run));
+        let value = if run % 2 == 0 { "1" } else { "0" };
+        let key = "net.ipv4.ip_forward".to_owned();
+        apply(&machine, &of([Effect::Sysctl { key, value: value.into() }])).await.unwrap();
+    }
+    machine
+}
+
+fn day(day: usize) -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * i64::try_from(day).unwrap())
+}
+
+async fn runs(machine: &Machine) -> Vec<u32> {
+    journal::history(machine).await.unwrap().iter().map(|past| past.as_ref().unwrap().run.run).collect()
+}
+
+#[tokio::test]
+async fn records_go_by_number_and_age_and_the_last_run_can_always_be_taken_back() {
+    let machine = after_runs(RUNS + 3).await;
+    assert_eq!(runs(&machine).await, (4..=53).collect::<Vec<u32>>(), "each run makes room for itself");
+    let gone = keep::superfluous(&machine, 2).await.unwrap();
+    assert_eq!(gone, (4..=51).collect::<Vec<u32>>());
+    let (whole, before) = (machine.copy(), machine.all_but(HOME));
+    keep::prune(&whole, &gone).await.unwrap();
+    assert_eq!(runs(&whole).await, [52, 53]);
+    // Cut off anywhere, the next run completes it. The table has a point in each part of it.
+    let changes = whole.changes().len();
+    for power in (0..changes).step_by(7).chain([1, 2, 3, 4, 5, changes - 2, changes - 1]) {
+        let machine = machine.copy();
+        machine.power(Some(power));
+        assert!(keep::prune(&machine, &gone).await.is_err(), "{power}");
+        machine.power(None);
+        let loaded = journal::history(&machine).await.unwrap();
+        assert!(loaded.iter().all(Result::is_ok), "half a record is none: {power}");
+        if machine.text(&format!("{HOME}/pending.json")).is_none() {
+            assert_eq!(loaded.len(), RUNS, "one was deleted before it was noted: {power}");
+            keep::prune(&machine, &gone).await.unwrap();
+        }
+        let swap = of([Effect::SwapOff { device: "/swap".into() }]);
+        assert_eq!(apply(&machine, &swap).await.unwrap(), 54);
+        assert_eq!(machine.list(&format!("{HOME}/runs")).await.unwrap(), ["0052", "0053", "0054"], "{power}");
+        take_back(&machine, None).await.unwrap();
+        assert_eq!(machine.all_but(HOME), before, "{power}");
+    }
+
+    // Half a year later.
+    machine.set_time(day(52 + usize::try_from(DAYS).unwrap() + 1));
+    let gone = keep::superfluous(&machine, RUNS).await.unwrap();
+    assert_eq!(gone, (4..=52).collect::<Vec<u32>>(), "the last one stays, however old it is");
+    apply(&machine, &of([Effect::SwapOff { device: "/swap".into() }])).await.unwrap();
+    assert_eq!(runs(&machine).await, [53, 54]);
+}
+
+#[tokio::test]
+async fn what_a_live_node_needs_stays_unless_it_joined_before() {
+    let machine = machine();
+    machine.set_time(day(1));
+    apply(&machine, &plan()).await.unwrap();
+    let done = machine.all_but(HOME);
+    let since = LiveNode::joined_at(day(2).as_second());
+    let back = undo::plan_beside(&machine, None, Some(&since)).await.unwrap();
+    let needed: Vec<&str> = back.needed.iter().map(|needs| needs.sentence.as_str()).collect();
+    assert_eq!(
+        needed,
+        [
+            "stop containerd",
+            "disable kubelet",
+            "turn swap on /swap on",
+            "set net.ipv4.ip_forward to 0",
+            "put /etc/cni/net.d/link back as it was",
+            "put /etc/cni/net.d/00-stray.conf back as it was",
+            "put /etc/modules-load.d/other.conf back as it was",
+            "put /etc/fstab back as it was",
+            "put /etc/containerd/config.toml back as it was",
+            "remove /etc/systemd/system/x.service",
+            "remove /etc/sysctl.d/90-carrick.conf",
+        ]
+    );
+    let taken: Vec<String> = back.backs.iter().map(undo::Back::sentence).collect();
+    let dirs = ["/etc/systemd/system", "/etc/systemd"].map(|dir| format!("remove the directory {dir} if it is empty"));
+    assert_eq!(taken, dirs, "nothing is reloaded for what stays");
+    undo::apply(&machine.shared(), &back, &Protected::default(), &Stop::never(), &mut |_| {}).await.unwrap();
+    assert_eq!(machine.all_but(HOME), done, "they are not empty");
+    let past = journal::load(&machine, 1).await.unwrap();
+    assert_eq!((past.end(), past.taken_back()), (End::Finished, 2), "the rest can still be taken back");
+
+    // On a node that lived before, and by force.
+    let before = LiveNode::joined_at(day(0).as_second());
+    for node in [Some(&before), None] {
+        let back = undo::plan_beside(&machine, None, node).await.unwrap();
+        assert_eq!((back.needed.len(), back.backs.len()), (0, 12), "{node:?}");
+    }
+    take_back(&machine, None).await.unwrap();
+    assert_eq!(journal::load(&machine, 1).await.unwrap().lines.last().unwrap().mark, Mark::Undone);
+    // But for the directories, which were left because something was in them.
+    let mut now = machine.all_but(HOME);
+    now.files.retain(|path, _| !path.starts_with("/etc/systemd"));
+    assert_eq!(now, self::machine().all_but(HOME));
 }

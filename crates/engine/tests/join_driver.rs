@@ -11,14 +11,17 @@ use carrick_core::discovery;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::{JoinOutcome, Withdrawal};
+use carrick_core::join::verify::Until;
 use carrick_core::judge::Ignore;
+use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::Protected;
+use carrick_core::record::printed;
 use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
 use carrick_core::stop::StopSignal;
-use carrick_engine::act::{Actor, undo};
+use carrick_engine::act::{Actor, journal, undo};
 use carrick_engine::dialer;
-use carrick_engine::join::{JoinEnd, JoinOptions, JoinProgress, join};
+use carrick_engine::join::{JoinEnd, JoinOptions, JoinProgress, join, joins};
 use carrick_engine::{Stop, StopTeller};
 use carrick_host::{Entry, Host, Probe};
 use carrick_testkit::memory_api::Fault;
@@ -456,6 +459,183 @@ async fn what_a_killed_join_changed_is_taken_back_once() {
         assert!(!ended.left.stuck, "undone before: {undone}: {told:#?}");
         assert_put_back(&machine, worker.kubelet_unit(), &before, &format!("undone before: {undone}: {told:#?}"));
     }
+}
+
+/// A join that is killed while its kubelet waits for its certificate, and kubeadm with it: the power is cut.
+async fn cut_off(cluster: &Cluster, machine: &Arc<Machine>, worker: &Worker) {
+    let killed = Notify::new();
+    let kill = |it: &JoinProgress| {
+        if waits_for_its_certificate(it) {
+            killed.notify_one();
+        }
+    };
+    tokio::select! {
+        (ended, _) = joined_and(machine, options(cluster), kill) => panic!("{:#?}", ended.outcome),
+        () = killed.notified() => {}
+    }
+    machine.run(&["systemctl", "stop", "carrick-kubeadm.service"], Duration::ZERO).await.unwrap();
+    worker.stop_kubelet();
+}
+
+const REFUSES: &str = "error execution phase preflight: [preflight] Some fatal errors occurred:\n\t[ERROR NumCPU]: no";
+
+/// One attempt that fails before its kubeadm has done anything.
+async fn fails(cluster: &Cluster, machine: &Arc<Machine>) -> Vec<String> {
+    let once = JoinPolicy { attempts: 1, ..JoinPolicy::default() };
+    let (ended, told) = joined(machine, JoinOptions { policy: once, ..options(cluster) }).await;
+    assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{told:#?}");
+    let says = told.into_iter().filter_map(|it| if let JoinProgress::Says(says) = it { Some(says) } else { None });
+    says.collect()
+}
+
+/// What is not proven to be of the join that was cut off stays, where the next one fails.
+#[tokio::test(start_paused = true)]
+async fn what_a_person_did_after_a_cut_off_join_is_theirs() {
+    const DATA: &str = "/var/lib/kubelet/data";
+    const CONF: &str = "/var/lib/kubelet/config.yaml";
+    // What they do; what of it stays, and a word of what is told.
+    type Row<'a> = (&'a str, fn(&Machine, &Worker), &'a [(&'a str, &'a str)], &'a str);
+    let rows: [Row<'_>; 4] = [
+        ("nothing", |_, _| {}, &[], "was cut off"),
+        (
+            "put a file there",
+            |machine, _| machine.meddle(DATA, "theirs"),
+            &[(DATA, "theirs")],
+            "data is newer than that join",
+        ),
+        (
+            "kubeadm reset and kubeadm join, which failed",
+            |machine, worker| {
+                worker.reset();
+                machine.meddle(BOOTSTRAP_CONF, "theirs");
+                machine.meddle(CONF, "theirs");
+                machine.meddle(DATA, "theirs");
+            },
+            &[(BOOTSTRAP_CONF, "theirs"), (CONF, "theirs"), (DATA, "theirs")],
+            "what they made stays: /etc/kubernetes/bootstrap-kubelet.conf, /var/lib/kubelet/config.yaml",
+        ),
+        (
+            "a configuration that is managed",
+            |machine, _| machine.meddle(CONF, "theirs"),
+            &[(CONF, "theirs")],
+            "somebody else has been at work since",
+        ),
+    ];
+    for (what, by_hand, stays, says) in rows {
+        let cluster = undecided();
+        let (machine, worker) = Worker::start(&cluster, [Kubeadm::Joins, Kubeadm::Fails(REFUSES)]);
+        let before = files(&machine);
+        cut_off(&cluster, &machine, &worker).await;
+        tokio::time::advance(Duration::from_mins(5)).await;
+        by_hand(&machine, &worker);
+        let told = fails(&cluster, &machine).await;
+        assert!(told.iter().any(|it| it.contains(says)), "{what}: {told:#?}");
+        for (path, text) in stays {
+            assert_eq!(machine.text(path).as_deref(), Some(*text), "{what}: {path}: {told:#?}");
+        }
+        assert_eq!(worker.kubeadm_runs(), 2, "{what}: {told:#?}");
+        if !says.contains("somebody") && !says.contains("they") {
+            let mut now = files(&machine);
+            now.retain(|path, _| !stays.iter().any(|(stays, _)| stays == path));
+            assert_eq!(now, before, "{what}: what was ours is gone: {told:#?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn history_knows_joins_and_what_to_do_about_one_that_was_cut_off() {
+    let told = |machine: Arc<Machine>| async move {
+        let lines = joins(machine.as_ref()).await.unwrap().into_iter().map(Result::unwrap);
+        lines.map(|join| (join.state, join.runs, join.next.join(", "))).collect::<Vec<_>>()
+    };
+    let cluster = undecided();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    assert_eq!(told(machine.clone()).await, []);
+    let killed = Notify::new();
+    let kill = |it: &JoinProgress| {
+        if waits_for_its_certificate(it) {
+            killed.notify_one();
+        }
+    };
+    tokio::select! {
+        (ended, _) = joined_and(&machine, options(&cluster), kill) => panic!("{:#?}", ended.outcome),
+        () = killed.notified() => {}
+    }
+    let at_work = (printed::JoinEnd::AtWork, vec![1], "carrick join".to_owned());
+    assert_eq!(told(machine.clone()).await, [at_work], "kubeadm runs on");
+    machine.run(&["systemctl", "stop", "carrick-kubeadm.service"], Duration::ZERO).await.unwrap();
+    let cut_off = (printed::JoinEnd::CutOff, vec![1], "carrick join, carrick reset".to_owned());
+    assert_eq!(told(machine.clone()).await, [cut_off]);
+    cluster.api.start(Controller::Approver);
+    cluster.api.start(Controller::Signer(Arc::clone(&cluster.authority)));
+    cluster.api.start(Controller::PodCidr);
+    tokio::time::advance(Duration::from_secs(2)).await;
+    let (ended, progress) = joined(&machine, options(&cluster)).await;
+    assert_joined(&ended, &progress);
+    let went_on = (printed::JoinEnd::Superseded, vec![1], String::new());
+    assert_eq!(told(machine.clone()).await, [went_on, (printed::JoinEnd::Joined, vec![1], String::new())]);
+    // One that cannot be read keeps nobody from reading the others.
+    machine.meddle("/var/lib/carrick/joins/7.json", "{");
+    let lines = joins(machine.as_ref()).await.unwrap();
+    assert_eq!(lines.iter().filter(|line| line.is_ok()).count(), 2, "{lines:?}");
+    assert_eq!(lines.len(), 3);
+}
+
+/// A machine with the files of a join to another cluster, credentials and all.
+fn with_credentials(machine: &Machine) -> String {
+    let other = Authority::new().unwrap();
+    let own = other.client("system:node:w1", &["system:nodes"]).unwrap();
+    let stale = kubeconfig("https://10.0.0.99:6443", other.pem(), Some(&own));
+    machine.meddle(KUBELET_CONF, &stale);
+    machine.meddle("/etc/kubernetes/pki/ca.crt", other.pem());
+    stale
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_key_stays_in_a_backup_once_the_join_is_verified() {
+    for (until, stays) in [(Until::Verified, false), (Until::Registered, true)] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let stale = with_credentials(&machine);
+        let policy = JoinPolicy { until, ..JoinPolicy::default() };
+        let (ended, told) = joined(&machine, JoinOptions { policy, ..options(&cluster) }).await;
+        assert_joined(&ended, &told);
+        let kept = |entry: &Entry| matches!(entry, Entry::File(file) if file.bytes == stale.as_bytes());
+        assert_eq!(machine.all_but("/none").files.values().any(kept), stays, "{until:?}");
+        let past = journal::load(machine.as_ref(), 1).await.unwrap();
+        assert_eq!(past.final_steps().is_empty(), stays);
+        if !stays {
+            let back = undo::plan(machine.as_ref(), Some(1)).await;
+            // What stands there now is of the join: nothing is put back over it.
+            let refused = back.unwrap_err().to_string();
+            assert!(refused.contains("/etc/kubernetes/pki/ca.crt was changed since"), "{refused}");
+            let node = LiveNode::joined_at(machine.now().as_second());
+            let back = undo::plan_beside(machine.as_ref(), Some(1), Some(&node)).await.unwrap();
+            let final_one = format!("{KUBELET_CONF} cannot be put back any more: its backup held a key");
+            assert!(back.stays.iter().any(|stays| stays.starts_with(&final_one)), "{:?}", back.stays);
+            let needed: Vec<&str> = back.needed.iter().map(|needs| needs.sentence.as_str()).collect();
+            assert_eq!(needed, ["put /etc/kubernetes/pki/ca.crt back as it was"]);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_nothing_can_be_written_down_nothing_is_begun() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    with_credentials(&machine);
+    // Before it is even tried to pull an image.
+    worker.lose_pause_image();
+    let before = files(&machine);
+    machine.fill("/var/lib/carrick");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{told:#?}") };
+    let says = "No space left on device; every change is recorded in /var/lib/carrick before it is made";
+    assert!(failure.causes.iter().any(|cause| cause.says.contains(says)), "{failure:#?}");
+    assert_eq!((files(&machine), worker.kubeadm_runs()), (before, 0), "{told:#?}");
 }
 
 /// A worker that has joined.

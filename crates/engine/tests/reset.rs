@@ -9,6 +9,7 @@ use carrick_core::plan::{Effect, Plan, Step};
 use carrick_core::reset::{self, ResetOptions};
 use carrick_engine::Stop;
 use carrick_engine::act::journal::{self, End};
+use carrick_engine::act::keep::{self, Seal};
 use carrick_engine::act::undo::{self, NotUndone};
 use carrick_engine::act::{self, Actor, StepProgress, Stopped};
 use carrick_host::{Entry, Probe, Progress, gather};
@@ -167,6 +168,68 @@ async fn what_is_mounted_since_the_plan_was_made_stops_it_before_anything_is_del
     assert!(stopped.to_string().ends_with("carrick undo 1"), "{stopped}");
     assert!(machine.all_but(HOME).files.contains_key("/var/lib/kubelet/config.yaml"));
     assert!(matches!(journal::load(&machine, 1).await.unwrap().end(), End::CutOff { .. }));
+}
+
+/// Right after a join the kubelet mounts what its pods need, until it is stopped.
+#[tokio::test]
+async fn what_a_pod_mounts_meanwhile_is_planned_for_and_what_is_mounted_again_and_again_stops_it() {
+    let volume = |number: u32| {
+        format!(
+            "{number} 1 0:1 / /var/lib/kubelet/pods/b/volumes/kubernetes.io~projected/{number} rw - tmpfs tmpfs rw\n"
+        )
+    };
+    for (mounted, plans, fits) in [(0, 1, true), (1, 2, true), (2, 3, true), (3, 3, false)] {
+        let machine = machine();
+        let (mut left, mut planned) = (mounted, 0);
+        let attempt = async || {
+            planned += 1;
+            let facts = facts(&machine).await;
+            let plan = reset::plan(&facts, &ResetOptions::default()).unwrap().plan;
+            let protected = Protected::on(&facts, Vec::new()).unwrap();
+            let steps = act::ground(&machine, &plan).await.map_err(Stopped::Before)?;
+            // When all is unmounted, and before kubeadm begins.
+            let mut meddling = |told: StepProgress<'_>| {
+                if matches!(&told, StepProgress::Begins(_, doing) if doing.starts_with("run kubeadm reset")) && left > 0
+                {
+                    left -= 1;
+                    let now = machine.text("/proc/self/mountinfo").unwrap();
+                    machine.meddle("/proc/self/mountinfo", &(now + &volume(20 + left)));
+                }
+            };
+            act::apply(&machine.shared(), &actor(), &steps, &protected, &mut meddling).await
+        };
+        let outdated = |stopped: &Stopped| matches!(stopped, Stopped::Outdated { .. });
+        let ended = carrick_engine::reset::until_it_fits(attempt, outdated).await;
+        assert_eq!((planned, ended.is_ok()), (plans, fits), "mounted {mounted} times: {ended:?}");
+        let kubelet = machine.all_but(HOME).files.contains_key("/var/lib/kubelet/config.yaml");
+        assert_eq!(kubelet, !fits);
+        if !fits {
+            let stopped = ended.unwrap_err().to_string();
+            assert!(stopped.contains("is mounted there") && stopped.ends_with("carrick undo 3"), "{stopped}");
+            // All that was done until then is taken back as one.
+            let back = undo::plan(&machine, None).await.unwrap();
+            assert_eq!(back.runs, [3, 2, 1]);
+            undo::apply(&machine.shared(), &back, &Protected::default(), &Stop::never(), &mut |_| {}).await.unwrap();
+            assert!(machine.all_but(HOME).units.contains(&"active kubelet".to_owned()));
+        }
+    }
+}
+
+#[tokio::test]
+async fn backups_with_tokens_of_a_pod_network_go_once_the_machine_is_reset() {
+    let machine = machine();
+    let token = "users:\n- user:\n    token: zyxwvu.9876543210fedcba\n";
+    machine.meddle("/etc/cni/net.d/calico-kubeconfig", token);
+    take_out(&machine).await.unwrap();
+    let holds = |machine: &Machine| {
+        let files = machine.all_but("/none").files;
+        files.values().filter(|entry| text(entry).contains("9876543210fedcba")).count()
+    };
+    assert_eq!(holds(&machine), 1, "until it is known that all is gone");
+    keep::seal(&machine, Seal::Reset).await.unwrap();
+    assert_eq!(holds(&machine), 0);
+    let refused = undo::plan(&machine, None).await.unwrap_err().to_string();
+    assert!(refused.ends_with("/runs/0001/backup, but for what held a key"), "{refused}");
 }
 
 #[tokio::test]

@@ -48,8 +48,13 @@ struct Inner {
     changes: Vec<String>,
     /// How many more changes there is power for.
     power: Option<usize>,
-    /// A path that has no room left.
-    full: Option<String>,
+    /// A path that cannot be written to, and why.
+    full: Option<(String, &'static str)>,
+    /// How many bytes there may be below a path.
+    room: Option<(String, usize)>,
+    /// When a file was last written, and what time it is, in seconds since 1970.
+    written: BTreeMap<String, i64>,
+    now: i64,
     /// What every command and every look takes.
     delay: Duration,
     /// What `TOOL-save` prints, by `TOOL`.
@@ -122,9 +127,9 @@ impl Machine {
 
     /// The same machine as it was at the beginning of this call; what it does from now on does not change this one.
     pub fn copy(&self) -> Self {
-        let Inner { files, swaps, units, rules, .. } = &*self.inner();
+        let Inner { files, swaps, units, rules, written, now, .. } = &*self.inner();
         let (files, swaps, units, rules) = (files.clone(), swaps.clone(), units.clone(), rules.clone());
-        let inner = Inner { files, swaps, units, rules, ..Inner::default() };
+        let inner = Inner { files, swaps, units, rules, written: written.clone(), now: *now, ..Inner::default() };
         Machine { inner: Arc::new(Mutex::new(inner)), script: None }
     }
 
@@ -135,7 +140,24 @@ impl Machine {
 
     /// From now on nothing can be written below a path.
     pub fn fill(&self, path: &str) {
-        self.inner().full = Some(path.to_owned());
+        self.inner().full = Some((path.to_owned(), "No space left on device"));
+    }
+
+    /// From now on a path is mounted read-only.
+    pub fn mount_read_only(&self, path: &str) {
+        self.inner().full = Some((path.to_owned(), "Read-only file system"));
+    }
+
+    /// From now on so many bytes more fit below a path: what is removed there makes room again.
+    pub fn leave_room(&self, path: &str, bytes: usize) {
+        let mut inner = self.inner();
+        let used = inner.used(path);
+        inner.room = Some((path.to_owned(), used + bytes));
+    }
+
+    /// What time it is, on a machine without a script.
+    pub fn set_time(&self, now: Timestamp) {
+        self.inner().now = now.as_second();
     }
 
     /// From now on every command, and every look at more than one file, takes so long.
@@ -249,7 +271,11 @@ impl Machine {
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(script) = &self.script {
+            inner.now = script.now().as_second();
+        }
+        inner
     }
 
     /// Makes one change, if there is power for it.
@@ -263,8 +289,8 @@ impl Machine {
         if let Some(left) = inner.power.as_mut() {
             *left = left.checked_sub(1).ok_or_else(|| Trouble::new(path, "power cut"))?;
         }
-        if inner.full.as_deref().is_some_and(|full| path.starts_with(full)) {
-            return Err(Trouble::new(path, "No space left on device"));
+        if let Some((_, why)) = inner.full.as_ref().filter(|(full, _)| path.starts_with(full)) {
+            return Err(Trouble::new(path, why));
         }
         inner.changes.push(format!("{what} {path}"));
         make(&mut inner)
@@ -281,7 +307,9 @@ impl Inner {
             Source::Dir(path) | Source::Tree(path) if self.files.contains_key(*path) => {
                 let inside = format!("{path}/");
                 let names = self.files.iter().filter_map(|(file, entry)| Some((file.strip_prefix(&inside)?, entry)));
-                let lines = names.filter(|(name, _)| !name.contains('/')).map(|(name, entry)| listed(name, entry));
+                let written = |name: &str| self.written.get(&format!("{inside}{name}")).copied().unwrap_or_default();
+                let names = names.filter(|(name, _)| !name.contains('/'));
+                let lines = names.map(|(name, entry)| listed(name, entry, written(name)));
                 Some(Ok(Capture::text(lines.collect::<String>())))
             }
             Source::Dir(_) | Source::Tree(_) => Some(Err(Why::Absent)),
@@ -300,6 +328,29 @@ impl Inner {
     fn put(&mut self, path: &str, file: File) {
         self.make_dirs(path.rsplit_once('/').map_or("", |(parent, _)| parent));
         self.files.insert(path.to_owned(), Entry::File(file));
+        self.written.insert(path.to_owned(), self.now);
+    }
+
+    /// The bytes of all files below a path.
+    fn used(&self, path: &str) -> usize {
+        let below = self.files.iter().filter(|(file, _)| file.starts_with(path));
+        below.map(|(_, entry)| if let Entry::File(file) = entry { file.bytes.len() } else { 0 }).sum()
+    }
+
+    fn has_room(&self, path: &str, bytes: usize) -> Result<(), Trouble> {
+        let is_full = |(full, most): &(String, usize)| path.starts_with(full) && self.used(full) + bytes > *most;
+        if self.room.as_ref().is_some_and(is_full) {
+            return Err(Trouble::new(path, "No space left on device"));
+        }
+        Ok(())
+    }
+
+    /// The file there is, or an empty one.
+    fn file(&self, path: &str, mode: u32) -> File {
+        match self.files.get(path) {
+            Some(Entry::File(old)) => old.clone(),
+            _ => File::new("", mode),
+        }
     }
 
     fn make_dirs(&mut self, path: &str) {
@@ -492,7 +543,7 @@ fn is_of_chains(line: &str) -> bool {
         || line.strip_prefix("-A ").is_some_and(|rule| !of_ours(rule) && named(rule))
 }
 
-fn listed(name: &str, entry: &Entry) -> String {
+fn listed(name: &str, entry: &Entry, mtime: i64) -> String {
     let mode = match entry {
         Entry::File(_) => "-rw-r--r--",
         Entry::Dir { .. } => "drwxr-xr-x",
@@ -504,7 +555,7 @@ fn listed(name: &str, entry: &Entry) -> String {
         _ => None,
     };
     let (mode, name) = (mode.to_owned(), name.to_owned());
-    listing::render(&listing::Entry { mode, uid: 0, gid: 0, size: 0, mtime: 0, name, target })
+    listing::render(&listing::Entry { mode, uid: 0, gid: 0, size: 0, mtime, name, target })
 }
 
 fn is_a_look(argv: &[&str]) -> bool {
@@ -534,7 +585,8 @@ impl Probe for Machine {
     }
 
     fn now(&self) -> Timestamp {
-        self.script.as_ref().map_or(Timestamp::UNIX_EPOCH, |script| script.now())
+        let own = || Timestamp::from_second(self.inner().now).unwrap_or_default();
+        self.script.as_ref().map_or_else(own, |script| script.now())
     }
 
     fn observe<'a>(&'a self, sources: &'a [Source], _: &'a Progress) -> Answer<'a, Vec<Observation>> {
@@ -572,6 +624,7 @@ impl Host for Machine {
                 let temporary = beside(path);
                 let into_it = |inner: &mut Inner| {
                     inner.needs_parent(path)?;
+                    inner.has_room(path, file.bytes.len())?;
                     inner.put(&temporary, file.clone());
                     Ok(())
                 };
@@ -583,21 +636,44 @@ impl Host for Machine {
                     })
                 })
             }
-            How::InPlace => self.change("write", path, |inner| {
-                inner.needs_parent(path)?;
-                inner.put(path, file.clone());
-                Ok(())
-            }),
-            How::Append => self.change("append to", path, |inner| {
-                inner.needs_parent(path)?;
-                let mut whole = match inner.files.get(path) {
-                    Some(Entry::File(old)) => old.clone(),
-                    _ => File::new("", file.mode),
+            How::InPlace => {
+                let (half, _) = file.bytes.split_at(file.bytes.len() / 2);
+                let begin = |inner: &mut Inner| {
+                    inner.needs_parent(path)?;
+                    inner.has_room(path, file.bytes.len())?;
+                    let mut there = inner.file(path, 0o600);
+                    let rest = there.bytes.split_off(half.len().min(there.bytes.len()));
+                    there.bytes = [half, &rest].concat();
+                    inner.put(path, there);
+                    Ok(())
                 };
-                whole.bytes.extend_from_slice(&file.bytes);
-                inner.put(path, whole);
-                Ok(())
-            }),
+                self.change("write half of", path, begin).and_then(|()| {
+                    self.change("write", path, |inner| {
+                        inner.put(path, file.clone());
+                        Ok(())
+                    })
+                })
+            }
+            How::Append => {
+                let (half, rest) = file.bytes.split_at(file.bytes.len() / 2);
+                let add = |inner: &mut Inner, bytes: &[u8]| {
+                    let mut whole = inner.file(path, file.mode);
+                    whole.bytes.extend_from_slice(bytes);
+                    inner.put(path, whole);
+                };
+                let begin = |inner: &mut Inner| {
+                    inner.needs_parent(path)?;
+                    inner.has_room(path, file.bytes.len())?;
+                    add(inner, half);
+                    Ok(())
+                };
+                self.change("append half to", path, begin).and_then(|()| {
+                    self.change("append to", path, |inner| {
+                        add(inner, rest);
+                        Ok(())
+                    })
+                })
+            }
         };
         ready(written)
     }

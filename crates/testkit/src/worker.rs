@@ -39,6 +39,7 @@ const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
 const BOOTSTRAP_CONF: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CONFIG: &str = "/var/lib/kubelet/config.yaml";
 const FLAGS: &str = "/var/lib/kubelet/kubeadm-flags.env";
+const INSTANCE: &str = "/var/lib/kubelet/instance-config.yaml";
 const CA: &str = "/etc/kubernetes/pki/ca.crt";
 const CLIENT_FILE: &str = "/var/lib/kubelet/pki/kubelet-client-2026-11-16-12-00-00.pem";
 const DROP_IN: &str = "/run/systemd/system/kubelet.service.d/90-carrick-join.conf";
@@ -211,7 +212,7 @@ impl Worker {
     pub fn reset(&self) {
         self.state().kubelet = None;
         let Some((machine, _)) = self.both() else { return };
-        for path in [KUBELET_CONF, BOOTSTRAP_CONF, CA, CONFIG, FLAGS, CLIENT, CLIENT_FILE] {
+        for path in [KUBELET_CONF, BOOTSTRAP_CONF, CA, CONFIG, INSTANCE, FLAGS, CLIENT, CLIENT_FILE] {
             machine.meddle_remove(path);
         }
     }
@@ -434,6 +435,7 @@ impl Worker {
             self.end_kubeadm(machine, Unit::Ended(1));
             return;
         }
+        machine.meddle(INSTANCE, "containerRuntimeEndpoint: unix:///run/containerd/containerd.sock\n");
         machine.meddle(CONFIG, "cgroupDriver: systemd\n");
         machine.meddle(FLAGS, "KUBELET_KUBEADM_ARGS=\"\"\n");
         say("[kubelet-start] Starting the kubelet");

@@ -80,7 +80,13 @@ fn ran(plan: &[Value], seen: &Seen) -> Result<()> {
         Source::Query(query) => Some(as_written(query.argv)),
         _ => None,
     });
-    let looks: BTreeSet<String> = queries.chain(plan.iter().filter_map(look)).collect();
+    // Whether a join or a reset is still at work here, which would count as the lock.
+    let at_work = ["carrick-kubeadm.service", "carrick-kubeadm-reset.service"].map(|unit| {
+        let shown =
+            "--property=Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,ExecMainStartTimestampMonotonic";
+        as_written(&["systemctl", "show", shown, unit])
+    });
+    let looks: BTreeSet<String> = queries.chain(plan.iter().filter_map(look)).chain(at_work).collect();
     let strangers: Vec<&String> =
         seen.ran.iter().filter(|command| !wanted.contains(*command) && !looks.contains(*command)).collect();
     demand!(strangers.is_empty(), "run and not in the plan: {strangers:#?}");

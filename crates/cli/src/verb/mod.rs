@@ -109,7 +109,7 @@ impl Carrick {
             Verb::Verify(args) => verify::run(args, signals).await,
             Verb::Cni(args) => cni::run(args, signals).await,
             Verb::Undo(args) => undo::run(args, signals).await,
-            Verb::History(args) => history::run(args).await,
+            Verb::History(args) => history::run(args, signals).await,
             Verb::Explain(args) => explain::run(&args),
             Verb::Demo(args) => demo::run(&args),
         }

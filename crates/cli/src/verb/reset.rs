@@ -1,13 +1,15 @@
 //! `carrick reset`: takes a worker out of its cluster, guarded, having said what goes.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use carrick_cluster::{ClusterClient, pods};
 use carrick_core::fact::{Facts, Why};
 use carrick_core::plan::printed::PlanReport;
 use carrick_core::reset::{self, Reset, ResetOptions, ResetRefusal};
-use carrick_engine::act::Grounded;
+use carrick_engine::act::keep::{self, Seal};
+use carrick_engine::act::{Actor, Grounded, Stopped};
 use carrick_engine::{reset as engine, unit};
 use carrick_host::Host;
 
@@ -63,29 +65,88 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let admin = admin.map(|admin| client(&host, &admin));
     let may_find = [unit::JOIN, unit::RESET];
     let (actor, _lock) = act::begin("reset", host.as_ref(), &args.consent, signals, &may_find).await?;
-    let facts = look(&args, host.as_ref()).await?;
-    let reset = plan(&args, admin.as_ref(), &facts).await?;
+    let taken_out = engine::until_it_fits(
+        async || take_out(&args, &host, admin.as_ref(), &actor).await,
+        |unfit| matches!(unfit, Unfit::Stopped(Stopped::Outdated { .. })),
+    );
+    let (done, passed) = match taken_out.await {
+        Ok(Some(done)) => done,
+        Ok(None) => return Ok(Exit::Ok),
+        Err(Unfit::Failure(failure)) => return Err(failure),
+        Err(Unfit::Stopped(stopped)) => return Err(act::stopped_as_failure(&stopped)),
+    };
+    clean(&args, host.as_ref()).await?;
+    seal(host.as_ref()).await;
+    let name = host.name();
+    if args.output == Format::Json {
+        print(&args, name, &done.reset, &done.steps, Some(done.run))?;
+    }
+    terminal::say(&format!("{name} is out of its cluster and can join again.{}", cordoned(&done.steps, passed)));
+    Ok(if passed == 0 { Exit::Ok } else { Exit::Warnings })
+}
+
+/// What was carried out.
+struct Done {
+    reset: Reset,
+    steps: Vec<Grounded>,
+    run: u32,
+}
+
+/// Why it was not.
+enum Unfit {
+    Failure(Failure),
+    Stopped(Stopped),
+}
+
+impl From<Failure> for Unfit {
+    fn from(failure: Failure) -> Self {
+        Unfit::Failure(failure)
+    }
+}
+
+/// Looks, plans, asks, and carries out; with how many steps could not be made, and had not to be. `None`: nothing was to be
+/// done, or only shown.
+async fn take_out(
+    args: &Args,
+    host: &Arc<dyn Host>,
+    admin: Option<&ClusterClient>,
+    actor: &Actor,
+) -> Result<Option<(Done, usize)>, Unfit> {
+    let facts = look(args, host.as_ref()).await?;
+    let reset = plan(args, admin, &facts).await?;
     let protected = args.consent.protected(&facts)?;
     if let Some(refusal) = protected.refusal(&reset.plan) {
-        return Err(refused(&refusal.to_string()));
+        return Err(refused(&refusal.to_string()).into());
     }
     let steps = act::ground(host.as_ref(), &reset.plan).await?;
     let name = host.name();
     if args.consent.plan || steps.is_empty() {
-        print(&args, name, &reset, &steps, None)?;
-        return Ok(Exit::Ok);
+        print(args, name, &reset, &steps, None)?;
+        if !args.consent.plan {
+            seal(host.as_ref()).await;
+        }
+        return Ok(None);
     }
     if args.output == Format::Text || !args.consent.yes {
         terminal::say(&(act::told(name, &steps) + &stays(&reset)));
     }
     args.consent.ask(&format!("Take {name} out of its cluster?"), &actor.stop).await?;
-    let (run, passed) = act::carry_out_in(&host, admin.as_ref(), &actor, &steps, &protected).await?;
-    clean(&args, host.as_ref()).await?;
-    if args.output == Format::Json {
-        print(&args, name, &reset, &steps, Some(run))?;
+    match act::shown(host, admin, actor, &steps, &protected).await {
+        Ok((run, passed)) => Ok(Some((Done { reset, steps, run }, passed))),
+        Err(stopped) => {
+            if let Stopped::Outdated { trouble, .. } = &stopped {
+                terminal::say(&format!("carrick: {trouble}; planning again"));
+            }
+            Err(Unfit::Stopped(stopped))
+        }
     }
-    terminal::say(&format!("{name} is out of its cluster and can join again.{}", cordoned(&steps, passed)));
-    Ok(if passed == 0 { Exit::Ok } else { Exit::Warnings })
+}
+
+/// Nobody goes back behind a reset: keys and tokens that were kept for that go.
+async fn seal(host: &dyn Host) {
+    if let Err(broken) = keep::seal(host, Seal::Reset).await {
+        terminal::say(&format!("carrick: backups that hold keys could not all be deleted: {broken}"));
+    }
 }
 
 /// A machine that is too busy to answer is asked again: neither is it refused for that, nor is what is gone called left.

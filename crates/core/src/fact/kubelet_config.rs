@@ -5,10 +5,13 @@ use serde::Deserialize;
 use super::{Facts, Known, Missing, OrAbsent, Source, Why};
 
 pub const FILE: &str = "/var/lib/kubelet/config.yaml";
+/// What kubeadm 1.34 writes of this machine alone into the configuration, its runtime's socket; it stays where a join fails.
+pub const INSTANCE: &str = "/var/lib/kubelet/instance-config.yaml";
 /// Where systemd-resolved keeps the real name servers. Clusters made on Ubuntu tell every node to read it.
 pub const RESOLVED: &str = "/run/systemd/resolve/resolv.conf";
 
-pub const SOURCES: &[Source] = &[Source::File(FILE), Source::File(RESOLVED), Source::File("/etc/resolv.conf")];
+pub const SOURCES: &[Source] =
+    &[Source::File(FILE), Source::File(INSTANCE), Source::File(RESOLVED), Source::File("/etc/resolv.conf")];
 
 /// What of a KubeletConfiguration matters for a join. What is not written is `None`: the kubelet's default.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

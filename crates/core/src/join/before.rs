@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::fact::mounts::{MOUNTINFO, is_at_or_under};
-use crate::fact::{Facts, Known, Source, Why, dir_key, join_state, listing, pki};
+use crate::fact::{Facts, Known, Source, Why, dir_key, join_state, kubeconfig, kubelet_config, listing, pki, unit};
 use crate::plan::protect::Protected;
 
 /// The kubelet's own directories: what comes into them during an attempt is what kubeadm and the kubelet wrote. Not `pods`: on
@@ -31,6 +32,27 @@ const SHARED: [&str; 8] = [
     "/usr/libexec/kubernetes/kubelet-plugins/volume",
     "/usr/libexec/kubernetes/kubelet-plugins/volume/exec",
 ];
+
+/// What kubeadm alone writes, in the order in which it does. A join by hand writes all of it anew.
+const KUBEADMS: [&str; 5] =
+    [kubeconfig::BOOTSTRAP, pki::CA, kubelet_config::INSTANCE, kubelet_config::FILE, unit::KUBEADM_FLAGS];
+
+/// What a kubelet makes, and makes anew when it is started again.
+const OF_A_KUBELET: [&str; 9] = [
+    "kubelet.sock",
+    "kubelet.crt",
+    "kubelet.key",
+    "kubelet_internal_checkpoint",
+    "cpu_manager_state",
+    "memory_manager_state",
+    "dra_manager_state",
+    "allocated_pods_state",
+    "actuated_pods_state",
+];
+
+/// kubeadm says what it does as it does it. A file may be written after its last word, and a disk may know of that word
+/// only when it writes down the rest.
+const AFTER_ITS_WORD: i64 = 10;
 
 /// What is looked at, before and after.
 pub fn sources() -> impl Iterator<Item = Source> {
@@ -80,6 +102,24 @@ impl MachineBefore {
         MachineBefore { kubelet_up: self.kubelet_up, ..Self::default() }
     }
 
+    /// After a join that was cut off when it said its last word: what came later, and is no file that kubeadm or a kubelet is
+    /// known to make, is somebody else's, as if it had been there before. With their paths.
+    pub fn sparing(mut self, now: &Facts, last_word: Timestamp) -> (Self, Vec<String>) {
+        let mut theirs = Vec::new();
+        for (dir, before) in &mut self.holds {
+            for entry in now.dir(dir).unwrap_or_default() {
+                let path = format!("{dir}/{}", entry.name);
+                // A directory goes only where it is empty.
+                let is_theirs =
+                    !entry.is_dir() && is_newer(&entry, Some(last_word)) && !is_of_a_join(&path, &entry.name);
+                if is_theirs && before.insert(entry.name) {
+                    theirs.push(path);
+                }
+            }
+        }
+        (self, theirs)
+    }
+
     pub fn kubelet_up(&self) -> Option<bool> {
         self.kubelet_up
     }
@@ -106,6 +146,38 @@ impl MachineBefore {
     }
 }
 
+/// What of a join on this machine is not of the kubeadm that wrote its last word then; `None`: it never said one. A person may
+/// have reset, or joined, by hand since; what is not proven to be ours is theirs.
+pub fn by_hand(now: &Facts, last_word: Option<Timestamp>) -> Known<Vec<String>> {
+    let (mut theirs, mut is_ours) = (Vec::new(), false);
+    for path in KUBEADMS {
+        let Some(entry) = entry(now, path)? else { continue };
+        if is_newer(&entry, last_word) {
+            theirs.push(path.to_owned());
+        } else {
+            is_ours = true;
+        }
+    }
+    // A kubelet that ours has started may get its certificate at any time.
+    let conf = entry(now, kubeconfig::KUBELET)?.filter(|entry| !is_ours && is_newer(entry, last_word));
+    theirs.extend(conf.map(|_| kubeconfig::KUBELET.to_owned()));
+    Ok(theirs)
+}
+
+fn is_newer(entry: &listing::Entry, last_word: Option<Timestamp>) -> bool {
+    last_word.is_none_or(|at| entry.mtime > at.as_second().saturating_add(AFTER_ITS_WORD))
+}
+
+fn entry(facts: &Facts, path: &str) -> Known<Option<listing::Entry>> {
+    let (dir, name) = path.rsplit_once('/').unwrap_or_default();
+    facts.entry(dir, name)
+}
+
+/// Whether kubeadm, or a kubelet at any start, makes a file of this name.
+fn is_of_a_join(path: &str, name: &str) -> bool {
+    KUBEADMS.contains(&path) || OF_A_KUBELET.contains(&name) || name.starts_with("kubelet-client")
+}
+
 /// The names in a directory, all of them; one that is not there has none. `None`: it is not known what is in it.
 fn names(facts: &Facts, dir: &str) -> Option<BTreeSet<String>> {
     match facts.get(&dir_key(dir)) {
@@ -121,7 +193,7 @@ mod tests {
     use super::*;
     use crate::fact::Capture;
     use crate::fact::unit::SHOW;
-    use crate::testing::facts;
+    use crate::testing::{NOW, facts};
 
     const FILE: &str = "-rw-------";
     const DIR: &str = "drwxr-xr-x";
@@ -192,6 +264,64 @@ mod tests {
         }
         let nothing = MachineBefore::default().came_since(&attempted(bare()), &Protected::default());
         assert_eq!(nothing, Ok(CameSince::default()));
+    }
+
+    /// A directory of files that were written so many seconds after NOW.
+    fn dated(facts: Facts, dir: &str, files: &[(&str, i64)]) -> Facts {
+        let line = |&(name, after): &(&str, i64)| {
+            let (mode, name, mtime) = (FILE.to_owned(), name.to_owned(), NOW.as_second() + after);
+            listing::render(&listing::Entry { mode, uid: 0, gid: 0, size: 1, mtime, name, target: None })
+        };
+        let mut facts = facts;
+        facts.insert(dir_key(dir), Ok(Capture::text(files.iter().map(line).collect::<String>())));
+        facts
+    }
+
+    #[test]
+    fn what_is_newer_than_our_kubeadms_last_word_is_not_ours() {
+        type Files<'a> = &'a [(&'a str, i64)];
+        type Row<'a> = (&'a str, Files<'a>, Files<'a>, Option<Timestamp>, &'a [&'a str]);
+        const ALL: [&str; 2] = [kubeconfig::BOOTSTRAP, kubelet_config::FILE];
+        let conf = "kubelet.conf";
+        // In /etc/kubernetes and in /var/lib/kubelet, by when; whose they are.
+        let rows: [Row<'_>; 8] = [
+            ("nothing", &[], &[], Some(NOW), &[]),
+            ("ours", &[("bootstrap-kubelet.conf", -9)], &[("config.yaml", 5)], Some(NOW), &[]),
+            ("ours, and its kubelet got its certificate later", &[(conf, 9999)], &[("config.yaml", 5)], Some(NOW), &[]),
+            ("no kubeadm of ours ran", &[("bootstrap-kubelet.conf", -9)], &[("config.yaml", -9)], None, &ALL),
+            ("joined again by hand", &[("bootstrap-kubelet.conf", 60)], &[("config.yaml", 60)], Some(NOW), &ALL),
+            (
+                "a part of it was written over",
+                &[("bootstrap-kubelet.conf", -9)],
+                &[("config.yaml", 60)],
+                Some(NOW),
+                &ALL[1..],
+            ),
+            ("reset by hand, and put there", &[(conf, 60)], &[], Some(NOW), &[kubeconfig::KUBELET]),
+            ("instance", &[], &[("instance-config.yaml", 60)], Some(NOW), &[kubelet_config::INSTANCE]),
+        ];
+        for (what, etc, var, last_word, expected) in rows {
+            let now = dated(dated(bare(), "/etc/kubernetes", etc), "/var/lib/kubelet", var);
+            assert_eq!(by_hand(&now, last_word).unwrap(), expected, "{what}");
+        }
+        let unknown = bare().without(Source::Dir("/var/lib/kubelet"), Why::TimedOut);
+        assert!(by_hand(&unknown, Some(NOW)).is_err(), "whose it is cannot be told");
+    }
+
+    #[test]
+    fn what_somebody_put_there_after_a_join_was_cut_off_stays() {
+        let now = dated(
+            bare(),
+            "/var/lib/kubelet",
+            &[("data", 60), ("state", -9), ("config.yaml", 60), ("cpu_manager_state", 60)],
+        );
+        let now = dated(now, pki::DIR, &[("kubelet-client-1.pem", 60), ("ours.pem", 60)]);
+        let (before, theirs) = MachineBefore::default().with_places(&bare()).sparing(&now, NOW);
+        assert_eq!(theirs, ["/var/lib/kubelet/data", "/var/lib/kubelet/pki/ours.pem"]);
+        let made = before.came_since(&now, &Protected::default()).unwrap().made;
+        let pem = "/var/lib/kubelet/pki/kubelet-client-1.pem";
+        let others = ["/var/lib/kubelet/state", "/var/lib/kubelet/cpu_manager_state", "/var/lib/kubelet/config.yaml"];
+        assert_eq!(made, [&[others[0], pem][..], &others[1..]].concat());
     }
 
     #[test]

@@ -10,8 +10,14 @@ use crate::plan::{Effect, Step};
 const CONDITION: &str = "# Written by carrick join; it goes when the join ends.\n[Unit]\nConditionPathExists=/var/lib/kubelet/config.yaml\n";
 
 /// The files a join makes, apart from the kubelet's keys.
-const MADE: [&str; 5] =
-    [kubeconfig::KUBELET, kubeconfig::BOOTSTRAP, pki::CA, kubelet_config::FILE, unit::KUBEADM_FLAGS];
+const MADE: [&str; 6] = [
+    kubeconfig::KUBELET,
+    kubeconfig::BOOTSTRAP,
+    pki::CA,
+    kubelet_config::FILE,
+    kubelet_config::INSTANCE,
+    unit::KUBEADM_FLAGS,
+];
 
 const FORWARDING: &str = "net.ipv4.ip_forward";
 const BRIDGED: [&str; 2] = ["net.bridge.bridge-nf-call-iptables", "net.bridge.bridge-nf-call-ip6tables"];
@@ -166,13 +172,14 @@ mod tests {
             ("-rw-------", "kubelet-client.key.tmp"),
             ("-rw-------", "kubelet.key"),
         ];
-        facts.with_dir(pki::DIR, &links).with_file(kubelet_config::FILE, "").without_file(unit::KUBEADM_FLAGS)
+        let facts = facts.with_file(kubelet_config::FILE, "").with_file(kubelet_config::INSTANCE, "");
+        facts.with_dir(pki::DIR, &links).without_file(unit::KUBEADM_FLAGS)
     }
 
     #[test]
     fn only_what_is_wrong_is_set_right() {
         let nothing = clean().with_dir(pki::DIR, &[]).without_file(kubelet_config::FILE);
-        let facts = nothing.without_file(unit::KUBEADM_FLAGS);
+        let facts = nothing.without_file(kubelet_config::INSTANCE).without_file(unit::KUBEADM_FLAGS);
         let usual = told(plan(&facts, &[]).unwrap());
         assert!(usual.contains(&format!("write {DROP_IN}")), "{usual:?}");
         assert!(!usual.iter().any(|step| step.starts_with("set ") || step.starts_with("remove")), "{usual:?}");
@@ -216,6 +223,7 @@ mod tests {
                 kubeconfig::KUBELET,
                 pki::CA,
                 kubelet_config::FILE,
+                kubelet_config::INSTANCE,
                 "/var/lib/kubelet/pki/kubelet-client-current.pem",
                 "/var/lib/kubelet/pki/kubelet-client.key.tmp",
             ]

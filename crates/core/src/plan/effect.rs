@@ -268,6 +268,34 @@ impl Effect {
         }
     }
 
+    /// What a file is written over with: who is killed meanwhile leaves a part of it. Any other file takes the old one's place
+    /// as a whole.
+    pub fn written_in_place(&self) -> Option<&str> {
+        match self {
+            Effect::Write { text, in_place: true, .. } => Some(text),
+            Effect::Write { in_place: false, .. }
+            | Effect::MakeDir { .. }
+            | Effect::Edit { .. }
+            | Effect::SetMode { .. }
+            | Effect::Remove { .. }
+            | Effect::ReloadUnits
+            | Effect::LoadModule { .. }
+            | Effect::Sysctl { .. }
+            | Effect::SwapOff { .. }
+            | Effect::Enable { .. }
+            | Effect::Run { .. }
+            | Effect::RestartRuntime { .. }
+            | Effect::Drain { .. }
+            | Effect::MarkNotReady { .. }
+            | Effect::EndJoin { .. }
+            | Effect::Unmount { .. }
+            | Effect::KubeadmReset { .. }
+            | Effect::DeleteLink { .. }
+            | Effect::RemoveChains { .. }
+            | Effect::ClearDir { .. } => None,
+        }
+    }
+
     /// The Node in the cluster that it changes.
     pub fn node(&self) -> Option<&str> {
         match self.place() {

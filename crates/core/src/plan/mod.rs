@@ -3,7 +3,7 @@
 //! * [`effect`]: one small, exact change that can be made twice without harm, and every table about its kinds
 //! * [`PlaceState`]: what stands where an effect acts, before and after it
 //! * [`edit`]: how the text of a file that is not ours is changed without losing a word of it
-//! * [`protect`]: what no plan may touch
+//! * [`protect`]: what no plan may touch; [`live`]: what a live node needs of what was changed
 //! * [`running`]: what runs on a runtime that is restarted
 //! * [`printed`]: a plan as programs read it
 //!
@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod edit;
 pub mod effect;
+pub mod live;
 pub mod printed;
 pub mod protect;
 pub mod running;

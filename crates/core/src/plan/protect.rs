@@ -15,7 +15,7 @@ use crate::join::place;
 use crate::reset::chains;
 
 /// Where the parts of a worker's join live. Programs and other files of packages (/usr, /opt/cni/bin) are not among them.
-const OURS_TO_CHANGE: [&str; 13] = [
+pub(super) const OURS_TO_CHANGE: [&str; 13] = [
     "/etc/cni/net.d",
     "/etc/containerd",
     "/etc/fstab",

@@ -3,104 +3,35 @@
 //! * `run.json`: who, when, the plan, and what stood there; there before the first change is made
 //! * `backup/STEP`: the files as they were, byte for byte
 //! * `journal.jsonl`: one line before and one after each change, on disk before the next thing is done
+//! * `journal.damaged`: the journal as it was found, where it was damaged and has been written on since
+//! * `found/STEP`: what somebody had put in the place of a file that was being written when the run was killed
 //!
 //! Killed anywhere, what is written says enough to go on or to go back. Only root can read it: a backup may hold a password.
+//! What it means is in `carrick_core::record`; how long it stays, in `keep`.
 
-use std::fmt;
-
-use carrick_core::plan::{Effect, PlaceState, Step};
+use carrick_core::plan::Step;
+pub use carrick_core::record::{Damage, End, Line, Mark, Past, Recorded, Run};
+use carrick_core::record::{SCHEMA, journal};
 use carrick_host::{Entry, File, Host, How, Trouble, beside};
-use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
-use super::{Actor, Grounded, to_the_second};
+use super::{Actor, Grounded, keep, to_the_second};
 
 pub const HOME: &str = "/var/lib/carrick";
-const RUNS: &str = "/var/lib/carrick/runs";
-const SCHEMA: &str = "carrick.run/v1";
+pub(super) const RUNS: &str = "/var/lib/carrick/runs";
 
-/// What one run set out to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Run {
-    schema: String,
-    pub run: u32,
-    pub verb: String,
-    pub by: String,
-    pub begun: Timestamp,
-    /// Of Carrick.
-    pub version: String,
-    /// The run that was cut off, which this one completes.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub continues: Option<u32>,
-    pub steps: Vec<Recorded>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Recorded {
-    #[serde(flatten)]
-    pub step: Step,
-    pub was: PlaceState,
-    pub becomes: PlaceState,
-}
-
-/// What a line of the journal says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Mark {
-    Begun,
-    Done,
-    Failed,
-    /// Of a run: all steps are done.
-    Finished,
-    /// Of a step, or of the whole run.
-    Undone,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Line {
-    pub at: Timestamp,
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub step: Option<usize>,
-    pub mark: Mark,
-    #[serde(skip_serializing_if = "String::is_empty", default)]
-    pub error: String,
-}
-
-/// A run and how far it came.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Past {
-    pub run: Run,
-    pub lines: Vec<Line>,
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum End {
-    Finished,
-    /// After this many steps, with the error where there was one.
-    CutOff {
-        done: usize,
-        error: String,
-    },
-    Undone,
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            End::Finished => f.write_str("done"),
-            End::CutOff { done, error } if error.is_empty() => write!(f, "cut off after {done} steps"),
-            End::CutOff { done, error } => write!(f, "stopped after {done} steps: {error}"),
-            End::Undone => f.write_str("taken back"),
-        }
-    }
-}
+/// Room that is there when the disk is full: it is given up for the lines that say how far a run came.
+const RESERVE: &str = "/var/lib/carrick/reserve";
+/// A run of twenty steps, and taking it back, are eighty lines: as many blocks of a small disk at the most.
+const RESERVED: usize = 32 << 10;
 
 /// A record that cannot be relied on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
     #[error("{0}")]
     Trouble(#[from] Trouble),
+    #[error("{0}; every change is recorded in {HOME} before it is made")]
+    Unwritable(Trouble),
     #[error("run {run} was recorded by a newer Carrick ({schema}); take that version")]
     Newer { run: u32, schema: String },
     #[error("the record of run {run} cannot be read ({why}); its files are in {RUNS}/{run:04}/backup")]
@@ -117,24 +48,15 @@ pub struct Journal {
 impl Journal {
     /// Everything that is needed to go back is on disk when this returns.
     pub(super) async fn begin(host: &dyn Host, actor: &Actor, steps: &[Grounded]) -> Result<Self, Broken> {
+        prepare(host).await?;
+        // What is left of an older record keeps nobody from making a new one.
+        let _ = keep::make_room(host).await;
         let past = numbers(host).await?;
         let run = past.last().map_or(1, |last| last + 1);
-        let dir = place(run);
-        for (path, mode) in [(HOME, 0o700), (RUNS, 0o700), (&*dir, 0o700), (&*format!("{dir}/backup"), 0o700)] {
-            host.make_dir(path, mode).await?;
-        }
-        for (at, grounded) in steps.iter().enumerate() {
-            if let Some(old) = &grounded.old {
-                host.write(&backup(run, at), &File::new(old.bytes.clone(), 0o600), How::Replace).await?;
-            }
-        }
-        let continues = match past.last() {
-            Some(&last) => match load(host, last).await {
-                // Of another verb it was another wish: who takes this one back does not mean that one.
-                Ok(past) if matches!(past.end(), End::CutOff { .. }) && past.run.verb == actor.verb => Some(last),
-                _ => None,
-            },
-            None => None,
+        let continues = match last_recorded(host, &past).await {
+            // Of another verb it was another wish: who takes this one back does not mean that one.
+            Some(Ok(past)) if past.is_cut_off() && past.run.verb == actor.verb => Some(past.run.run),
+            _ => None,
         };
         let record = Run {
             schema: SCHEMA.to_owned(),
@@ -146,12 +68,11 @@ impl Journal {
             continues,
             steps: steps.iter().map(recorded).collect(),
         };
-        let text = serde_json::to_vec_pretty(&record).map_err(|error| Trouble::new("run.json", error))?;
-        host.write(&format!("{dir}/run.json"), &File::new(text, 0o600), How::Replace).await?;
+        write(host, &record, steps).await.map_err(Broken::Unwritable)?;
         Ok(Journal { run })
     }
 
-    /// Goes on in the record of a past run.
+    /// Goes on in the record of a past run, which was [mended](mend).
     pub(super) fn of(run: u32) -> Self {
         Journal { run }
     }
@@ -168,10 +89,57 @@ impl Journal {
         error: &str,
     ) -> Result<(), Trouble> {
         let line = Line { at: host.now(), step, mark, error: error.lines().next().unwrap_or_default().to_owned() };
-        let mut text = serde_json::to_vec(&line).map_err(|error| Trouble::new("journal.jsonl", error))?;
-        text.push(b'\n');
-        host.write(&format!("{}/journal.jsonl", place(self.run)), &File::new(text, 0o600), How::Append).await
+        let (path, text) = (journal_of(self.run), File::new(written(&[line])?, 0o600));
+        match host.write(&path, &text, How::Append).await {
+            // A change that was made is written down, whatever else there is no room for.
+            Err(trouble) if !trouble.of_the_link && host.look(RESERVE).await?.is_some() => {
+                host.remove(RESERVE).await.map_err(|_| trouble)?;
+                host.write(&path, &text, How::Append).await
+            }
+            done => done,
+        }
     }
+}
+
+/// The place of the records is there, can be written to, and has room for what has to be said when there is none left.
+pub(crate) async fn prepare(host: &dyn Host) -> Result<(), Broken> {
+    let prepared = async {
+        for path in [HOME, RUNS] {
+            host.make_dir(path, 0o700).await?;
+        }
+        match host.look(RESERVE).await? {
+            Some(Entry::File(file)) if file.bytes.len() == RESERVED => Ok(()),
+            _ => host.write(RESERVE, &File::new(incompressible(), 0o600), How::Replace).await,
+        }
+    };
+    prepared.await.map_err(Broken::Unwritable)
+}
+
+/// A filesystem that compresses, or keeps no zeros, shall have the room, too.
+fn incompressible() -> Vec<u8> {
+    let mut state: u32 = 0x2545_F491;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        // Letters: whoever looks into it sees that it is nothing.
+        b'0' + (state.to_le_bytes()[0] & 0x3f)
+    };
+    (0..RESERVED).map(|_| next()).collect()
+}
+
+async fn write(host: &dyn Host, record: &Run, steps: &[Grounded]) -> Result<(), Trouble> {
+    let (run, dir) = (record.run, place(record.run));
+    for path in [&*dir, &*format!("{dir}/backup")] {
+        host.make_dir(path, 0o700).await?;
+    }
+    for (at, grounded) in steps.iter().enumerate() {
+        if let Some(old) = &grounded.old {
+            host.write(&backup(run, at), &File::new(old.bytes.clone(), 0o600), How::Replace).await?;
+        }
+    }
+    let text = serde_json::to_vec_pretty(record).map_err(|error| Trouble::new("run.json", error))?;
+    host.write(&format!("{dir}/run.json"), &File::new(text, 0o600), How::Replace).await
 }
 
 fn recorded(grounded: &Grounded) -> Recorded {
@@ -179,12 +147,30 @@ fn recorded(grounded: &Grounded) -> Recorded {
     Recorded { step, was, becomes }
 }
 
-fn place(run: u32) -> String {
+fn written(lines: &[Line]) -> Result<Vec<u8>, Trouble> {
+    let mut text = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut text, line).map_err(|error| Trouble::new("journal.jsonl", error))?;
+        text.push(b'\n');
+    }
+    Ok(text)
+}
+
+pub(super) fn place(run: u32) -> String {
     format!("{RUNS}/{run:04}")
 }
 
-fn backup(run: u32, step: usize) -> String {
+fn journal_of(run: u32) -> String {
+    format!("{}/journal.jsonl", place(run))
+}
+
+pub(super) fn backup(run: u32, step: usize) -> String {
     format!("{}/backup/{step}", place(run))
+}
+
+/// Where what somebody had put there is kept.
+pub(super) fn found(run: u32) -> String {
+    format!("{}/found", place(run))
 }
 
 /// The file as it was before a step.
@@ -196,8 +182,24 @@ pub(super) async fn kept(host: &dyn Host, run: u32, step: usize) -> Result<File,
     }
 }
 
+/// Keeps what is in a place, under a name that is free.
+pub(super) async fn keep_found(host: &dyn Host, run: u32, step: usize, path: &str) -> Result<(), Trouble> {
+    let Some(Entry::File(file)) = host.look(path).await? else { return Ok(()) };
+    let dir = found(run);
+    host.make_dir(&dir, 0o700).await?;
+    for number in 0.. {
+        let kept = format!("{dir}/{step}{}", if number == 0 { String::new() } else { format!(".{number}") });
+        match host.look(&kept).await? {
+            Some(Entry::File(same)) if same.bytes == file.bytes => return Ok(()),
+            Some(_) => {}
+            None => return host.write(&kept, &File { mode: 0o600, ..file }, How::Replace).await,
+        }
+    }
+    Ok(())
+}
+
 /// The numbers of all runs, in order.
-async fn numbers(host: &dyn Host) -> Result<Vec<u32>, Trouble> {
+pub(super) async fn numbers(host: &dyn Host) -> Result<Vec<u32>, Trouble> {
     let mut numbers: Vec<u32> = host.list(RUNS).await?.iter().filter_map(|name| name.parse().ok()).collect();
     numbers.sort_unstable();
     Ok(numbers)
@@ -220,8 +222,25 @@ pub async fn history(host: &dyn Host) -> Result<Vec<Result<Past, Broken>>, Troub
     Ok(runs)
 }
 
+/// The last of these that has a record.
+async fn last_recorded(host: &dyn Host, numbers: &[u32]) -> Option<Result<Past, Broken>> {
+    for &run in numbers.iter().rev() {
+        match load(host, run).await {
+            Err(Broken::Unknown(_)) => {}
+            loaded => return Some(loaded),
+        }
+    }
+    None
+}
+
 /// One run.
 pub async fn load(host: &dyn Host, run: u32) -> Result<Past, Broken> {
+    let record = record(host, run).await?;
+    let text = journal::parse(&read(host, &journal_of(run)).await?.unwrap_or_default(), record.steps.len());
+    Ok(Past { run: record, lines: text.lines, damage: text.damage })
+}
+
+async fn record(host: &dyn Host, run: u32) -> Result<Run, Broken> {
     #[derive(Deserialize)]
     struct Schema {
         schema: String,
@@ -234,17 +253,34 @@ pub async fn load(host: &dyn Host, run: u32) -> Result<Past, Broken> {
     if schema != SCHEMA {
         return Err(Broken::Newer { run, schema });
     }
-    let record: Run = serde_json::from_slice(&text).map_err(unreadable)?;
-    let journal = read(host, &format!("{}/journal.jsonl", place(run))).await?.unwrap_or_default();
-    let lines = parse(&journal).map_err(|why| Broken::Unreadable { run, why })?;
-    let beyond = lines.iter().filter_map(|line| line.step).find(|&step| step >= record.steps.len());
-    match beyond {
-        Some(step) => Err(Broken::Unreadable { run, why: format!("journal.jsonl: there is no step {step}") }),
-        None => Ok(Past { run: record, lines }),
-    }
+    serde_json::from_slice(&text).map_err(unreadable)
 }
 
-async fn read(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Trouble> {
+/// Makes a journal one that can be written on: what is added behind half a line would never be read. What was done behind the
+/// damage is not known, and is noted as begun.
+pub(super) async fn mend(host: &dyn Host, run: u32) -> Result<(), Broken> {
+    let past = load(host, run).await?;
+    let bytes = read(host, &journal_of(run)).await?.unwrap_or_default();
+    let text = journal::parse(&bytes, past.run.steps.len());
+    if text.whole == bytes.len() {
+        return Ok(());
+    }
+    let mut whole = bytes.get(..text.whole).unwrap_or_default().to_vec();
+    if let Some(damage) = &text.damage {
+        let unknown = |step: &usize| !text.lines.iter().any(|it| it.step == Some(*step) && it.mark == Mark::Begun);
+        let begun =
+            |step| Line { at: host.now(), step: Some(step), mark: Mark::Begun, error: format!("not known: {damage}") };
+        let lines: Vec<Line> = (0..past.run.steps.len()).filter(unknown).map(begun).collect();
+        whole.extend(written(&lines)?);
+        let damaged = format!("{}/journal.damaged", place(run));
+        if host.look(&damaged).await?.is_none() {
+            host.write(&damaged, &File::new(bytes, 0o600), How::Replace).await?;
+        }
+    }
+    Ok(host.write(&journal_of(run), &File::new(whole, 0o600), How::Replace).await?)
+}
+
+pub(super) async fn read(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Trouble> {
     match host.look(path).await? {
         None => Ok(None),
         Some(Entry::File(file)) => Ok(Some(file.bytes)),
@@ -252,82 +288,18 @@ async fn read(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Trouble> {
     }
 }
 
-/// A last line without an end was being written when the run was killed: what it was to say did not happen yet.
-pub fn parse(journal: &[u8]) -> Result<Vec<Line>, String> {
-    let whole = journal.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
-    let lines = journal.get(..whole).unwrap_or_default().split(|&byte| byte == b'\n').filter(|line| !line.is_empty());
-    let read =
-        |(at, line)| serde_json::from_slice(line).map_err(|error| format!("journal.jsonl line {}: {error}", at + 1));
-    lines.enumerate().map(read).collect()
-}
-
-impl Past {
-    pub fn end(&self) -> End {
-        let marks = |mark| self.lines.iter().filter(move |line| line.mark == mark);
-        if marks(Mark::Undone).any(|line| line.step.is_none()) {
-            return End::Undone;
-        }
-        if marks(Mark::Finished).next().is_some() {
-            return End::Finished;
-        }
-        let error = marks(Mark::Failed).next_back().map(|line| line.error.clone()).unwrap_or_default();
-        End::CutOff { done: marks(Mark::Done).count(), error }
-    }
-
-    pub(super) fn changed_something(&self) -> bool {
-        self.lines.iter().any(|line| line.mark == Mark::Begun)
-    }
-
-    /// Steps that were begun, and so may have changed something; not those that were taken back again.
-    pub(super) fn begun(&self) -> Vec<usize> {
-        let marked = |step: usize, mark| self.lines.iter().any(|line| line.step == Some(step) && line.mark == mark);
-        (0..self.run.steps.len()).filter(|&step| marked(step, Mark::Begun) && !marked(step, Mark::Undone)).collect()
-    }
-
-    /// The first that was begun of those behind which nothing is taken back.
-    pub(super) fn no_way_back(&self) -> Option<&Effect> {
-        let begun = self.begun().into_iter().filter_map(|step| self.run.steps.get(step));
-        begun.map(|recorded| &recorded.step.effect).find(|effect| effect.is_final())
-    }
-
-    /// Files that were being filled when the run was cut off.
-    pub(super) fn litter(&self) -> Vec<String> {
-        let done = |step: usize| self.lines.iter().any(|line| line.step == Some(step) && line.mark == Mark::Done);
-        let open = self.begun().into_iter().filter(|&step| !done(step));
-        open.filter_map(|step| Some(beside(self.run.steps.get(step)?.step.effect.path()?))).collect()
-    }
-
-    /// Reloads and restarts that a run which was cut off had still to make: nothing else shows that they are needed.
-    fn owed(&self) -> Vec<Step> {
-        let done = |step: usize| self.lines.iter().any(|line| line.step == Some(step) && line.mark == Mark::Done);
-        let steps = self.run.steps.iter().enumerate();
-        let owed = steps.filter(|(at, recorded)| recorded.becomes == PlaceState::Moment && !done(*at));
-        owed.map(|(_, recorded)| recorded.step.clone()).collect()
-    }
+/// Files that were being filled when a run was cut off.
+pub(super) fn litter(past: &Past) -> Vec<String> {
+    let open = past.begun().into_iter().filter(|&step| past.is_open(step));
+    open.filter_map(|step| Some(beside(past.run.steps.get(step)?.step.effect.path()?))).collect()
 }
 
 /// What the last run owes, where it was cut off after its first change: the next run must do it.
 pub async fn owed(host: &dyn Host) -> Result<Vec<Step>, Broken> {
-    let Some(&last) = numbers(host).await?.last() else { return Ok(Vec::new()) };
-    match load(host, last).await {
-        Ok(past) if matches!(past.end(), End::CutOff { .. }) && past.changed_something() => Ok(past.owed()),
-        // Killed before its record was whole: it changed nothing.
-        Ok(_) | Err(Broken::Unknown(_)) => Ok(Vec::new()),
-        Err(broken) => Err(broken),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_torn_last_line_did_not_happen_and_a_broken_one_is_told() {
-        let line = br#"{"at":"2026-11-15T12:00:00Z","step":0,"mark":"begun"}"#;
-        let torn = [line, &b"\n"[..], &line[..20]].concat();
-        assert_eq!(parse(&torn).map(|lines| lines.len()), Ok(1));
-        assert_eq!(parse(b"").map(|lines| lines.len()), Ok(0));
-        let broken = [&line[..20], b"\n", line, b"\n"].concat();
-        assert!(parse(&broken).unwrap_err().starts_with("journal.jsonl line 1: "));
+    match last_recorded(host, &numbers(host).await?).await {
+        Some(Ok(past)) if past.is_cut_off() && past.changed_something() => Ok(past.owed()),
+        // What cannot be read says nothing of what it owes, and must not keep a machine from being mended for ever.
+        None | Some(Ok(_) | Err(Broken::Unreadable { .. })) => Ok(Vec::new()),
+        Some(Err(broken)) => Err(broken),
     }
 }

@@ -90,19 +90,20 @@ pub(super) async fn chains(host: &dyn Host, tool: &str) -> Result<PlaceState, Tr
     Ok(PlaceState::value(format!("{} chains", chains::named(&chains::find(&saved)).len())))
 }
 
-/// What must hold right before an effect that cannot be taken back: looked at before it is begun.
-pub(super) async fn ready(host: &dyn Host, effect: &Effect) -> Result<(), Trouble> {
+/// What must hold right before an effect that cannot be taken back: looked at before it is begun. `Some`: something was mounted
+/// since the plan was made, which another plan may know what to do about.
+pub(super) async fn ready(host: &dyn Host, effect: &Effect) -> Result<Option<Trouble>, Trouble> {
     let tree = match effect.undo() {
         Undo::Final { deletes } => deletes,
-        Undo::Content | Undo::Setting | Undo::Again | Undo::Stays => return Ok(()),
+        Undo::Content | Undo::Setting | Undo::Again | Undo::Stays => return Ok(None),
     };
     // kubeadm before 1.30 takes any mount for one of the kubelet's whose path has the kubelet's in it.
     let inside = format!("{tree}/");
     if let Some(mount) = mounts(host).await?.into_iter().find(|mount| mount.point.contains(&inside)) {
-        return Err(Trouble::new(mount.point, "is mounted there: what is on it would be deleted, too"));
+        return Ok(Some(Trouble::new(mount.point, "is mounted there: what is on it would be deleted, too")));
     }
     if tree != volumes::DIR {
-        return Ok(());
+        return Ok(None);
     }
     for place in symlinks::PLACES {
         if let Some(Entry::Link(to)) = host.look(place).await? {
@@ -111,7 +112,7 @@ pub(super) async fn ready(host: &dyn Host, effect: &Effect) -> Result<(), Troubl
     }
     let kubelet = look::word(host, &["systemctl", "is-active", "kubelet"]).await?;
     match kubelet.as_value() {
-        Some("inactive" | "failed") => Ok(()),
+        Some("inactive" | "failed") => Ok(None),
         said => Err(Trouble::new("kubelet", format!("is {}: somebody started it again", said.unwrap_or("unknown")))),
     }
 }

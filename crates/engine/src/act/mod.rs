@@ -6,7 +6,7 @@
 //!
 //! * [`ground`]: reads what stands where a plan would act; what is so already drops out
 //! * [`apply`]: makes the changes; [`journal`]: what is written down about them
-//! * [`undo`]: takes a run back
+//! * [`undo`]: takes a run back; [`keep`]: how long its record stays
 //!
 //! What is looked at, made and undone is decided in one table each (`look`, `perform`, `undo`), which names every effect.
 #![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
@@ -22,6 +22,7 @@ use carrick_host::{File, Host, Lock, Locked, Trouble};
 use jiff::Timestamp;
 
 pub mod journal;
+pub mod keep;
 mod leave;
 mod look;
 mod perform;
@@ -80,6 +81,9 @@ pub enum Stopped {
     /// The run's number, what was being done, and what went wrong.
     #[error("stopped at \"{doing}\": {trouble}; take back what was done: carrick undo {run}")]
     At { run: u32, doing: String, trouble: Trouble },
+    /// The same, and nothing went wrong: what the plan was made of is no longer so, and another plan may well be carried out.
+    #[error("stopped at \"{doing}\": {trouble}; take back what was done: carrick undo {run}")]
+    Outdated { run: u32, doing: String, trouble: Trouble },
     /// The same, behind the point from which there is no way back.
     #[error("stopped at \"{doing}\" of run {run}: {trouble}; finish it: carrick {verb}")]
     Midway { run: u32, verb: String, doing: String, trouble: Trouble },
@@ -90,9 +94,10 @@ impl Stopped {
     pub fn is_of_the_link(&self) -> bool {
         match self {
             Stopped::Locked(Locked::Trouble(trouble))
-            | Stopped::Journal(Broken::Trouble(trouble))
+            | Stopped::Journal(Broken::Trouble(trouble) | Broken::Unwritable(trouble))
             | Stopped::Before(trouble)
             | Stopped::At { trouble, .. }
+            | Stopped::Outdated { trouble, .. }
             | Stopped::Midway { trouble, .. } => trouble.of_the_link,
             Stopped::Refused(_)
             | Stopped::Locked(Locked::By(_))
@@ -111,6 +116,7 @@ impl Stopped {
             | Stopped::Before(_)
             | Stopped::Journal(_)
             | Stopped::At { .. }
+            | Stopped::Outdated { .. }
             | Stopped::Midway { .. } => None,
         }
     }
@@ -171,13 +177,13 @@ pub async fn apply_in(
         match take(machine, (admin, &actor.stop), &mut journal, at, grounded, tell).await {
             Ok(None) => tell(StepProgress::Done(at)),
             Ok(Some(why)) => tell(StepProgress::Passed(at, why)),
-            Err(trouble) => {
+            Err(untaken) => {
                 // Where even this cannot be written, the missing mark says that the step was not finished.
-                let _ = journal.mark(host, Some(at), Mark::Failed, &trouble.to_string()).await;
+                let _ = journal.mark(host, Some(at), Mark::Failed, &untaken.trouble.to_string()).await;
                 if let Some(signal) = actor.stop.told() {
                     return Err(told_to_stop(host, actor, journal.run(), signal, (at, steps.len())).await);
                 }
-                return Err(stopped(host, actor, journal.run(), grounded, trouble).await);
+                return Err(stopped(host, actor, journal.run(), grounded, untaken).await);
             }
         }
     }
@@ -202,11 +208,25 @@ async fn told_to_stop(
 }
 
 /// What was begun is in the journal: a step that was not ready to be begun is not.
-async fn stopped(host: &dyn Host, actor: &Actor, run: u32, at: &Grounded, trouble: Trouble) -> Stopped {
-    let doing = at.step.effect.to_string();
+async fn stopped(host: &dyn Host, actor: &Actor, run: u32, at: &Grounded, untaken: Untaken) -> Stopped {
+    let (doing, Untaken { trouble, outdated }) = (at.step.effect.to_string(), untaken);
     match journal::load(host, run).await {
         Ok(past) if past.no_way_back().is_some() => Stopped::Midway { run, verb: actor.verb.clone(), doing, trouble },
+        _ if outdated => Stopped::Outdated { run, doing, trouble },
         _ => Stopped::At { run, doing, trouble },
+    }
+}
+
+/// Why a step was not made.
+struct Untaken {
+    trouble: Trouble,
+    /// It was not begun: the plan does not fit any more.
+    outdated: bool,
+}
+
+impl From<Trouble> for Untaken {
+    fn from(trouble: Trouble) -> Self {
+        Untaken { trouble, outdated: false }
     }
 }
 
@@ -217,13 +237,15 @@ async fn take(
     at: usize,
     grounded: &Grounded,
     tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
-) -> Result<Option<String>, Trouble> {
+) -> Result<Option<String>, Untaken> {
     let (host, Step { effect, .. }) = (machine.as_ref(), &grounded.step);
-    leave::ready(host, effect).await?;
+    if let Some(mounted) = leave::ready(host, effect).await? {
+        return Err(Untaken { trouble: mounted, outdated: true });
+    }
     if let Some(path) = effect.path() {
         let now = look::at(host, effect).await?.state;
         if now != grounded.was {
-            return Err(Trouble::new(path, "was changed by somebody else since the plan was made"));
+            return Err(Trouble::new(path, "was changed by somebody else since the plan was made").into());
         }
     }
     journal.mark(host, Some(at), Mark::Begun, "").await?;

@@ -1,11 +1,14 @@
 //! Takes a run back: the same steps in the other order, each to what stood there before.
 //!
-//! What somebody changed since is not written over: then nothing is taken back, and the message says where the old file is.
+//! What somebody changed since is not written over: then nothing is taken back, and the message says where the old file is. A
+//! file that was being written in place when its run was killed is neither as it was nor as it was to be, and is put back.
 
 use std::sync::Arc;
 
+use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Effect, PlaceState, Plan, Undo};
+use carrick_core::record::half;
 use carrick_core::stop::StopSignal;
 use carrick_host::{File, Host, How, Locked, Trouble};
 
@@ -30,7 +33,7 @@ pub enum NotUndone {
     Changed { run: u32, what: String, kept: String },
     #[error(
         "run {run} cannot be taken back: it began to {what}, and this machine's place in its cluster is gone; join again. \
-         What it removed of files is in {kept}"
+         {kept}"
     )]
     Final { run: u32, what: String, kept: String },
     #[error("stopped by {}: {done} of {steps} taken back; go on: carrick undo {run}", .signal.name())]
@@ -51,13 +54,28 @@ pub struct Back {
     run: u32,
     step: usize,
     recorded: Recorded,
+    /// Somebody may have written to it while nobody knows: what is there is kept.
+    keeps_found: bool,
 }
 
 impl Back {
     /// The sentence that says so.
     pub fn sentence(&self) -> String {
-        self.recorded.step.effect.taken_back(&self.recorded.was)
+        let sentence = self.recorded.step.effect.taken_back(&self.recorded.was);
+        if self.keeps_found {
+            return format!("{sentence}; what is there now is kept in {}", journal::found(self.run));
+        }
+        sentence
     }
+}
+
+/// Something that is not put back without more ado: this machine has joined a cluster since.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeNeeds {
+    /// What would be put back.
+    pub sentence: String,
+    /// What breaks then.
+    pub breaks: &'static str,
 }
 
 /// What would be put back, in order.
@@ -66,6 +84,10 @@ pub struct Return {
     pub backs: Vec<Back>,
     /// What cannot be put back, in sentences.
     pub stays: Vec<String>,
+    /// What is not put back, because a live node needs it.
+    pub needed: Vec<NodeNeeds>,
+    /// What else there is to know, in sentences.
+    pub notes: Vec<String>,
     /// All runs this is about.
     pub runs: Vec<u32>,
     /// What a run that was killed left beside files.
@@ -74,21 +96,38 @@ pub struct Return {
 
 /// Of one run, and of those it completed. `None`: of the last that changed something.
 pub async fn plan(host: &dyn Host, run: Option<u32>) -> Result<Return, NotUndone> {
+    plan_beside(host, run, None).await
+}
+
+/// The same, but for what a node needs that lives on the machine.
+pub async fn plan_beside(host: &dyn Host, run: Option<u32>, node: Option<&LiveNode>) -> Result<Return, NotUndone> {
+    let mut back = Return::default();
     let mut past = match run {
         Some(run) => journal::load(host, run).await?,
-        None => last(host).await?,
+        None => last(host, &mut back.notes).await?,
     };
     if past.end() == End::Undone {
         return Err(NotUndone::Already(past.run.run));
     }
-    let mut back = Return::default();
     loop {
         no_way_back(&past)?;
-        collect(host, &past, &mut back).await?;
+        let node = node.filter(|node| node.has_joined_since(past.run.begun));
+        collect(host, &past, node, &mut back).await?;
         back.runs.push(past.run.run);
-        back.litter.extend(past.litter());
+        back.litter.extend(journal::litter(&past));
+        if let Some(damage) = &past.damage {
+            let run = past.run.run;
+            back.notes.push(format!("what run {run} did is known only in part: its journal is damaged ({damage})"));
+        }
         match past.run.continues {
-            Some(earlier) if earlier < past.run.run => past = journal::load(host, earlier).await?,
+            Some(earlier) if earlier < past.run.run => match journal::load(host, earlier).await {
+                Ok(before) => past = before,
+                Err(Broken::Trouble(trouble)) => return Err(trouble.into()),
+                Err(broken) => {
+                    back.notes.push(format!("run {}, which run {} completed, stays: {broken}", earlier, past.run.run));
+                    break;
+                }
+            },
             _ => break,
         }
     }
@@ -115,11 +154,14 @@ fn readers_last(backs: Vec<Back>) -> Vec<Back> {
     ordered
 }
 
-async fn last(host: &dyn Host) -> Result<Past, NotUndone> {
+/// A record that cannot be read keeps nobody from taking another run back, and is told.
+async fn last(host: &dyn Host, notes: &mut Vec<String>) -> Result<Past, NotUndone> {
     for past in journal::history(host).await?.into_iter().rev() {
-        let past = past?;
-        if past.end() != End::Undone && past.changed_something() {
-            return Ok(past);
+        match past {
+            Ok(past) if past.end() != End::Undone && past.changed_something() => return Ok(past),
+            Ok(_) => {}
+            Err(Broken::Trouble(trouble)) => return Err(trouble.into()),
+            Err(broken) => notes.push(broken.to_string()),
         }
     }
     Err(NotUndone::Nothing)
@@ -128,45 +170,108 @@ async fn last(host: &dyn Host) -> Result<Past, NotUndone> {
 /// A run that went too far is not taken back in part either: a kubelet without its credentials is no help to anybody.
 fn no_way_back(past: &Past) -> Result<(), NotUndone> {
     let run = past.run.run;
-    let kept = || format!("{}/runs/{run:04}/backup", journal::HOME);
+    let but = if past.final_steps().is_empty() { "" } else { ", but for what held a key" };
+    let kept = || format!("What it removed of files is in {}/runs/{run:04}/backup{but}", journal::HOME);
     let refused = |effect: &Effect| NotUndone::Final { run, what: effect.to_string(), kept: kept() };
     past.no_way_back().map_or(Ok(()), |effect| Err(refused(effect)))
 }
 
-async fn collect(host: &dyn Host, past: &Past, back: &mut Return) -> Result<(), NotUndone> {
-    let (run, backs) = (past.run.run, &mut back.backs);
+async fn collect(host: &dyn Host, past: &Past, node: Option<&LiveNode>, back: &mut Return) -> Result<(), NotUndone> {
+    let run = past.run.run;
     for step in past.begun().into_iter().rev() {
         let Some(recorded) = past.run.steps.get(step).cloned() else { continue };
-        let effect = &recorded.step.effect;
+        let (effect, mut keeps_found) = (&recorded.step.effect, false);
         if !effect.can_be_undone() {
             back.stays.push(effect.taken_back(&recorded.was));
             continue;
         }
-        if recorded.becomes == PlaceState::Moment && !has_readers(past, &recorded) {
+        if recorded.becomes == PlaceState::Moment {
+            if has_readers(past, node, &recorded) {
+                back.backs.push(Back { run, step, recorded, keeps_found });
+            }
             continue;
         }
-        if recorded.becomes != PlaceState::Moment && !effect.is_in_cluster() {
-            let now = look::at(host, effect).await?.state;
+        if !effect.is_in_cluster() {
+            let look::Seen { state: now, file } = look::at(host, effect).await?;
             if now == recorded.was {
                 continue;
             }
+            if let Some(stays) = stays(past, node, step, &recorded) {
+                match stays {
+                    Stays::Final(sentence) => back.stays.push(sentence),
+                    Stays::Needed(needed) => back.needed.push(needed),
+                }
+                continue;
+            }
             // Where a later run of the same chain changed it too, it was compared with what that one left.
-            let later = backs.iter().any(|back| back.recorded.step.effect.place() == effect.place());
-            if let (Some(path), false, true) = (effect.path(), later, now != recorded.becomes) {
-                let kept = format!("{}/runs/{run:04}/backup/{step}", journal::HOME);
-                return Err(NotUndone::Changed { run, what: path.to_owned(), kept });
+            let later = back.backs.iter().any(|back| back.recorded.step.effect.place() == effect.place());
+            if now != recorded.becomes && !later {
+                match (effect.path(), effect.written_in_place()) {
+                    (Some(_), Some(new)) if past.is_open(step) => {
+                        keeps_found = !is_half_written(host, run, (step, &recorded), new, file.as_ref()).await?;
+                    }
+                    (Some(path), _) => {
+                        let kept = format!("{}/runs/{run:04}/backup/{step}", journal::HOME);
+                        return Err(NotUndone::Changed { run, what: path.to_owned(), kept });
+                    }
+                    (None, _) if past.damage.is_some() => {
+                        let says = "it is neither as it was nor as it was made, and the journal is damaged";
+                        back.stays.push(format!("leave out: {}: {says}", effect.taken_back(&recorded.was)));
+                        continue;
+                    }
+                    (None, _) => {}
+                }
             }
         }
-        backs.push(Back { run, step, recorded });
+        back.backs.push(Back { run, step, recorded, keeps_found });
     }
     Ok(())
 }
 
-/// A reload or a restart is made again where a file was changed for the same reason: otherwise there is nothing to read
-/// anew, and containerd would make the very directory again that was just removed.
-fn has_readers(past: &Past, moment: &Recorded) -> bool {
+/// Whether a file is what our own write leaves that was cut short, forth or back, and nothing else.
+async fn is_half_written(
+    host: &dyn Host,
+    run: u32,
+    (step, recorded): (usize, &Recorded),
+    new: &str,
+    found: Option<&File>,
+) -> Result<bool, Trouble> {
+    let Some(found) = found else { return Ok(true) };
+    let old = match &recorded.was {
+        PlaceState::File { .. } => journal::kept(host, run, step).await?.bytes,
+        PlaceState::Absent
+        | PlaceState::Dir { .. }
+        | PlaceState::Link { .. }
+        | PlaceState::Value { .. }
+        | PlaceState::Moment => Vec::new(),
+    };
+    let (new, found) = (new.as_bytes(), found.bytes.as_slice());
+    Ok(half::is_cut_short(&old, new, found) || half::is_cut_short(new, &old, found))
+}
+
+/// Why a step is not taken back.
+enum Stays {
+    Final(String),
+    Needed(NodeNeeds),
+}
+
+fn stays(past: &Past, node: Option<&LiveNode>, step: usize, recorded: &Recorded) -> Option<Stays> {
+    let (effect, was) = (&recorded.step.effect, &recorded.was);
+    if let Some(why) = past.is_final(step) {
+        let path = effect.path().unwrap_or("it");
+        return Some(Stays::Final(format!("{path} cannot be put back any more: {why}")));
+    }
+    let breaks = node.and_then(|_| effect.breaks(was))?;
+    Some(Stays::Needed(NodeNeeds { sentence: effect.taken_back(was), breaks }))
+}
+
+/// A reload or a restart is made again where a file was changed for the same reason, and is put back: otherwise there is
+/// nothing to read anew, and containerd would make the very directory again that was just removed.
+fn has_readers(past: &Past, node: Option<&LiveNode>, moment: &Recorded) -> bool {
     let same_reason = |step: &Recorded| step.step.why.iter().any(|why| moment.step.why.contains(why));
-    past.run.steps.iter().any(|step| step.step.effect.undo() == Undo::Content && same_reason(step))
+    let steps = past.run.steps.iter().enumerate();
+    let mut read = steps.filter(|(_, step)| step.step.effect.undo() == Undo::Content && same_reason(step));
+    read.any(|(at, step)| stays(past, node, at, step).is_none())
 }
 
 /// Puts everything back. The caller holds the lock.
@@ -182,6 +287,9 @@ pub async fn apply(
     if let Some(refusal) = protected.refusal(&Plan { steps }) {
         return Err(refusal.into());
     }
+    for &run in &back.runs {
+        journal::mend(host, run).await?;
+    }
     for litter in &back.litter {
         host.remove(litter).await?;
     }
@@ -192,12 +300,18 @@ pub async fn apply(
         }
         tell(StepProgress::Begins(at, back.sentence()));
         let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
+        let journal = Journal::of(back.run);
+        if let Some(path) = back.recorded.step.effect.path().filter(|_| back.keeps_found) {
+            journal::keep_found(host, back.run, back.step, path).await.map_err(stopped)?;
+        }
+        journal.mark(host, Some(back.step), Mark::UndoBegun, "").await.map_err(stopped)?;
         let note = put_back(machine, back).await.map_err(stopped)?;
         let said = note.as_deref().unwrap_or_default();
-        Journal::of(back.run).mark(host, Some(back.step), Mark::Undone, said).await.map_err(stopped)?;
+        journal.mark(host, Some(back.step), Mark::Undone, said).await.map_err(stopped)?;
         tell(note.map_or(StepProgress::Done(at), |why| StepProgress::Passed(at, why)));
     }
-    for &run in &back.runs {
+    // What a node needs can still be taken back, once it is none.
+    for &run in back.runs.iter().filter(|_| back.needed.is_empty()) {
         let marked = Journal::of(run).mark(host, None, Mark::Undone, "").await;
         marked.map_err(|trouble| NotUndone::Stopped { run, trouble })?;
     }

@@ -253,6 +253,8 @@ impl Driver<'_, '_> {
         let plan = looked.preparation().map_err(unprepared)?;
         let protected = Protected::on(&looked.facts, self.options.protect.clone()).map_err(missing)?;
         let steps = attended(Box::pin(act::ground(self.host, &plan)), PREPARES, state, tell).await?;
+        // What cannot be written down is not begun.
+        journal::prepare(self.host).await.map_err(|broken| Trouble::new("prepare", broken))?;
         // Before anything else is changed: where it fails there is nothing to put back.
         if let Some(image) = looked.image_to_pull(&self.options.ignore) {
             let endpoints = cri::endpoints(self.host);
@@ -283,7 +285,11 @@ impl Driver<'_, '_> {
             }
             Err(stopped) => {
                 // What was done of it is put back, too.
-                if let Stopped::At { run, .. } | Stopped::Midway { run, .. } | Stopped::Told { run, .. } = &stopped {
+                if let Stopped::At { run, .. }
+                | Stopped::Outdated { run, .. }
+                | Stopped::Midway { run, .. }
+                | Stopped::Told { run, .. } = &stopped
+                {
                     self.runs.push(*run);
                 }
                 return Err(Trouble { of_the_link: stopped.is_of_the_link(), ..Trouble::new("prepare", stopped) });

@@ -28,6 +28,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::minted;
 use super::observer::NodeObserver;
+use super::past;
 use super::record::{self, Record, Saved, Standing};
 use crate::act::Actor;
 use crate::observe::observe;
@@ -162,6 +163,8 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) troubled: Vec<String>,
     /// kubeadm was started here by this driver, or by one of ours before it: what it left is ours to remove.
     pub(super) ours: bool,
+    /// How many of the runs are those of a join that was cut off, where what it left is ours.
+    pub(super) adopted: Option<usize>,
     /// The machine as it was, to be put back where the join fails.
     pub(super) before: Option<MachineBefore>,
     pub(super) left: Left,
@@ -204,6 +207,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             sandbox_at: None,
             troubled: Vec::new(),
             ours: false,
+            adopted: None,
             before: None,
             left: Left::default(),
             declined: false,
@@ -223,7 +227,9 @@ impl<'a, 'm> Driver<'a, 'm> {
         let (mut state, mut effects) = JoinStatus::begin(self.options.policy.clone(), self.now());
         let (host, mut record) = (self.host, Record::begin(self.began.0));
         let mut told_unwritten = false;
-        if let Some(Saved { begun, state: before, runs, before: machine, .. }) = record::cut_off(host).await {
+        if let Some(saved) = record::cut_off(host).await {
+            let whose = past::whose(host, &saved).await;
+            let Saved { begun, state: before, runs, .. } = saved;
             let at = begun.strftime("%Y-%m-%d %H:%M:%SZ");
             let how = if before.stage.is_over() {
                 "could not end what one before it had begun".to_owned()
@@ -231,8 +237,10 @@ impl<'a, 'm> Driver<'a, 'm> {
                 format!("was cut off ({})", before.stage.name())
             };
             tell(JoinProgress::Says(format!("the join of {at} {how}; this one goes on")));
+            whose.says.into_iter().for_each(|says| tell(JoinProgress::Says(says)));
             // What it had begun is ours to end, and to tell of.
-            (self.runs, self.ours, self.before) = (runs, before.may_have_left_something(), machine);
+            self.adopted = whose.ours.then_some(runs.len());
+            (self.runs, self.ours, self.before) = (runs, whose.ours, whose.before);
             state.changed = true;
         }
         loop {
@@ -451,6 +459,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             JoinEffect::Finish => {
                 let changed = self.uncordon(state, tell).await;
                 self.tidy_up(state, tell).await;
+                self.seal(state, tell).await;
                 vec![JoinEvent::Finished { changed }]
             }
             JoinEffect::Leave => {

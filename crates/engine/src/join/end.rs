@@ -19,6 +19,7 @@ use carrick_host::{Host, Progress, Trouble, gather};
 
 use super::driver::{Driver, JoinProgress, attended};
 use super::verify::of_machine;
+use crate::act::keep::{self, Seal};
 use crate::act::undo;
 use crate::observe::observe;
 use crate::stop::Stop;
@@ -89,6 +90,17 @@ impl Driver<'_, '_> {
         opened == Ok(true)
     }
 
+    /// Nobody goes back behind a join that is verified: keys and tokens that were kept for that go.
+    pub(super) async fn seal(&self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
+        if state.policy.until != Until::Verified {
+            return;
+        }
+        let sealing = Box::pin(keep::seal(self.host, Seal::Verified));
+        if let Err(broken) = attended(sealing, "backups that hold keys are deleted", state, tell).await {
+            tell(JoinProgress::Says(format!("backups that hold keys could not all be deleted: {broken}")));
+        }
+    }
+
     /// The kubelet may start by itself again.
     async fn release(&self) -> Result<(), Trouble> {
         if self.host.look(place::DROP_IN).await?.is_none() {
@@ -123,29 +135,46 @@ impl Driver<'_, '_> {
         if self.ours {
             self.host.run(&["systemctl", "stop", "kubelet.service"], STOP).await.map_err(text)?;
         }
-        let (facts, _) = observe(self.host, None, None, self.options.time_box, &Progress::default()).await;
+        let (mut facts, _) = observe(self.host, None, None, self.options.time_box, &Progress::default()).await;
         let protected = Protected::on(&facts, self.options.protect.clone()).map_err(|missing| missing.to_string())?;
+        if let Some(adopted) = self.adopted.take().filter(|adopted| self.ours && self.runs.len() > *adopted) {
+            // What this one has put aside is of the join that was cut off: it comes back, and goes with the rest of that.
+            self.remove_leftovers(&facts, &protected).await?;
+            self.undo_runs(adopted, &protected).await?;
+            (facts, _) = observe(self.host, None, None, self.options.time_box, &Progress::default()).await;
+        }
         let stays = if self.ours { self.remove_made(&facts, &protected).await? } else { Vec::new() };
         self.ours = false;
         self.before = self.before.take().map(MachineBefore::without_places);
-        while let Some(run) = self.runs.last().copied() {
-            let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
-            undo::apply(self.machine, &back, &protected, &Stop::never(), &mut |_| {})
-                .await
-                .map_err(|error| error.to_string())?;
-            self.runs.pop();
-        }
+        self.undo_runs(0, &protected).await?;
         self.put_back_kubelet().await.map_err(text)?;
         if stays.is_empty() { Ok(()) } else { Err(format!("not empty: {}", stays.join(", "))) }
     }
 
-    /// What kubeadm and the kubelet made; what of it stays, because there is something in it.
-    async fn remove_made(&self, facts: &Facts, protected: &Protected) -> Result<Vec<String>, String> {
-        // Also where it is not known what was there: preparation has put aside whatever there was of these.
+    /// Puts back what preparation changed, the last first, but for the first runs.
+    async fn undo_runs(&mut self, kept: usize, protected: &Protected) -> Result<(), String> {
+        while let Some(run) = self.runs.get(kept..).and_then(<[u32]>::last).copied() {
+            let back = undo::plan(self.host, Some(run)).await.map_err(|error| error.to_string())?;
+            undo::apply(self.machine, &back, protected, &Stop::never(), &mut |_| {})
+                .await
+                .map_err(|error| error.to_string())?;
+            self.runs.pop();
+        }
+        Ok(())
+    }
+
+    /// Also where it is not known what was there: preparation has put aside whatever there was of these.
+    async fn remove_leftovers(&self, facts: &Facts, protected: &Protected) -> Result<(), String> {
         let files = prepare::leftovers(facts).map_err(|missing| missing.to_string())?;
         for path in files.iter().filter(|path| protected.keeps(path).is_none()) {
             self.host.remove(path).await.map_err(|trouble| trouble.to_string())?;
         }
+        Ok(())
+    }
+
+    /// What kubeadm and the kubelet made; what of it stays, because there is something in it.
+    async fn remove_made(&self, facts: &Facts, protected: &Protected) -> Result<Vec<String>, String> {
+        self.remove_leftovers(facts, protected).await?;
         let Some(before) = &self.before else { return Ok(Vec::new()) };
         let came = before.came_since(&places(self.host).await, protected).map_err(|missing| missing.to_string())?;
         self.remove_paths(&came).await.map_err(|trouble| trouble.to_string())

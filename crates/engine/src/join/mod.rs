@@ -1,7 +1,7 @@
 //! Joining a machine, and proving that it has joined.
 //!
 //! * [`join()`]: carries a join out: `begin` until kubeadm runs, `watch` while it does and after, `end`
-//! * `record`: what was done, written down
+//! * `record`: what was done, written down; [`joins`]: all that were
 //! * `token`: a bootstrap token of our own; `minted`: those that are still to be revoked
 //! * [`discovery`]: a file that says who the cluster is
 //! * [`NodeObserver`]: what is looked at
@@ -15,6 +15,7 @@ mod driver;
 mod end;
 mod minted;
 mod observer;
+mod past;
 mod record;
 mod token;
 pub mod verify;
@@ -23,3 +24,4 @@ mod watch;
 pub use begin::{Planned, plan};
 pub use driver::{JoinEnd, JoinOptions, JoinProgress, Mender, Unmended, join};
 pub use observer::NodeObserver;
+pub use past::joins;

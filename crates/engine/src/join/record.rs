@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use super::driver::JoinProgress;
 use crate::act::journal::{self, End, HOME};
 
-const DIR: &str = "/var/lib/carrick/joins";
+pub(super) const DIR: &str = "/var/lib/carrick/joins";
 /// Says where the output of the kubeadm goes that was started last, for a driver that comes after this one.
 pub(super) const LAST: &str = "/var/lib/carrick/joins/last";
 /// So many joins are kept: a hundred in a row shall not fill a disk.
@@ -34,7 +34,7 @@ pub(super) struct Saved {
     pub before: Option<MachineBefore>,
     /// It came to its end, and what a join before it had begun is still there.
     #[serde(default)]
-    unfinished: bool,
+    pub unfinished: bool,
 }
 
 const SCHEMA: &str = "carrick.join/v1";
@@ -50,9 +50,8 @@ pub(super) struct Standing<'a> {
 /// one of those.
 pub(super) async fn cut_off(host: &dyn Host) -> Option<Saved> {
     let last = host.list(DIR).await.ok()?.iter().filter_map(|name| begun(name)).max()?;
-    let Ok(Some(Entry::File(file))) = host.look(&state_of(last)).await else { return None };
-    let mut saved: Saved = serde_json::from_slice(&file.bytes).ok()?;
-    if saved.schema != SCHEMA || (saved.state.stage.is_over() && !saved.unfinished) {
+    let mut saved = load(host, last).await.ok()?;
+    if saved.state.stage.is_over() && !saved.unfinished {
         return None;
     }
     let past = journal::history(host).await.ok()?;
@@ -69,12 +68,28 @@ pub(super) async fn cut_off(host: &dyn Host) -> Option<Saved> {
     Some(saved)
 }
 
+/// The join that began in this second.
+pub(super) async fn load(host: &dyn Host, begun: i64) -> Result<Saved, Trouble> {
+    let path = state_of(begun);
+    let Some(Entry::File(file)) = host.look(&path).await? else { return Err(Trouble::new(path, "is not there")) };
+    let saved: Saved = serde_json::from_slice(&file.bytes).map_err(|error| Trouble::new(&path, error))?;
+    if saved.schema != SCHEMA {
+        return Err(Trouble::new(path, format!("is of a newer Carrick ({})", saved.schema)));
+    }
+    Ok(saved)
+}
+
+/// Where it is told what a join did.
+pub(super) fn log_of(begun: i64) -> String {
+    format!("{DIR}/{begun}.log")
+}
+
 fn state_of(begun: i64) -> String {
     format!("{DIR}/{begun}.json")
 }
 
 /// The second in which the join began that a file is about.
-fn begun(name: &str) -> Option<i64> {
+pub(super) fn begun(name: &str) -> Option<i64> {
     let (second, rest) = name.split_at(name.find(|letter: char| !letter.is_ascii_digit())?);
     let of_kubeadm = rest.strip_prefix("-kubeadm-").and_then(|rest| rest.strip_suffix(".log"));
     let ours = [".log", ".json"].contains(&rest) || of_kubeadm.is_some();
@@ -115,7 +130,7 @@ pub(super) struct Record {
 
 impl Record {
     pub(super) fn begin(begun: Timestamp) -> Self {
-        Record { begun, path: format!("{DIR}/{}.log", begun.as_second()), text: String::new(), written: 0 }
+        Record { begun, path: log_of(begun.as_second()), text: String::new(), written: 0 }
     }
 
     /// Where it is, once it is.

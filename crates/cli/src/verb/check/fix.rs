@@ -100,7 +100,10 @@ fn not_begun(failure: &Failure) -> Unmended {
 }
 
 fn stopped_short(stopped: &Stopped) -> Unmended {
-    let changed = matches!(stopped, Stopped::At { .. } | Stopped::Midway { .. } | Stopped::Told { .. });
+    let changed = matches!(
+        stopped,
+        Stopped::At { .. } | Stopped::Outdated { .. } | Stopped::Midway { .. } | Stopped::Told { .. }
+    );
     Unmended { says: act::stopped_as_failure(stopped).to_string(), changed, declined: false }
 }
 
