@@ -1,9 +1,9 @@
 //! journald's byte arrays: a message that is not UTF-8 is printed in JSON as an array of numbers. A secret in it is masked,
 //! and the array written anew, so that who reads it finds the rest.
 
-use super::shape::Secret;
+use super::shape::{Secret, Words};
 
-pub(super) const WORDS: &[&str] = &["\":[", "\": [", "\" : ["];
+pub(super) const WORDS: Words = Words::AsTheyAre(&["\":[", "\": [", "\" : ["]);
 /// The shortest secret that is known by its form has as many bytes.
 const SHORTEST: usize = 8;
 

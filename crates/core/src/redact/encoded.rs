@@ -5,7 +5,7 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 
-use super::shape::Secret;
+use super::shape::{Secret, Words};
 
 /// What is looked at may be the middle of it.
 pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
@@ -16,7 +16,7 @@ pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
 );
 
 /// Of each a part that is the same whatever comes before: the three ways in which its bytes may fall.
-pub(super) const WORDS: &[&str] = &[
+pub(super) const WORDS: Words = Words::AsTheyAre(&[
     // `PRIVATE KEY-----`
     "UFJJVkFURSBLRVkt", "BSSVZBVEUgS0VZ", "QUklWQVRFIEtFW",
     // `client-key-data`
@@ -27,7 +27,7 @@ pub(super) const WORDS: &[&str] = &[
     "YXBpVmVyc2lvbjogdjEK", "YXBpVmVyc2lvbjogInYx", "eyJhcGlWZXJzaW9u", "eyJraW5kIjoiQ29uZmln",
     // `-----BEGIN ` with any key behind it.
     "LS0tLS1CRUdJTi",
-];
+]);
 
 pub(super) fn find(text: &[u8], found: &mut Vec<Secret>) {
     let mut from = 0;
@@ -43,22 +43,34 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Secret>) {
     }
 }
 
+fn is_letter(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/=".contains(byte)
+}
+
 /// The next run of letters of base64, with line ends that were escaped into it.
 fn run(text: &[u8], from: usize) -> Option<(usize, usize)> {
-    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
     let start = from + text.get(from..)?.iter().position(is_letter)?;
-    let mut end = start;
-    loop {
-        end += text.get(end..)?.iter().take_while(|byte| is_letter(byte)).count();
-        let slashes = text.get(end..)?.iter().take_while(|&&byte| byte == b'\\').count();
-        let escape = text.get(end + slashes).filter(|byte| slashes > 0 && b"nr".contains(byte));
-        // After the escape the base64 goes on, or another escape comes.
-        let next = text.get(end + slashes + 1).filter(|byte| is_letter(byte) || **byte == b'\\');
-        if escape.is_none() || next.is_none() {
-            return Some((start, end));
-        }
-        end += slashes + 1;
+    let mut end = start + letters(text.get(start..)?);
+    while let Some(more) = text.get(end..).and_then(next_line) {
+        end += more;
     }
+    Some((start, end))
+}
+
+fn letters(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| is_letter(byte)).count()
+}
+
+/// The length of an escaped line end and a line of base64 behind it: one that has nothing else in it.
+fn next_line(rest: &[u8]) -> Option<usize> {
+    let slashes = rest.iter().take_while(|&&byte| byte == b'\\').count();
+    rest.get(slashes).filter(|byte| slashes > 0 && b"nr".contains(byte))?;
+    let spaces = rest.get(slashes + 1..)?.iter().take_while(|&&byte| byte == b' ').count();
+    let start = slashes + 1 + spaces;
+    let length = letters(rest.get(start..)?);
+    let alone = rest.get(start + length).is_none_or(|byte| b"\\\"'`".contains(byte));
+    // Between `\r` and `\n` is nothing.
+    (alone && (length > 0 || spaces == 0 && rest.get(start) == Some(&b'\\'))).then_some(start + length)
 }
 
 /// What a run of base64 holds, where that is a secret.
@@ -91,7 +103,7 @@ fn decoded(letters: &[u8]) -> Vec<u8> {
         match byte {
             b'\\' => escaped = true,
             _ if escaped => escaped = false,
-            b'=' => {}
+            b'=' | b' ' => {}
             _ => clean.push(byte),
         }
     }

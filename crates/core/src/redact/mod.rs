@@ -173,6 +173,10 @@ impl Redactor {
     fn copy(&mut self, piece: &Piece<'_>, out: &mut Vec<u8>) -> usize {
         let bytes = piece.bytes;
         let end = if piece.open { bytes.len() - OVERLAP } else { bytes.len() };
+        if Search::of(bytes).next_from(0).is_none() {
+            self.mask_all(&bytes[..end], &[], out);
+            return end;
+        }
         if let Some(begin) = key::begin(bytes).filter(|begin| begin.start < end) {
             self.mask_all(&bytes[..begin.start], &secrets(&bytes[..begin.start]), out);
             self.mark("private-key", out);

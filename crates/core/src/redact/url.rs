@@ -15,6 +15,9 @@ const TOKEN: usize = 16;
 const LONGEST: usize = 2048;
 
 pub(super) fn find(text: &[u8], found: &mut Vec<Secret>) {
+    if memchr::memchr(b'@', text).is_none() {
+        return;
+    }
     for at in memchr::memmem::find_iter(text, b"://") {
         let start = at + 3;
         let rest = text.get(start..).unwrap_or_default();

@@ -84,7 +84,11 @@ fn trimmed(value: &[u8]) -> usize {
 /// Anything but a reference.
 pub(super) fn any(known: &Known<'_>) -> bool {
     let opens = !known.quoted && known.value.first().is_some_and(|first| b"{[&|>".contains(first));
-    !opens && !is_reference(known.value) && !is_sentence(known)
+    // What goes on to the end of the line is a sentence if its first word is one of a sentence.
+    let first = known.value.split(|byte| byte.is_ascii_whitespace()).next().filter(|_| !known.quoted).unwrap_or(known.value);
+    let goes_on = first.len() < known.value.len() || followed(known.after);
+    let says = !known.quoted && goes_on && is_of_sentence(first);
+    !opens && !is_reference(first) && !says
 }
 
 /// Anything that is there: the shape itself says it all.
@@ -167,13 +171,18 @@ fn is_placeholder(name: &[u8]) -> bool {
 }
 
 /// A word of a sentence about passwords: `password: must be set`, `--token is required`.
-fn is_sentence(known: &Known<'_>) -> bool {
+fn is_of_sentence(word: &[u8]) -> bool {
     const WORDS: &[&str] = &[
         "is", "was", "are", "must", "to", "and", "or", "for", "flag", "flags", "option", "options", "the", "a", "an", "with",
         "cannot", "can", "has", "have", "not", "should", "may", "will", "in", "of", "as", "from", "on", "at", "by", "if",
         "when", "you", "your", "requires", "needs", "value", "argument", "set", "given", "instead", "via", "authentication",
         "failed", "could", "failure", "error", "does", "did", "it", "this", "that", "too", "been",
     ];
-    let goes_on = known.after.first().is_some_and(u8::is_ascii_whitespace) && known.after.trim_ascii_start().first().is_some();
-    !known.quoted && goes_on && WORDS.iter().any(|word| known.value.eq_ignore_ascii_case(word.as_bytes()))
+    WORDS.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
+}
+
+/// By another word in the line.
+fn followed(after: &[u8]) -> bool {
+    let line = after.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    line.first().is_some_and(u8::is_ascii_whitespace) && !line.trim_ascii().is_empty()
 }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
-use super::shape::compile;
+use super::shape::{Known, compile};
 use super::value::{self, Ends};
 
 /// A value of this length may have been wrapped; base64 is wrapped at 64 or 76.
@@ -91,8 +91,10 @@ impl Awaited {
             }
             Awaited::Argument(kind) => {
                 let from = ARGUMENT.find(line)?.end();
-                let (value, _) = value::at(line, from, Ends::Word)?;
-                (line.get(value.start) != Some(&b'-')).then_some((kind, value))
+                let (value, ends) = value::at(line, from, Ends::Word)?;
+                let quoted = ends != Ends::Word;
+                let known = Known { name: b"", value: line.get(value.clone())?, after: line.get(value.end..)?, quoted };
+                (!known.value.starts_with(b"-") && value::any(&known)).then_some((kind, value))
             }
         }
     }

@@ -1,38 +1,38 @@
 //! Keys by their name. Most that is called a key is none: those of a queue, a taint, a map.
 
-use super::super::shape::Shape;
+use super::super::shape::{Shape, Words};
 use super::super::value;
 
 pub(super) const SHAPES: &[Shape] = &[
     Shape {
         kind: "certificate-key",
-        words: &["certificate"],
-        regex: r"(?i)certificate[-_ ]?keys?[\x22'`\\\s:=,\[-]{1,24}(?P<s>[0-9a-f]{64})\b",
+        words: Words::InAnyCase(&["key"]),
+        regex: r"(?i)certificate[-_ ]?keys?(?:NEXT|[:=]){1,24}(?P<s>[0-9a-f]{64})\b",
         value: value::certain,
     },
     Shape {
         kind: "credential",
-        words: &["_key"],
-        regex: r"(?P<l>(?:^|\n)(?:export\s{1,4})?)?(?P<o>QUOTE)?\b(?P<n>(?:[A-Z0-9]+_)+KEY[0-9]?)(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
+        words: Words::InAnyCase(&["key"]),
+        regex: r"LINE(?P<o>QUOTE)?\b(?P<n>(?:[A-Z0-9]+_)+KEY[0-9]?)(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
         value: value::no_path,
     },
     Shape {
         kind: "credential",
-        words: &["key"],
+        words: Words::InAnyCase(&["key"]),
         regex: r"(?i)(?P<o>QUOTE)?\b(?:[a-z0-9]+[_.-])*(?:api|secret|access|private|account|encryption|master|signing|subscription|consumer|shared[_.-]?access|pre[_.-]?shared)[_.-]?keyIS",
         value: value::random,
     },
     Shape {
         kind: "credential",
-        words: &["key"],
-        regex: r"(?i)--[a-z0-9-]{0,40}(?:api|secret|access|account|encryption)-key(?:\s{1,40}|QUOTE\s{0,40},\s{0,40})",
+        words: Words::InAnyCase(&["key"]),
+        regex: r"(?i)--[a-z0-9-]{0,40}(?:api|secret|access|account|encryption)-keyFOLLOWS",
         value: value::random,
     },
-    Shape { kind: "credential", words: &["key-data"], regex: r"(?i)\bclient-key-dataIS", value: value::any },
-    Shape { kind: "credential", words: &["private_key_id"], regex: r"(?i)\bprivate_key_idIS", value: value::any },
+    Shape { kind: "credential", words: Words::InAnyCase(&["key"]), regex: r"(?i)\bclient-key-dataIS", value: value::any },
+    Shape { kind: "credential", words: Words::InAnyCase(&["key"]), regex: r"(?i)\bprivate_key_idIS", value: value::any },
     Shape {
         kind: "private-key",
-        words: &["age-secret-key"],
+        words: Words::AsTheyAre(&["AGE-SECRET-KEY"]),
         regex: r"(?i)(?P<s>AGE-SECRET-KEY-1[0-9A-Z]{20,})",
         value: value::certain,
     },
@@ -40,13 +40,13 @@ pub(super) const SHAPES: &[Shape] = &[
     // begins with another sequence.
     Shape {
         kind: "private-key",
-        words: &["mii"],
+        words: Words::AsTheyAre(&["MII"]),
         regex: r"(?:^|[^A-Za-z0-9+/])(?P<s>MII[A-P][A-Za-z0-9+/][AQgw]IBA[A-Za-z0-9+/\\=]{24,})",
         value: value::certain,
     },
     Shape {
         kind: "private-key",
-        words: &["mhccaqee", "mighageambmg", "mig2ageambag", "mc4caqawbqydk2vw", "b3blbnnzac1rzxktdje"],
+        words: Words::AsTheyAre(&["MHcCAQEE", "MIGHAgEAMBMG", "MIG2AgEAMBAG", "MC4CAQAwBQYDK2Vw", "b3BlbnNzaC1rZXktdjE"]),
         regex: r"(?P<s>(?:MHcCAQEE|MIGHAgEAMBMG|MIG2AgEAMBAG|MC4CAQAwBQYDK2Vw|b3BlbnNzaC1rZXktdjE)[A-Za-z0-9+/\\=]{8,})",
         value: value::certain,
     },

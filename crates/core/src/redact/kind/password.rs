@@ -1,6 +1,6 @@
 //! Passwords by their name: in environment files, units, YAML, JSON, mount options and flags.
 
-use super::super::shape::Shape;
+use super::super::shape::{Shape, Words};
 use super::super::value;
 
 const NAME: &str = "credential";
@@ -8,41 +8,41 @@ const NAME: &str = "credential";
 pub(super) const SHAPES: &[Shape] = &[
     Shape {
         kind: NAME,
-        words: &["passw", "passphrase"],
-        regex: r"(?i)(?P<l>(?:^|\n)(?:export\s{1,4})?)?(?P<o>QUOTE)?[a-z0-9_.$-]{0,60}(?:password|passwd|passphrase)[0-9]?IS",
+        words: Words::InAnyCase(&["pass"]),
+        regex: r"(?i)LINE(?P<o>QUOTE)?[a-z0-9_.$-]{0,60}(?:password|passwd|passphrase)[0-9]?IS",
         value: value::any,
     },
     Shape {
         // Of cifs, of Ansible, of a URL's query. A test's `PASS: name` has no equals sign, `pass=3 fail=0` is a count.
         kind: NAME,
-        words: &["pass"],
+        words: Words::InAnyCase(&["pass"]),
         regex: r"(?i)(?P<o>QUOTE)?(?:\b[a-z0-9_-]{0,60}[_-]|\b)pass(?:(?P<c>QUOTE)?\s{0,4}=\s{0,4}|QUOTE\s{0,4}:\s{0,4})",
         value: value::no_number,
     },
     Shape {
         kind: NAME,
-        words: &["_pass"],
+        words: Words::InAnyCase(&["pass"]),
         regex: r"(?i)\b[a-z0-9_]{0,60}_passIS",
         value: value::any,
     },
     Shape {
         kind: NAME,
-        words: &["-pass"],
-        regex: r"(?i)-[a-z0-9-]{0,40}(?:password|passwd|passphrase|pass)(?:\s{1,40}|QUOTE\s{0,40},\s{0,40})",
+        words: Words::InAnyCase(&["pass"]),
+        regex: r"(?i)-[a-z0-9-]{0,40}(?:password|passwd|passphrase|pass)FOLLOWS",
         value: value::any,
     },
-    Shape { kind: NAME, words: &["pass:"], regex: r"-pass(?:in|out)?\s{1,4}QUOTE?pass:", value: value::any },
+    Shape { kind: NAME, words: Words::InAnyCase(&["pass"]), regex: r"-pass(?:in|out)?\s{1,4}QUOTE?pass:", value: value::any },
     Shape {
         // A file with them is no secret; a name and a password, as smbclient takes them, are.
         kind: NAME,
-        words: &["credentials"],
+        words: Words::InAnyCase(&["credentials"]),
         regex: r"(?i)\bcredentials=",
         value: value::no_path,
     },
     Shape {
         kind: NAME,
-        words: &["%"],
-        regex: r"(?i)(?:\busername=|\buser=|\s-U\s{0,4}|--user[=\s])QUOTE?[a-z0-9_.@\\-]{1,60}%(?P<s>[^\s,]+)",
+        words: Words::InAnyCase(&["user=", "username=", "smbclient"]),
+        regex: r"(?i)(?:\busername=|\buser=|\bsmbclient\b[^\n|;]{0,200}?\s(?:-U\s{0,4}|--user[=\s]))QUOTE?[a-z0-9_.@\\-]{1,60}%(?P<s>[^\s,]+)",
         value: value::any,
     },
 ];

@@ -1,32 +1,32 @@
 //! What is called a secret. Kubernetes calls names of objects so as well: `secretName`, `imagePullSecrets`.
 
-use super::super::shape::Shape;
+use super::super::shape::{Shape, Words};
 use super::super::value;
 
 pub(super) const SHAPES: &[Shape] = &[
     Shape {
         // In environment files and units.
         kind: "credential",
-        words: &["secret"],
-        regex: r"(?P<l>(?:^|\n)(?:export\s{1,4})?)?(?P<o>QUOTE)?\b(?P<n>(?:[A-Z0-9]+_)*SECRETS?(?:_[A-Z0-9]+)*)(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
+        words: Words::InAnyCase(&["secret"]),
+        regex: r"LINE(?P<o>QUOTE)?\b(?P<n>(?:[A-Z0-9]+_)*SECRETS?(?:_[A-Z0-9]+)*)(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
         value: value::no_path,
     },
     Shape {
         kind: "credential",
-        words: &["secret"],
+        words: Words::InAnyCase(&["secret"]),
         regex: r"(?i)(?P<o>QUOTE)?(?P<n>(?:client|app|api|auth|consumer|shared|jwt|hmac|webhook|session|cookie|oauth|oidc|encryption|signing|access|account|credential|token|user|db|admin|aws)[_.-]?secret(?:[_.-]?(?:access[_.-]?)?key|[_.-]?value|[_.-]?data)?)IS",
         value: value::no_path,
     },
     Shape {
         kind: "credential",
-        words: &["secret"],
-        regex: r"(?i)--?(?P<n>[a-z0-9-]{0,40}(?:client|app|api|auth|shared|access|credential)-secret|secret-(?:access-)?key|secret)(?:\s{1,40}|=|QUOTE\s{0,40},\s{0,40})",
+        words: Words::InAnyCase(&["secret"]),
+        regex: r"(?i)--?(?P<n>[a-z0-9-]{0,40}(?:client|app|api|auth|shared|access|credential)-secret|secret-(?:access-)?key|secret)(?:=|FOLLOWS)",
         value: value::long_random,
     },
     Shape {
         // Of the API server's encryption at rest, of Azure, of AWS.
         kind: "credential",
-        words: &["secret"],
+        words: Words::InAnyCase(&["secret"]),
         regex: r"(?i)(?P<o>QUOTE)?\bsecret(?:[_.-]?(?:access[_.-]?)?key|[_.-]?value|[_.-]?data|[_.-]?string)?IS",
         value: value::long_random,
     },

@@ -1,45 +1,45 @@
 //! Tokens by their name. A lone `token` is also a word of parsers and of sentences, so what follows it must look like one.
 
-use super::super::shape::Shape;
+use super::super::shape::{Shape, Words};
 use super::super::value;
 
 pub(super) const SHAPES: &[Shape] = &[
     Shape {
         kind: "token",
-        words: &["token"],
-        regex: r"(?P<l>(?:^|\n)(?:export\s{1,4})?)?(?P<o>QUOTE)?\b(?P<n>(?:[A-Z0-9]+_)*TOKEN[0-9]?)(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
+        words: Words::InAnyCase(&["token"]),
+        regex: r"LINE(?P<o>QUOTE)?\b(?P<n>(?:[A-Z0-9]+_)*TOKEN[0-9]?)(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
         value: value::no_path,
     },
     Shape {
         kind: "credential",
-        words: &["token"],
+        words: Words::InAnyCase(&["token"]),
         regex: r"(?i)(?P<o>QUOTE)?\b(?:id|refresh|access)[_.-]?tokenIS",
         value: value::no_path,
     },
-    Shape { kind: "credential", words: &["token-secret"], regex: r"(?i)\btoken-secretIS", value: value::any },
+    Shape { kind: "credential", words: Words::InAnyCase(&["token"]), regex: r"(?i)\btoken-secretIS", value: value::any },
     Shape {
         kind: "token",
-        words: &["token"],
+        words: Words::InAnyCase(&["token"]),
         regex: r"(?i)(?P<o>QUOTE)?\b(?:[a-z0-9]+[_.-])*(?:auth|api|bearer|session|security|bot|vault|registry|bootstrap|agent|server|node|join|cluster|personal|private|deploy|runner|github|gitlab|discovery|k3s|rke2)[_.-]?tokenIS",
         value: value::random,
     },
     Shape {
         // A line of a configuration: k3s and RKE2 take words of any length.
         kind: "token",
-        words: &["token"],
+        words: Words::InAnyCase(&["token"]),
         regex: r"(?i)(?:^|\n)[\s>|]{0,40}(?:-\s{1,4})?QUOTE?(?:agent-)?tokenQUOTE?\s{0,4}[:=]\s{0,4}(?P<s>QUOTE[^\x22'\n]{4,}|[^\s\x22'{\[|>&,]{4,})(?:QUOTE)?,?\s*(?:#[^\n]*)?(?:\n|$)",
         value: value::any,
     },
-    Shape { kind: "token", words: &["token"], regex: r"(?i)QUOTE\btokenQUOTE\s{0,4}:\s{0,4}", value: value::any },
+    Shape { kind: "token", words: Words::InAnyCase(&["token"]), regex: r"(?i)QUOTE\btokenQUOTE\s{0,4}:\s{0,4}", value: value::any },
     Shape {
         kind: "token",
-        words: &["token"],
-        regex: r"(?i)--[a-z0-9-]{0,40}token(?:\s{1,40}|=|QUOTE\s{0,40},\s{0,40})",
+        words: Words::InAnyCase(&["token"]),
+        regex: r"(?i)--[a-z0-9-]{0,40}token(?:=|FOLLOWS)",
         value: value::random,
     },
     Shape {
         kind: "token",
-        words: &["token"],
+        words: Words::InAnyCase(&["token"]),
         regex: r"(?i)\btoken(?:IS|\s{1,4})QUOTE?(?P<s>[a-z0-9._~+/=-]{20,})",
         value: value::random,
     },
