@@ -17,10 +17,12 @@ pub fn recognised(
     counts: impl Fn(&Signature) -> bool,
 ) -> Vec<(Severity, JoinCause)> {
     let mut causes = Vec::new();
+    // Before anything is taken from the line: half a secret is not known for one.
+    let clean = redact(line);
     for at in library.recognise(line) {
         let signature = library.get(at);
         if let Some(about) = signature.about().filter(|_| counts(signature)) {
-            let cause = JoinCause::of(about, redact(&library.cause(at, line))).seen(seen.clone());
+            let cause = JoinCause::of(about, redact(&library.cause(at, &clean))).seen(seen.clone());
             causes.push((signature.severity, cause));
         }
     }

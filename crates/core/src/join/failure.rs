@@ -6,6 +6,7 @@ use super::state::Stage;
 use crate::catalogue::{self, About, Class, Role};
 use crate::check::{Evidence, Subsystem};
 use crate::id;
+use crate::redact::redact;
 use crate::report::Judged;
 
 /// One reason, under the id of a check or a signature: `carrick explain` knows it, and its file says its class.
@@ -23,9 +24,11 @@ pub struct JoinCause {
 }
 
 impl JoinCause {
-    pub fn of(about: About<'_>, says: impl Into<String>) -> Self {
+    /// `says` may have come from anybody: its secrets are redacted.
+    pub fn of(about: About<'_>, says: impl AsRef<str>) -> Self {
         let About { id, class, role, subsystem, needed: _ } = about;
-        JoinCause { id: id.to_owned(), class, role, subsystem, says: says.into(), seen: Vec::new(), may_pass: false }
+        let says = redact(says.as_ref());
+        JoinCause { id: id.to_owned(), class, role, subsystem, says, seen: Vec::new(), may_pass: false }
     }
 
     /// What a check found, as the cause of a failed attempt.

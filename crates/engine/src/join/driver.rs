@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::ClusterClient;
+use carrick_core::redact::redact;
 use carrick_core::catalogue::About;
 use carrick_core::discovery::{Discovery, Token};
 use carrick_core::fact::{Facts, Why};
@@ -78,6 +79,18 @@ pub enum JoinProgress {
         after: Duration,
         attempt: u32,
     },
+}
+
+impl JoinProgress {
+    /// As it may be shown and written down: whole sentences of other programs, their secrets redacted before any is cut to fit.
+    fn redacted(mut self) -> Self {
+        let (JoinProgress::Reached { says, .. }
+        | JoinProgress::Waits { says, .. }
+        | JoinProgress::Says(says)
+        | JoinProgress::Again { says, .. }) = &mut self;
+        *says = redact(says);
+        self
+    }
 }
 
 /// How it ended, with everything that is known about it.
@@ -233,6 +246,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
         loop {
             let mut telling = |told: JoinProgress| {
+                let told = told.redacted();
                 record.note(host.now(), &told);
                 tell(told);
             };

@@ -179,7 +179,7 @@ impl Transcript {
             if let Some(seconds) = line.strip_prefix(&self.begin) {
                 self.begun = Some(now);
                 self.clock = seconds.parse().ok();
-            } else if !line.trim().is_empty() {
+            } else if !line.trim().is_empty() && line.len() <= LONGEST_LINE {
                 self.noise = line.into_owned();
             }
         } else if line == self.end {
@@ -236,7 +236,7 @@ impl Transcript {
 
     fn file(&self, job: Option<&Job>, keep: Keep) -> Read {
         let (job, exit) = self.end_of(job)?;
-        if exit == 0 { Ok(command::keep(&job.out, keep)) } else { Err(job.why()) }
+        if exit == 0 { Ok(command::keep_of(&job.out, keep, keep.limit() + SLACK)) } else { Err(job.why()) }
     }
 
     fn dir(&self, job: Option<&Job>) -> Read {
@@ -252,7 +252,8 @@ impl Transcript {
         let (mut out, mut errors) = (Intake::new(keep), Intake::new(ERRORS));
         errors.push(&job.errors);
         let Some((first, last)) = around_gap(&job.out, keep) else {
-            out.push(&job.out);
+            let most = if matches!(keep, Keep::Head(_)) { keep.limit() + SLACK } else { usize::MAX };
+            out.push(command::whole_lines(&job.out, most));
             return command::finished(out, errors, exit);
         };
         out.push(first);
