@@ -122,7 +122,7 @@ impl<'l> Scan<'l> {
     pub fn push(&mut self, bytes: &[u8]) {
         self.seen.bytes += bytes.len() as u64;
         let mut rest = bytes;
-        if !self.carry.is_empty() {
+        if !self.carry.is_empty() || self.long.is_some() {
             let end = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
             rest = self.carry_on(bytes, end);
         }
@@ -406,4 +406,73 @@ fn line_around(text: &[u8], at: usize) -> (usize, usize) {
     let start = memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
     let end = memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline);
     (start, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::NOW;
+    use crate::testing::secret::{KINDS, Plant, pieces_found, plant_one};
+    use proptest::prelude::*;
+
+    const KNOWN: &str = "failed to run Kubelet: running with swap on is not supported";
+
+    fn scanned(text: &str, chunk: usize) -> ScanResult {
+        let library = Library::built_in().unwrap();
+        let mut scan = Scan::new(&library, NOW);
+        scan.begin("journal", false);
+        text.as_bytes().chunks(chunk).for_each(|chunk| scan.push(chunk));
+        scan.finish()
+    }
+
+    fn shown(seen: &ScanResult) -> String {
+        let hits = seen.sightings.iter().flat_map(|sighting| &sighting.hits);
+        hits.map(|hit| format!("{}\n{}\n{}\n", hit.text, hit.why, hit.remedy.join("\n"))).collect()
+    }
+
+    /// A kind that is known within one line, and does not need the line's beginning or end.
+    fn in_a_line() -> impl Strategy<Value = Plant> {
+        let alone = |(name, _): &&crate::testing::secret::Kind| !["any length", "words", "RKE2"].iter().any(|it| name.contains(it));
+        let kinds: Vec<_> = KINDS.iter().filter(alone).map(|kind| plant_one(kind, "journal")).collect();
+        let kinds: Vec<_> = kinds.into_iter().filter(|plant| !plant.text.contains('\n')).map(|it| (it.text, it.secrets)).collect();
+        prop::sample::select(kinds).prop_map(|(text, secrets)| Plant { text, secrets })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// A quote has 200 letters: wherever it begins and ends, no part of a secret is in it.
+        #[test]
+        fn a_quote_holds_no_part_of_a_secret(plant in in_a_line(), between in 0usize..260, first: bool) {
+            let (space, secret) = ("x ".repeat(between / 2), &plant.text);
+            let line = if first { format!("{secret} {space}{KNOWN}\n") } else { format!("{KNOWN} {space}{secret}\n") };
+            let line = line + &"y ".repeat(150);
+            let seen = scanned(&line, line.len());
+            prop_assert!(first || seen.sightings.len() == 1);
+            prop_assert_eq!(pieces_found(shown(&seen).as_bytes(), &plant.secrets), Vec::<String>::new());
+        }
+
+        /// A line that is too long is read in pieces; none of them ends within a secret.
+        #[test]
+        fn a_piece_of_a_long_line_holds_no_part_of_a_secret(
+            plant in in_a_line(),
+            before in LONGEST_LINE - 600..LONGEST_LINE + 200,
+            chunk in prop::sample::select(vec![1000usize, 4096, LONGEST_LINE, 1 << 20]),
+        ) {
+            let line = format!("{} {KNOWN} {} {}\nlast\n", "x".repeat(before), plant.text, "z ".repeat(LONGEST_LINE));
+            let seen = scanned(&line, chunk);
+            prop_assert_eq!(pieces_found(shown(&seen).as_bytes(), &plant.secrets), Vec::<String>::new());
+            prop_assert_eq!((seen.lines, seen.bytes), (2, line.len() as u64));
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_line_behind_a_long_one_is_its_own() {
+        let long = format!("{} --token abcdef.0123456789abcdef {}\n", "x".repeat(LONGEST_LINE), "y".repeat(LONGEST_LINE));
+        for chunk in [1000, 1 << 20] {
+            let seen = scanned(&format!("{long}{KNOWN}\n"), chunk);
+            let hit = &seen.sightings[0].hits[0];
+            assert_eq!((hit.line, hit.offset), (2, long.len() as u64));
+        }
+    }
 }

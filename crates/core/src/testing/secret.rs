@@ -103,7 +103,7 @@ fn numbers(text: &str, between: &str) -> String {
 }
 
 /// A kind of secret, and a text that holds one.
-type Kind = (&'static str, fn(&mut Sower) -> String);
+pub type Kind = (&'static str, fn(&mut Sower) -> String);
 
 /// What people really have. Each text is whole lines, without the last line's end.
 pub const KINDS: &[Kind] = &[
