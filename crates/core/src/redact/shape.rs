@@ -4,22 +4,22 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
-use regex::bytes::{Captures, Regex, RegexBuilder};
+use aho_corasick::{AhoCorasick, MatchKind};
+use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::value::{self, Ends, Value};
 use super::{array, encoded, kind, token, url};
 
-/// A secret's shape. In its regex `QUOTE` stands for a quote, however often it was escaped, `IS` for what stands between a
-/// name and its value, `LINE` for the beginning of a line, if it is one, `NEXT` for
-/// what is between an item of a list and the next, `FOLLOWS` for all of that after a flag.
+/// A secret's shape. In its regex these words stand for: `QUOTE` a quote, however often it was escaped; `IS` what stands
+/// between a name and its value; `FOLLOWS` what stands between a flag and its argument; `NEXT` a part of what stands between
+/// an item of a list and the next; `LINE` nothing: where the name is the first of its line, an unquoted value goes on to the
+/// line's end.
 pub(super) struct Shape {
     pub kind: &'static str,
     /// One of them stands in every line that has it.
     pub words: Words,
-    /// What the value is known by, which begins where it ends; or all of it, with the value as the group `s`. A quote before
-    /// the name is the group `o`, one behind it `c`, the name `n`; with the group `l` an unquoted value
-    /// goes on to the end of the line.
+    /// What the value is known by, which begins where it ends; or all of it, with the value as the group `s`. The name may
+    /// begin before it. A quote behind the name is the group `c`.
     pub regex: &'static str,
     pub value: Value,
 }
@@ -88,12 +88,19 @@ const AT_ONCE: usize = 48;
 
 struct Library {
     shapes: Vec<(&'static Shape, Regex)>,
+    /// Which of them a text holds, in one pass.
+    set: RegexSet,
     /// Whether a line has any word at all: each a vector search, several times as fast as one automaton for all of them.
     /// Words that hold another are left out.
     any: Vec<AhoCorasick>,
-    /// Which words it has; and for each what it leads to, by its place in `shapes`, after them in [`FOUND`].
-    words: AhoCorasick,
-    leads: Vec<usize>,
+    /// Which of [`FOUND`] a text leads to.
+    found: Vec<AhoCorasick>,
+}
+
+#[allow(clippy::expect_used)] // Constants of this module.
+fn search<W: AsRef<[u8]>>(words: &[W]) -> AhoCorasick {
+    // The vector search is for leftmost matches only.
+    AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(words).expect("constant words")
 }
 
 static LIBRARY: LazyLock<Library> = LazyLock::new(Library::new);
@@ -102,30 +109,30 @@ static LIBRARY: LazyLock<Library> = LazyLock::new(Library::new);
 impl Library {
     fn new() -> Self {
         let shapes: Vec<(&Shape, Regex)> = kind::all().map(|shape| (shape, compile(shape.regex))).collect();
-        let of_shapes = shapes.iter().map(|(shape, _)| shape.words);
-        let all: Vec<Words> = of_shapes.chain(FOUND.iter().map(|(words, _)| *words)).collect();
-        let led = all.iter().enumerate().flat_map(|(place, words)| words.words().iter().map(move |word| (place, word)));
-        let (leads, words): (Vec<usize>, Vec<&str>) = led.unzip();
-        let words = AhoCorasick::builder().kind(Some(AhoCorasickKind::DFA)).ascii_case_insensitive(true).build(words);
+        let all: Vec<Words> = kind::all().map(|shape| shape.words).chain(FOUND.iter().map(|(words, _)| *words)).collect();
         let written: BTreeSet<String> = all.iter().flat_map(|words| words.written()).collect();
         let shortest = |word: &&String| !written.iter().any(|other| other != *word && word.contains(other.as_str()));
         let shortest: Vec<&String> = written.iter().filter(shortest).collect();
-        // The vector search is for leftmost matches only.
-        let search = |words: &[&String]| AhoCorasick::builder().match_kind(MatchKind::LeftmostFirst).build(words);
-        let any = shortest.chunks(AT_ONCE).map(|words| search(words).expect("constant words")).collect();
-        Library { shapes, any, words: words.expect("constant words"), leads }
+        let any = shortest.chunks(AT_ONCE).map(search).collect();
+        let found = FOUND.iter().map(|(words, _)| search(words.words())).collect();
+        let set = RegexSetBuilder::new(kind::all().map(|shape| spelt_out(shape.regex))).unicode(false).build();
+        Library { shapes, set: set.expect("constant regexes"), any, found }
     }
 }
 
 #[allow(clippy::expect_used)] // As above.
 pub(super) fn compile(regex: &str) -> Regex {
-    let regex = regex
+    RegexBuilder::new(&spelt_out(regex)).unicode(false).build().expect("a constant regex")
+}
+
+/// With what its words stand for.
+fn spelt_out(regex: &str) -> String {
+    regex
         .replace("IS", r"(?P<c>QUOTE)?\s{0,40}(?:=>|:=|[:=])\s{0,40}\[?")
         .replace("FOLLOWS", r"(?:QUOTE\s{0,40},\s{0,40}|QUOTE?(?:\\{1,8}[nrt]|\s|-\s){1,40})")
         .replace("NEXT", r"(?:\s|\\{1,8}[nrt]|QUOTE|[,\[-])")
-        .replace("LINE", r"(?P<l>(?:^|\n)[\s>]{0,40}(?:-\s{1,4})?(?:export\s{1,4})?)?")
-        .replace("QUOTE", r#"(?:\\{0,7}["'`])"#);
-    RegexBuilder::new(&regex).unicode(false).build().expect("a constant regex")
+        .replace("LINE", "(?P<l>)")
+        .replace("QUOTE", r#"(?:\\{0,7}["'`])"#)
 }
 
 /// Where the next line is that may hold a secret: a place on it, at or after `from`.
@@ -184,51 +191,70 @@ pub(super) fn secrets(text: &[u8]) -> Vec<Secret> {
     let mut found = Vec::new();
     token::find(text, &mut found);
     url::find(text, &mut found);
-    for place in led_to(text) {
-        match LIBRARY.shapes.get(place) {
-            Some((shape, regex)) => {
-                found.extend(regex.captures_iter(text).filter_map(|captures| shape.secret(text, &captures)));
-            }
-            None => {
-                if let Some((_, find)) = FOUND.get(place - LIBRARY.shapes.len()) {
-                    find(text, &mut found);
-                }
-            }
+    for (shape, regex) in LIBRARY.set.matches(text).into_iter().filter_map(|place| LIBRARY.shapes.get(place)) {
+        shape.find(regex, text, &mut found);
+    }
+    for ((_, find), words) in FOUND.iter().zip(&LIBRARY.found) {
+        if words.is_match(text) {
+            find(text, &mut found);
         }
     }
     apart(found)
 }
 
-/// The shapes whose words the text has.
-fn led_to(text: &[u8]) -> Vec<usize> {
-    let mut places: Vec<usize> = Vec::new();
-    for word in LIBRARY.words.find_overlapping_iter(text) {
-        let place = LIBRARY.leads.get(word.pattern().as_usize()).copied().unwrap_or_default();
-        if !places.contains(&place) {
-            places.push(place);
+impl Shape {
+    fn find(&self, regex: &Regex, text: &[u8], found: &mut Vec<Secret>) {
+        let mut from = 0;
+        // Groups cost many times what the place of a match does.
+        while let Some(place) = regex.find_at(text, from) {
+            let captures = regex.captures_at(text, place.start());
+            found.extend(captures.and_then(|captures| self.secret(text, &captures)));
+            from = place.end().max(from + 1);
         }
     }
-    places.sort_unstable();
-    places
-}
 
-impl Shape {
     fn secret(&self, text: &[u8], captures: &Captures<'_>) -> Option<Secret> {
-        let whole = captures.get(0)?.range();
-        let name = captures.name("n").map(|name| name.as_bytes()).unwrap_or_default();
-        let (value, ends) = match captures.name("s") {
-            Some(value) => (value.range(), Ends::Word),
+        let place = captures.get(0)?.range();
+        let (start, value, ends) = match captures.name("s") {
+            Some(value) => (place.start, value.range(), Ends::Word),
             None => {
+                let start = name_start(text, place.start);
+                let before = text.get(..start)?;
                 // `"NAME=value"`: the quote that was opened before the name ends the value.
-                let quote = captures.name("o").filter(|_| captures.name("c").is_none());
-                let line = captures.name("l").map(|_| Ends::Line);
-                let around = quote.and_then(|quote| value::within(quote.as_bytes())).or(line);
-                value::at(text, whole.end, around.unwrap_or(Ends::Word))?
+                let quote = value::within(before).filter(|_| captures.name("c").is_none());
+                let line = captures.name("l").filter(|_| is_line_start(before)).map(|_| Ends::Line);
+                let (value, ends) = value::at(text, place.end, quote.or(line).unwrap_or(Ends::Word))?;
+                (start, value, ends)
             }
         };
-        let alone = Known { name, value: text.get(value.clone())?, after: text.get(value.end..)?, quoted: matches!(ends, Ends::Quote { .. }) };
-        (self.value)(&alone).then(|| Secret { ends, ..Secret::new(self.kind, whole.start..value.end, value) })
+        let name = text.get(start..place.end)?;
+        let name = name.iter().position(|byte| !is_name(byte)).map_or(name, |end| &name[..end]);
+        let quoted = matches!(ends, Ends::Quote { .. });
+        let known = Known { name, value: text.get(value.clone())?, after: text.get(value.end..)?, quoted };
+        (self.value)(&known).then(|| Secret { ends, ..Secret::new(self.kind, start..value.end, value) })
     }
+}
+
+/// A longer name is none.
+const LONGEST_NAME: usize = 60;
+
+fn is_name(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_.-".contains(byte)
+}
+
+/// Where a name begins that a part of was found.
+fn name_start(text: &[u8], found: usize) -> usize {
+    let before = text.get(found.saturating_sub(LONGEST_NAME)..found).unwrap_or_default();
+    found - before.iter().rev().take_while(|byte| is_name(byte)).count()
+}
+
+/// Nothing but what quotes or indents stands before it, or what makes an item of a list or an assignment of it.
+fn is_line_start(before: &[u8]) -> bool {
+    let near = before.get(before.len().saturating_sub(LONGEST_NAME)..).unwrap_or_default();
+    let line = memchr::memrchr(b'\n', near).map_or(near, |end| &near[end + 1..]);
+    let line = line.trim_ascii_end();
+    let line = line.strip_suffix(b"export").or(line.strip_suffix(b"-")).unwrap_or(line);
+    line.iter().all(|byte| byte.is_ascii_whitespace() || *byte == b'>')
 }
 
 /// What is known of a value.

@@ -38,9 +38,10 @@ fn opening(rest: &[u8]) -> Option<(usize, Ends)> {
     Some((slashes + 1, Ends::Quote { slashes, quote }))
 }
 
-/// What ends a value that is within a quote which was opened before its name.
-pub(super) fn within(quote: &[u8]) -> Option<Ends> {
-    quote.split_last().map(|(&quote, slashes)| Ends::Quote { slashes: slashes.len(), quote })
+/// What ends a value whose name stands behind an opened quote.
+pub(super) fn within(before: &[u8]) -> Option<Ends> {
+    let (&quote, before) = before.split_last().filter(|(quote, _)| QUOTES.contains(quote))?;
+    Some(Ends::Quote { slashes: before.iter().rev().take_while(|&&byte| byte == b'\\').count(), quote })
 }
 
 /// Where the value at the beginning of `rest` ends; `None` where `rest` ends before it does.
@@ -116,6 +117,22 @@ pub(super) fn long_random(known: &Known<'_>) -> bool {
     no_path(known) && looks_random(known.value, 16)
 }
 
+pub(super) fn any_of_flag(known: &Known<'_>) -> bool {
+    is_flag(known) && any(known)
+}
+
+pub(super) fn random_of_flag(known: &Known<'_>) -> bool {
+    is_flag(known) && random(known)
+}
+
+pub(super) fn long_random_of_flag(known: &Known<'_>) -> bool {
+    is_flag(known) && long_random(known)
+}
+
+fn is_flag(known: &Known<'_>) -> bool {
+    known.name.starts_with(b"-")
+}
+
 /// A mode is a word, a count is short.
 pub(super) fn no_number(known: &Known<'_>) -> bool {
     any(known) && !(known.value.len() <= 4 && known.value.iter().all(u8::is_ascii_digit))
@@ -183,6 +200,7 @@ fn is_of_sentence(word: &[u8]) -> bool {
 
 /// By another word in the line.
 fn followed(after: &[u8]) -> bool {
-    let line = after.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    let near = after.get(..40).unwrap_or(after);
+    let line = near.split(|&byte| byte == b'\n').next().unwrap_or_default();
     line.first().is_some_and(u8::is_ascii_whitespace) && !line.trim_ascii().is_empty()
 }

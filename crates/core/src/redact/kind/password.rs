@@ -9,27 +9,27 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         kind: NAME,
         words: Words::InAnyCase(&["pass"]),
-        regex: r"(?i)LINE(?P<o>QUOTE)?[a-z0-9_.$-]{0,60}(?:password|passwd|passphrase)[0-9]?IS",
+        regex: r"(?i)LINE(?:password|passwd|passphrase)[0-9]?IS",
         value: value::any,
     },
     Shape {
         // Of cifs, of Ansible, of a URL's query. A test's `PASS: name` has no equals sign, `pass=3 fail=0` is a count.
         kind: NAME,
         words: Words::InAnyCase(&["pass"]),
-        regex: r"(?i)(?P<o>QUOTE)?(?:\b[a-z0-9_-]{0,60}[_-]|\b)pass(?:(?P<c>QUOTE)?\s{0,4}=\s{0,4}|QUOTE\s{0,4}:\s{0,4})",
+        regex: r"(?i)(?:\b|_)pass(?:(?P<c>QUOTE)?\s{0,4}=\s{0,4}|QUOTE\s{0,4}:\s{0,4})",
         value: value::no_number,
     },
     Shape {
         kind: NAME,
         words: Words::InAnyCase(&["pass"]),
-        regex: r"(?i)\b[a-z0-9_]{0,60}_passIS",
+        regex: r"(?i)_passIS",
         value: value::any,
     },
     Shape {
         kind: NAME,
         words: Words::InAnyCase(&["pass"]),
-        regex: r"(?i)-[a-z0-9-]{0,40}(?:password|passwd|passphrase|pass)FOLLOWS",
-        value: value::any,
+        regex: r"(?i)(?:password|passwd|passphrase|[-]pass)FOLLOWS",
+        value: value::any_of_flag,
     },
     Shape { kind: NAME, words: Words::InAnyCase(&["pass"]), regex: r"-pass(?:in|out)?\s{1,4}QUOTE?pass:", value: value::any },
     Shape {

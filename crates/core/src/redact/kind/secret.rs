@@ -8,26 +8,26 @@ pub(super) const SHAPES: &[Shape] = &[
         // In environment files and units.
         kind: "credential",
         words: Words::InAnyCase(&["secret"]),
-        regex: r"LINE(?P<o>QUOTE)?\b(?P<n>(?:[A-Z0-9]+_)*SECRETS?(?:_[A-Z0-9]+)*)(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
+        regex: r"LINE(?:\b|_)SECRETS?(?:_[A-Z0-9]+)*(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
         value: value::no_path,
     },
     Shape {
         kind: "credential",
         words: Words::InAnyCase(&["secret"]),
-        regex: r"(?i)(?P<o>QUOTE)?(?P<n>(?:client|app|api|auth|consumer|shared|jwt|hmac|webhook|session|cookie|oauth|oidc|encryption|signing|access|account|credential|token|user|db|admin|aws)[_.-]?secret(?:[_.-]?(?:access[_.-]?)?key|[_.-]?value|[_.-]?data)?)IS",
+        regex: r"(?i)(?:client|app|api|auth|consumer|shared|jwt|hmac|webhook|session|cookie|oauth|oidc|encryption|signing|access|account|credential|token|user|db|admin|aws)[_.-]?secret(?:[_.-]?(?:access[_.-]?)?key|[_.-]?value|[_.-]?data)?IS",
         value: value::no_path,
     },
     Shape {
         kind: "credential",
         words: Words::InAnyCase(&["secret"]),
-        regex: r"(?i)--?(?P<n>[a-z0-9-]{0,40}(?:client|app|api|auth|shared|access|credential)-secret|secret-(?:access-)?key|secret)(?:=|FOLLOWS)",
-        value: value::long_random,
+        regex: r"(?i)-secret(?:-key|-access-key)?FOLLOWS",
+        value: value::long_random_of_flag,
     },
     Shape {
         // Of the API server's encryption at rest, of Azure, of AWS.
         kind: "credential",
         words: Words::InAnyCase(&["secret"]),
-        regex: r"(?i)(?P<o>QUOTE)?\bsecret(?:[_.-]?(?:access[_.-]?)?key|[_.-]?value|[_.-]?data|[_.-]?string)?IS",
+        regex: r"(?i)\bsecret(?:[_.-]?(?:access[_.-]?)?key|[_.-]?value|[_.-]?data|[_.-]?string)?IS",
         value: value::long_random,
     },
 ];

@@ -7,20 +7,20 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         kind: "token",
         words: Words::InAnyCase(&["token"]),
-        regex: r"LINE(?P<o>QUOTE)?\b(?P<n>(?:[A-Z0-9]+_)*TOKEN[0-9]?)(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
+        regex: r"LINE(?:\b|_)TOKEN[0-9]?(?P<c>QUOTE)?\s{0,4}=\s{0,4}",
         value: value::no_path,
     },
     Shape {
         kind: "credential",
         words: Words::InAnyCase(&["token"]),
-        regex: r"(?i)(?P<o>QUOTE)?\b(?:id|refresh|access)[_.-]?tokenIS",
+        regex: r"(?i)(?:\b|_)(?:id|refresh|access)[_.-]?tokenIS",
         value: value::no_path,
     },
     Shape { kind: "credential", words: Words::InAnyCase(&["token"]), regex: r"(?i)\btoken-secretIS", value: value::any },
     Shape {
         kind: "token",
         words: Words::InAnyCase(&["token"]),
-        regex: r"(?i)(?P<o>QUOTE)?\b(?:[a-z0-9]+[_.-])*(?:auth|api|bearer|session|security|bot|vault|registry|bootstrap|agent|server|node|join|cluster|personal|private|deploy|runner|github|gitlab|discovery|k3s|rke2)[_.-]?tokenIS",
+        regex: r"(?i)(?:auth|api|bearer|session|security|bot|vault|registry|bootstrap|agent|server|node|join|cluster|personal|private|deploy|runner|github|gitlab|discovery|k3s|rke2)[_.-]?tokenIS",
         value: value::random,
     },
     Shape {
@@ -34,8 +34,8 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         kind: "token",
         words: Words::InAnyCase(&["token"]),
-        regex: r"(?i)--[a-z0-9-]{0,40}token(?:=|FOLLOWS)",
-        value: value::random,
+        regex: r"(?i)-token(?:=|FOLLOWS)",
+        value: value::random_of_flag,
     },
     Shape {
         kind: "token",
