@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 use aho_corasick::{AhoCorasick, MatchKind};
 use regex::bytes::{Captures, Regex, RegexBuilder, RegexSet, RegexSetBuilder};
@@ -87,7 +87,8 @@ const FOUND: &[(Words, Find)] = &[
 const AT_ONCE: usize = 48;
 
 struct Library {
-    shapes: Vec<(&'static Shape, Regex)>,
+    /// Each with its regex, once a text holds it.
+    shapes: Vec<(&'static Shape, OnceLock<Regex>)>,
     /// Which of them a text holds, in one pass.
     set: RegexSet,
     /// Whether a line has any word at all: each a vector search, several times as fast as one automaton for all of them.
@@ -108,7 +109,7 @@ static LIBRARY: LazyLock<Library> = LazyLock::new(Library::new);
 #[allow(clippy::expect_used)] // Constants of this module; the tests compile every one.
 impl Library {
     fn new() -> Self {
-        let shapes: Vec<(&Shape, Regex)> = kind::all().map(|shape| (shape, compile(shape.regex))).collect();
+        let shapes = kind::all().map(|shape| (shape, OnceLock::new())).collect();
         let all: Vec<Words> = kind::all().map(|shape| shape.words).chain(FOUND.iter().map(|(words, _)| *words)).collect();
         let written: BTreeSet<String> = all.iter().flat_map(|words| words.written()).collect();
         let shortest = |word: &&String| !written.iter().any(|other| other != *word && word.contains(other.as_str()));
@@ -128,9 +129,9 @@ pub(super) fn compile(regex: &str) -> Regex {
 /// With what its words stand for.
 fn spelt_out(regex: &str) -> String {
     regex
-        .replace("IS", r"(?P<c>QUOTE)?\s{0,40}(?:=>|:=|[:=])\s{0,40}\[?")
-        .replace("FOLLOWS", r"(?:QUOTE\s{0,40},\s{0,40}|QUOTE?(?:\\{1,8}[nrt]|\s|-\s){1,40})")
-        .replace("NEXT", r"(?:\s|\\{1,8}[nrt]|QUOTE|[,\[-])")
+        .replace("IS", r"(?P<c>QUOTE)?\s{0,8}(?:=>|:=|[:=])\s{0,8}\[?")
+        .replace("FOLLOWS", r"(?:QUOTE\s{0,8},\s{0,8}|QUOTE?(?:\\{1,8}[nrt]|\s{1,40}|-\s){1,6})")
+        .replace("NEXT", r"(?:\s{1,40}|\\{1,8}[nrt]|QUOTE|[,\[-])")
         .replace("LINE", "(?P<l>)")
         .replace("QUOTE", r#"(?:\\{0,7}["'`])"#)
 }
@@ -192,7 +193,7 @@ pub(super) fn secrets(text: &[u8]) -> Vec<Secret> {
     token::find(text, &mut found);
     url::find(text, &mut found);
     for (shape, regex) in LIBRARY.set.matches(text).into_iter().filter_map(|place| LIBRARY.shapes.get(place)) {
-        shape.find(regex, text, &mut found);
+        shape.find(regex.get_or_init(|| compile(shape.regex)), text, &mut found);
     }
     for ((_, find), words) in FOUND.iter().zip(&LIBRARY.found) {
         if words.is_match(text) {

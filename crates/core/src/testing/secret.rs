@@ -63,7 +63,13 @@ impl Sower {
     /// In base64. A long one is a document, which begins like others that are no secret.
     fn encoded(&mut self, text: &str) -> String {
         let encoded = STANDARD.encode(text);
-        let secret = encoded.get(24..).filter(|_| encoded.len() > 64).unwrap_or(&encoded);
+        // The end of a kubeconfig is its key.
+        let from = match encoded.len() {
+            ..64 => 0,
+            64..200 => 24,
+            long => long - 60,
+        };
+        let secret = encoded.get(from..).unwrap_or_default();
         self.secrets.push(secret.to_owned());
         encoded
     }
@@ -86,6 +92,14 @@ impl Sower {
             "apiVersion: v1\nclusters:\n- cluster:\n    server: https://10.0.0.11:6443\n  name: kubernetes\nkind: Config\n\
              users:\n- name: admin\n  user:\n    client-key-data: {key}\n"
         )
+    }
+
+    /// A kubeconfig in lines of base64, put together by these; the last whole line is of its key.
+    fn wrapped(&mut self, between: &str) -> String {
+        let encoded = STANDARD.encode(self.kubeconfig());
+        let lines: Vec<&str> = encoded.as_bytes().chunks(76).filter_map(|line| str::from_utf8(line).ok()).collect();
+        self.secrets.extend(lines.iter().rev().nth(1).map(|line| (*line).to_owned()));
+        lines.join(between)
     }
 
     fn docker(&mut self) -> String {
@@ -189,24 +203,8 @@ pub const KINDS: &[Kind] = &[
         let document = it.kubeconfig();
         format!("  value: {}", it.encoded(&document))
     }),
-    ("kubeconfig in base64, wrapped", |it| {
-        let document = it.kubeconfig();
-        let encoded = STANDARD.encode(document);
-        let lines: Vec<&str> = encoded.as_bytes().chunks(76).filter_map(|line| std::str::from_utf8(line).ok()).collect();
-        lines.iter().for_each(|line| {
-            it.kept((*line).to_owned());
-        });
-        format!("  config: |\n    {}\n  next: 1", lines.join("\n    "))
-    }),
-    ("kubeconfig in base64, escaped line ends", |it| {
-        let document = it.kubeconfig();
-        let encoded = STANDARD.encode(document);
-        let lines: Vec<&str> = encoded.as_bytes().chunks(76).filter_map(|line| std::str::from_utf8(line).ok()).collect();
-        lines.iter().for_each(|line| {
-            it.kept((*line).to_owned());
-        });
-        format!(r#"{{"config": "{}\n", "next": 1}}"#, lines.join("\\n"))
-    }),
+    ("kubeconfig in base64, wrapped", |it| format!("  config: |\n    {}\n  next: 1", it.wrapped("\n    "))),
+    ("kubeconfig in base64, escaped line ends", |it| format!(r#"{{"config": "{}\n", "next": 1}}"#, it.wrapped("\\n"))),
     ("kubeconfig's key", |it| {
         let key = it.chance(LETTERS, 64);
         format!("    client-key-data: {}", it.encoded(&format!("-----BEGIN RSA PRIVATE KEY-----\n{key}")))

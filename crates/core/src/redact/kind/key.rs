@@ -7,7 +7,7 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         kind: "certificate-key",
         words: Words::InAnyCase(&["key"]),
-        regex: r"(?i)certificate[-_ ]?keys?(?:NEXT|[:=]){1,24}(?P<s>[0-9a-f]{64})\b",
+        regex: r"(?i)certificate[-_ ]?keys?(?:NEXT|[:=]){1,10}(?P<s>[0-9a-f]{64})\b",
         value: value::certain,
     },
     Shape {
