@@ -226,7 +226,9 @@ impl Redactor {
         if let Some(end) = key::end(bytes).filter(|_| wrapped.key && !piece.open) {
             return end;
         }
-        match wrapped.takes(bytes).filter(|_| !piece.open) {
+        // What is known by itself may go on in lines of its own.
+        let is_known = key::begin(bytes).is_some() || !secrets(bytes).is_empty();
+        match wrapped.takes(bytes).filter(|_| !piece.open && !is_known) {
             Some(next) => {
                 self.within = next.map_or(Within::Text, Within::Wrapped);
                 self.drop_line(bytes, out)
@@ -350,7 +352,8 @@ fn goes_on(line: &[u8], found: &[Secret]) -> Within {
     }
     let wrapped = found.last().and_then(|last| {
         let rest = line.get(last.value.end..).unwrap_or_default();
-        Wrapped::after(last.kind, last.value.len(), rest).filter(|_| last.instead.is_none())
+        let value = line.get(last.value.clone()).unwrap_or_default();
+        Wrapped::after(last.kind, value, rest).filter(|_| last.instead.is_none())
     });
     if let Some(wrapped) = wrapped {
         return Within::Wrapped(wrapped);

@@ -12,14 +12,21 @@ const WRAPPED: usize = 40;
 /// What a line after the first must have to be taken for more of it: a word of a sentence is shorter.
 const SHORTEST: usize = 16;
 
+/// No terminal and no program wraps at more.
+const WIDEST: usize = 1000;
+
 /// The only word of a line, without what quotes it, where base64 is all there is to it.
 pub(super) fn core(line: &[u8]) -> Option<&[u8]> {
     let is_around = |byte: &u8| byte.is_ascii_whitespace() || b"\"'`>|#,\\".contains(byte);
     let start = line.iter().position(|byte| !is_around(byte)).unwrap_or(line.len());
     let end = line.iter().rposition(|byte| !is_around(byte)).map_or(start, |last| last + 1);
     let core = line.get(start..end)?;
-    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_-.\\".contains(byte);
     core.iter().all(is_letter).then_some(core)
+}
+
+/// Of base64 in any of its alphabets, of a JWT; an escaped line end has a backslash.
+fn is_letter(byte: &u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/=_-.\\".contains(byte)
 }
 
 /// Lines of base64 that go on.
@@ -32,11 +39,12 @@ pub(super) struct Wrapped {
 }
 
 impl Wrapped {
-    /// Where a value of this length that stands at the end of its line, or nearly so, may go on in the next.
-    pub(super) fn after(kind: &str, length: usize, rest: &[u8]) -> Option<Self> {
+    /// Where a value that stands at the end of its line, or nearly so, may go on in the next.
+    pub(super) fn after(kind: &str, value: &[u8], rest: &[u8]) -> Option<Self> {
         let at_end = rest.iter().all(|byte| byte.is_ascii_whitespace() || b"\"'`\\,".contains(byte));
         let may = !matches!(kind, "bootstrap-token" | "certificate-key" | "url-password" | "password-hash");
-        (may && at_end && length >= WRAPPED).then_some(Wrapped { width: None, key: kind == "private-key" })
+        let is_base64 = value.len() >= WRAPPED && value.iter().all(is_letter);
+        (may && at_end && is_base64).then_some(Wrapped { width: None, key: kind == "private-key" })
     }
 
     pub(super) fn key() -> Self {
@@ -46,7 +54,7 @@ impl Wrapped {
     /// Whether this line is more of it; then, whether yet another may follow.
     pub(super) fn takes(self, line: &[u8]) -> Option<Option<Wrapped>> {
         let core = core(line).filter(|core| core.iter().any(u8::is_ascii_alphanumeric))?;
-        let fits = self.width.map_or(core.len() >= SHORTEST, |width| core.len() <= width);
+        let fits = self.width.map_or((SHORTEST..=WIDEST).contains(&core.len()), |width| core.len() <= width);
         let last = self.width.is_some_and(|width| core.len() < width);
         fits.then(|| (!last).then_some(Wrapped { width: Some(core.len()), ..self }))
     }
