@@ -354,7 +354,7 @@ pub fn pieces_found(bytes: &[u8], secrets: &[String]) -> Vec<String> {
     let pieces: std::collections::HashSet<&[u8]> = long.iter().flat_map(|secret| secret.as_bytes().windows(PIECE)).collect();
     found.extend(bytes.windows(PIECE).filter(|window| pieces.contains(window)));
     for secret in short {
-        found.extend(bytes.windows(secret.len()).find(|window| *window == secret.as_bytes()));
+        found.extend(memchr::memmem::find(bytes, secret.as_bytes()).map(|_| secret.as_bytes()));
     }
     found.into_iter().map(|piece| String::from_utf8_lossy(piece).into_owned()).collect()
 }
