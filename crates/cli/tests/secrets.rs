@@ -49,7 +49,9 @@ fn no_secret_of_a_paste_is_in_any_output() {
     let dir = tempfile::tempdir().unwrap();
     let (journal, mut text) = (journal(), String::new());
     let mut secrets = journal.secrets;
-    for path in ["/etc/environment", "/etc/kubernetes/kubelet.conf", "/etc/containerd/config.toml", "/etc/fstab", "/etc/hosts"] {
+    for path in
+        ["/etc/environment", "/etc/kubernetes/kubelet.conf", "/etc/containerd/config.toml", "/etc/fstab", "/etc/hosts"]
+    {
         let Plant { text: of_file, secrets: of_one } = plant(path);
         text.push_str(&format!("root@w1:~# cat {path}\n{of_file}"));
         secrets.extend(of_one);

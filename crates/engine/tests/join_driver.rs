@@ -416,7 +416,8 @@ async fn no_secret_that_kubeadm_prints_is_told_or_written_down() {
     let failed = format!("error execution phase preflight: running with swap on is not supported: {}", token.text);
     secrets.extend(token.secrets);
     let cluster = cluster();
-    let (machine, _) = Worker::start(&cluster, [Kubeadm::Fails(Box::leak(format!("{printed}{failed}\n").into_boxed_str()))]);
+    let (machine, _) =
+        Worker::start(&cluster, [Kubeadm::Fails(Box::leak(format!("{printed}{failed}\n").into_boxed_str()))]);
     let policy = JoinPolicy { join_timeout: 60, ..JoinPolicy::default() };
     let (ended, told) = joined(&machine, JoinOptions { policy, ..options(&cluster) }).await;
     assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{:?}", ended.outcome);

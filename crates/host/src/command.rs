@@ -100,7 +100,11 @@ pub(crate) fn keep_of(text: &[u8], keep: Keep, most: usize) -> Kept {
 
 /// Of a text that was read no further than `most`, its whole lines: half a secret would not be known for one.
 pub(crate) fn whole_lines(text: &[u8], most: usize) -> &[u8] {
-    let end = if text.len() < most { text.len() } else { text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1) };
+    let end = if text.len() < most {
+        text.len()
+    } else {
+        text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)
+    };
     text.get(..end).unwrap_or_default()
 }
 

@@ -41,7 +41,8 @@ fn planted(dir: &Path) -> (Vec<Source>, Vec<String>) {
         write(name, before);
     }
     // Shorter without its secrets than what is kept, it is read no further than into the middle of a token.
-    let tokens: Vec<String> = (0..30_000).map(|n| format!("{:06x}.{:016x}", n, 0x9e37_79b9_7f4a_7c15_u64.rotate_left(n))).collect();
+    let tokens: Vec<String> =
+        (0..30_000).map(|n| format!("{:06x}.{:016x}", n, 0x9e37_79b9_7f4a_7c15_u64.rotate_left(n))).collect();
     let key = "c2VjcmV0".repeat(80_000);
     fs::write(dir.join("shrunk"), format!("client-key-data: {key}\n{}\n", tokens.join("\n"))).unwrap();
     secrets.extend(tokens);

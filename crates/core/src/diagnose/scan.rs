@@ -432,9 +432,12 @@ mod tests {
 
     /// A kind that is known within one line, and does not need the line's beginning or end.
     fn in_a_line() -> impl Strategy<Value = Plant> {
-        let alone = |(name, _): &&crate::testing::secret::Kind| !["any length", "words", "RKE2"].iter().any(|it| name.contains(it));
+        let alone = |(name, _): &&crate::testing::secret::Kind| {
+            !["any length", "words", "RKE2"].iter().any(|it| name.contains(it))
+        };
         let kinds: Vec<_> = KINDS.iter().filter(alone).map(|kind| plant_one(kind, "journal")).collect();
-        let kinds: Vec<_> = kinds.into_iter().filter(|plant| !plant.text.contains('\n')).map(|it| (it.text, it.secrets)).collect();
+        let kinds: Vec<_> =
+            kinds.into_iter().filter(|plant| !plant.text.contains('\n')).map(|it| (it.text, it.secrets)).collect();
         prop::sample::select(kinds).prop_map(|(text, secrets)| Plant { text, secrets })
     }
 
@@ -468,7 +471,8 @@ mod tests {
 
     #[test]
     fn the_place_of_a_line_behind_a_long_one_is_its_own() {
-        let long = format!("{} --token abcdef.0123456789abcdef {}\n", "x".repeat(LONGEST_LINE), "y".repeat(LONGEST_LINE));
+        let long =
+            format!("{} --token abcdef.0123456789abcdef {}\n", "x".repeat(LONGEST_LINE), "y".repeat(LONGEST_LINE));
         for chunk in [1000, 1 << 20] {
             let seen = scanned(&format!("{long}{KNOWN}\n"), chunk);
             let hit = &seen.sightings[0].hits[0];

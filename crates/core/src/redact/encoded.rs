@@ -18,13 +18,22 @@ pub(super) const BASE64: GeneralPurpose = GeneralPurpose::new(
 /// Of each a part that is the same whatever comes before: the three ways in which its bytes may fall.
 pub(super) const WORDS: Words = Words::AsTheyAre(&[
     // `PRIVATE KEY-----`
-    "UFJJVkFURSBLRVkt", "BSSVZBVEUgS0VZ", "QUklWQVRFIEtFW",
+    "UFJJVkFURSBLRVkt",
+    "BSSVZBVEUgS0VZ",
+    "QUklWQVRFIEtFW",
     // `client-key-data`
-    "Y2xpZW50LWtleS1kYXRh", "NsaWVudC1rZXktZGF0", "jbGllbnQta2V5LWRhdG",
+    "Y2xpZW50LWtleS1kYXRh",
+    "NsaWVudC1rZXktZGF0",
+    "jbGllbnQta2V5LWRhdG",
     // `"auths"`
-    "ImF1dGhzI", "JhdXRocy", "iYXV0aHMi",
+    "ImF1dGhzI",
+    "JhdXRocy",
+    "iYXV0aHMi",
     // A kubeconfig's first lines, wrapped before its credentials come: `apiVersion: v1`, `{"apiVersion"`, `{"kind":"Config"`.
-    "YXBpVmVyc2lvbjogdjEK", "YXBpVmVyc2lvbjogInYx", "eyJhcGlWZXJzaW9u", "eyJraW5kIjoiQ29uZmln",
+    "YXBpVmVyc2lvbjogdjEK",
+    "YXBpVmVyc2lvbjogInYx",
+    "eyJhcGlWZXJzaW9u",
+    "eyJraW5kIjoiQ29uZmln",
     // `-----BEGIN ` with any key behind it.
     "LS0tLS1CRUdJTi",
 ]);

@@ -6,8 +6,7 @@ use regex::bytes::Regex;
 
 use super::shape::compile;
 
-static BEGIN: LazyLock<Regex> =
-    LazyLock::new(|| compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
+static BEGIN: LazyLock<Regex> = LazyLock::new(|| compile(r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
 static END: LazyLock<Regex> = LazyLock::new(|| compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"));
 /// What stands behind BEGIN where the key is in one line: escaped line ends, or spaces, and base64.
 static ON_ONE_LINE: LazyLock<Regex> = LazyLock::new(|| compile(r"^(?:\s|\\{1,8}[nr])*[A-Za-z0-9+/=]{16}"));

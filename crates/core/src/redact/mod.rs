@@ -340,9 +340,12 @@ fn array_end(text: &[u8], from: usize, whole: bool) -> Option<usize> {
 
 /// A place at or before `wanted` where no secret is cut in two.
 fn safe_cut(found: &[Secret], wanted: usize) -> usize {
-    found.iter().rev().fold(wanted, |cut, Secret { whole, .. }| {
-        if whole.start < cut && cut < whole.end { whole.start } else { cut }
-    })
+    found.iter().rev().fold(
+        wanted,
+        |cut, Secret { whole, .. }| {
+            if whole.start < cut && cut < whole.end { whole.start } else { cut }
+        },
+    )
 }
 
 /// What a line's end promises of the next.

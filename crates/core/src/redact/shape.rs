@@ -110,7 +110,8 @@ static LIBRARY: LazyLock<Library> = LazyLock::new(Library::new);
 impl Library {
     fn new() -> Self {
         let shapes = kind::all().map(|shape| (shape, OnceLock::new())).collect();
-        let all: Vec<Words> = kind::all().map(|shape| shape.words).chain(FOUND.iter().map(|(words, _)| *words)).collect();
+        let all: Vec<Words> =
+            kind::all().map(|shape| shape.words).chain(FOUND.iter().map(|(words, _)| *words)).collect();
         let written: BTreeSet<String> = all.iter().flat_map(|words| words.written()).collect();
         let shortest = |word: &&String| !written.iter().any(|other| other != *word && word.contains(other.as_str()));
         let shortest: Vec<&String> = written.iter().filter(shortest).collect();
@@ -155,7 +156,12 @@ enum Ahead {
 
 impl<'t> Search<'t> {
     pub(super) fn of(text: &'t [u8]) -> Self {
-        Search { text, words: vec![Ahead::NotLooked; LIBRARY.any.len()], token: Ahead::NotLooked, url: Ahead::NotLooked }
+        Search {
+            text,
+            words: vec![Ahead::NotLooked; LIBRARY.any.len()],
+            token: Ahead::NotLooked,
+            url: Ahead::NotLooked,
+        }
     }
 
     /// `from` never goes back.

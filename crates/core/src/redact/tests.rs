@@ -102,7 +102,12 @@ fn every_kind_of_secret_is_known() {
     for kind in KINDS {
         let Plant { text, secrets } = plant_one(kind, "here");
         let clean = redact(&text);
-        assert_eq!(pieces_found(clean.as_bytes(), &secrets), Vec::<String>::new(), "{}: {text}\nbecame {clean}", kind.0);
+        assert_eq!(
+            pieces_found(clean.as_bytes(), &secrets),
+            Vec::<String>::new(),
+            "{}: {text}\nbecame {clean}",
+            kind.0
+        );
         assert!(clean.contains("<redacted:") || kind.0.starts_with("byte array"), "{}: {clean}", kind.0);
         assert_eq!(clean.matches('\n').count(), text.matches('\n').count(), "{}: {clean}", kind.0);
         for secret in &secrets {
@@ -121,7 +126,8 @@ fn every_kind_of_secret_is_known_within_other_text() {
         let log: String = text.lines().map(|line| format!("Nov 15 17:40:00 w1 app[12]: {line} (end)\n")).collect();
         let cri: String = text.lines().map(|line| format!("2026-11-15T17:40:00.1Z stderr F {line}\n")).collect();
         // These are known by the line's beginning or end, or by the lines around them.
-        let by_line = ["any length", ", words", "RKE2", "a block", "a number a line"].iter().any(|it| kind.0.contains(it));
+        let by_line =
+            ["any length", ", words", "RKE2", "a block", "a number a line"].iter().any(|it| kind.0.contains(it));
         let by_lines = by_line || text.contains('\n');
         let secrets_in = |clean: &str| pieces_found(clean.as_bytes(), &secrets);
         for (shown, holds) in [(&json, !by_line), (&twice, !by_line), (&log, !by_lines), (&cri, !by_lines)] {

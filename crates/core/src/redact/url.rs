@@ -70,7 +70,8 @@ fn behind_slash(word: &[u8], colon: usize, slash: usize) -> Option<Range<usize>>
 
 /// A host, and whether a port follows it.
 fn host(rest: &[u8]) -> Option<(&[u8], bool)> {
-    let end = rest.iter().position(|byte| !byte.is_ascii_alphanumeric() && !b".-_".contains(byte)).unwrap_or(rest.len());
+    let end =
+        rest.iter().position(|byte| !byte.is_ascii_alphanumeric() && !b".-_".contains(byte)).unwrap_or(rest.len());
     let (host, rest) = rest.split_at_checked(end)?;
     let Some(port) = rest.strip_prefix(b":") else { return Some((host, false)) };
     let digits = port.iter().take_while(|byte| byte.is_ascii_digit()).count();

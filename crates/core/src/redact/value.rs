@@ -86,7 +86,8 @@ fn trimmed(value: &[u8]) -> usize {
 pub(super) fn any(known: &Known<'_>) -> bool {
     let opens = !known.quoted && known.value.first().is_some_and(|first| b"{[&|>".contains(first));
     // What goes on to the end of the line is a sentence if its first word is one of a sentence.
-    let first = known.value.split(|byte| byte.is_ascii_whitespace()).next().filter(|_| !known.quoted).unwrap_or(known.value);
+    let first =
+        known.value.split(|byte| byte.is_ascii_whitespace()).next().filter(|_| !known.quoted).unwrap_or(known.value);
     let goes_on = first.len() < known.value.len() || followed(known.after);
     let says = !known.quoted && goes_on && is_of_sentence(first);
     !opens && !is_reference(first) && !says
@@ -100,8 +101,25 @@ pub(super) fn certain(_: &Known<'_>) -> bool {
 /// Not what names a file either, nor what the name says is something else.
 pub(super) fn no_path(known: &Known<'_>) -> bool {
     const NAMES: &[&[u8]] = &[
-        b"PUBLIC_KEY", b"HOST_KEY", b"PRIMARY_KEY", b"FOREIGN_KEY", b"SORT_KEY", b"PARTITION_KEY", b"CACHE_KEY", b"NAME",
-        b"FILE", b"PATH", b"DIR", b"REF", b"NAMESPACE", b"TYPE", b"VERSION", b"ENABLED", b"STORE", b"URL", b"TTL",
+        b"PUBLIC_KEY",
+        b"HOST_KEY",
+        b"PRIMARY_KEY",
+        b"FOREIGN_KEY",
+        b"SORT_KEY",
+        b"PARTITION_KEY",
+        b"CACHE_KEY",
+        b"NAME",
+        b"FILE",
+        b"PATH",
+        b"DIR",
+        b"REF",
+        b"NAMESPACE",
+        b"TYPE",
+        b"VERSION",
+        b"ENABLED",
+        b"STORE",
+        b"URL",
+        b"TTL",
     ];
     let name = known.name.to_ascii_uppercase();
     any(known) && !is_path(known.value) && !NAMES.iter().any(|other| name.ends_with(other))
@@ -163,9 +181,42 @@ pub(super) fn is_path(value: &[u8]) -> bool {
 /// What stands where a value would, and is none.
 fn is_reference(value: &[u8]) -> bool {
     const WORDS: &[&str] = &[
-        "null", "nil", "none", "true", "false", "yes", "no", "on", "off", "unset", "unknown", "missing", "required",
-        "optional", "invalid", "incorrect", "expired", "empty", "denied", "disabled", "enabled", "hidden", "redacted",
-        "masked", "prompt", "files", "compat", "systemd", "sss", "ldap", "db", "string", "object", "n/a", "file", "env",
+        "null",
+        "nil",
+        "none",
+        "true",
+        "false",
+        "yes",
+        "no",
+        "on",
+        "off",
+        "unset",
+        "unknown",
+        "missing",
+        "required",
+        "optional",
+        "invalid",
+        "incorrect",
+        "expired",
+        "empty",
+        "denied",
+        "disabled",
+        "enabled",
+        "hidden",
+        "redacted",
+        "masked",
+        "prompt",
+        "files",
+        "compat",
+        "systemd",
+        "sss",
+        "ldap",
+        "db",
+        "string",
+        "object",
+        "n/a",
+        "file",
+        "env",
     ];
     let is_name = |name: &[u8]| name.iter().all(|byte| byte.is_ascii_uppercase() || b"_0123456789".contains(byte));
     let bare: &[u8] = value.trim_ascii();
@@ -190,10 +241,61 @@ fn is_placeholder(name: &[u8]) -> bool {
 /// A word of a sentence about passwords: `password: must be set`, `--token is required`.
 fn is_of_sentence(word: &[u8]) -> bool {
     const WORDS: &[&str] = &[
-        "is", "was", "are", "must", "to", "and", "or", "for", "flag", "flags", "option", "options", "the", "a", "an", "with",
-        "cannot", "can", "has", "have", "not", "should", "may", "will", "in", "of", "as", "from", "on", "at", "by", "if",
-        "when", "you", "your", "requires", "needs", "value", "argument", "set", "given", "instead", "via", "authentication",
-        "failed", "could", "failure", "error", "does", "did", "it", "this", "that", "too", "been",
+        "is",
+        "was",
+        "are",
+        "must",
+        "to",
+        "and",
+        "or",
+        "for",
+        "flag",
+        "flags",
+        "option",
+        "options",
+        "the",
+        "a",
+        "an",
+        "with",
+        "cannot",
+        "can",
+        "has",
+        "have",
+        "not",
+        "should",
+        "may",
+        "will",
+        "in",
+        "of",
+        "as",
+        "from",
+        "on",
+        "at",
+        "by",
+        "if",
+        "when",
+        "you",
+        "your",
+        "requires",
+        "needs",
+        "value",
+        "argument",
+        "set",
+        "given",
+        "instead",
+        "via",
+        "authentication",
+        "failed",
+        "could",
+        "failure",
+        "error",
+        "does",
+        "did",
+        "it",
+        "this",
+        "that",
+        "too",
+        "been",
     ];
     WORDS.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
 }

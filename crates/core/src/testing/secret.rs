@@ -121,13 +121,17 @@ pub type Kind = (&'static str, fn(&mut Sower) -> String);
 
 /// What people really have. Each text is whole lines, without the last line's end.
 pub const KINDS: &[Kind] = &[
-    ("bootstrap token", |it| format!("kubeadm join 10.0.0.11:6443 --token {} --discovery-token-ca-cert-hash sha256:0", it.token())),
+    ("bootstrap token", |it| {
+        format!("kubeadm join 10.0.0.11:6443 --token {} --discovery-token-ca-cert-hash sha256:0", it.token())
+    }),
     ("bootstrap token in YAML", |it| format!("    token: {}", it.token())),
     ("bootstrap token in JSON", |it| format!(r#"{{"stdout": "run:\n{}\nnow"}}"#, it.token())),
     ("certificate key", |it| format!("kubeadm join --certificate-key {}", it.letters(HEX, 64))),
     ("certificate key in YAML", |it| format!("certificateKey: {}", it.letters(HEX, 64))),
     ("certificate key in JSON", |it| format!(r#"\"certificateKey\": \"{}\""#, it.letters(HEX, 64))),
-    ("certificate key in a list", |it| format!(r#"["kubeadm", "join", "--certificate-key", "{}"]"#, it.letters(HEX, 64))),
+    ("certificate key in a list", |it| {
+        format!(r#"["kubeadm", "join", "--certificate-key", "{}"]"#, it.letters(HEX, 64))
+    }),
     ("certificate key in a list of YAML", |it| format!("  - --certificate-key\n  - {}", it.letters(HEX, 64))),
     ("certificate key below its name", |it| format!("[upload-certs] Using certificate key:\n{}", it.letters(HEX, 64))),
     ("environment file", |it| format!("DB_PASSWORD={}", it.word(20))),
@@ -177,7 +181,9 @@ pub const KINDS: &[Kind] = &[
     ("Authorization, escaped JSON", |it| format!(r#"{{\"authorization\": \"Basic {}\"}}"#, it.word(20))),
     ("Authorization, no scheme", |it| format!("-H 'Authorization: {}'", it.word(32))),
     ("Authorization of a proxy", |it| format!("Proxy-Authorization: basic {}", it.word(20))),
-    ("Authorization, digest", |it| format!("Authorization: Digest username=\"x\", response=\"{}\", qop=auth", it.letters(HEX, 32))),
+    ("Authorization, digest", |it| {
+        format!("Authorization: Digest username=\"x\", response=\"{}\", qop=auth", it.letters(HEX, 32))
+    }),
     ("X-Auth-Token", |it| format!("> X-Auth-Token: {}", it.word(32))),
     ("Cookie", |it| format!("Cookie: session={}", it.word(32))),
     ("Bearer", |it| format!("sent with bearer {} to the webhook", it.word(20))),
@@ -251,8 +257,12 @@ pub const KINDS: &[Kind] = &[
         format!(r#"{{"type": "service_account", "private_key_id": "{id}", "private_key": "{key}\n"}}"#)
     }),
     ("URL", |it| format!("HTTPS_PROXY=http://operator:{}@proxy.example.org:3128/", it.word(16))),
-    ("URL, per cent", |it| format!("HTTPS_PROXY=http://operator:{}%40%2f{}@proxy.example.org:3128/", it.word(13), it.word(13))),
-    ("URL, a slash", |it| format!("https_proxy=http://operator:{}/{}@proxy.example.org:3128", it.word(13), it.word(13))),
+    ("URL, per cent", |it| {
+        format!("HTTPS_PROXY=http://operator:{}%40%2f{}@proxy.example.org:3128/", it.word(13), it.word(13))
+    }),
+    ("URL, a slash", |it| {
+        format!("https_proxy=http://operator:{}/{}@proxy.example.org:3128", it.word(13), it.word(13))
+    }),
     ("URL, digits and a slash", |it| format!("http_proxy=http://operator:8080/{}@proxy.example.org:3128", it.word(13))),
     ("URL, a token", |it| format!("git clone https://{}@github.com/x/y", it.word(36))),
     ("URL, OAuth", |it| format!("https://oauth2:{}@gitlab.example.org/x/y.git", it.word(20))),
@@ -277,7 +287,9 @@ pub const KINDS: &[Kind] = &[
         let key = it.chance(LETTERS, 35);
         format!("https://maps.example.org/?x={}&y=1", it.kept(format!("AIza{key}")))
     }),
-    ("Azure", |it| format!("DefaultEndpointsProtocol=https;AccountName=x;AccountKey={}==;EndpointSuffix=y", it.word(86))),
+    ("Azure", |it| {
+        format!("DefaultEndpointsProtocol=https;AccountName=x;AccountKey={}==;EndpointSuffix=y", it.word(86))
+    }),
     ("Azure, signature", |it| format!("https://x.blob.example.org/c?sv=2024&se=2026&sig={}%3D", it.word(43))),
     ("Azure, client secret", |it| {
         let (before, after) = (it.chance(LETTERS, 3), it.chance(LETTERS, 34));
@@ -351,7 +363,8 @@ pub fn plant_one((name, text): &Kind, place: &str) -> Plant {
 pub fn pieces_found(bytes: &[u8], secrets: &[String]) -> Vec<String> {
     let mut found = Vec::new();
     let (long, short): (Vec<&String>, Vec<&String>) = secrets.iter().partition(|secret| secret.len() >= PIECE);
-    let pieces: std::collections::HashSet<&[u8]> = long.iter().flat_map(|secret| secret.as_bytes().windows(PIECE)).collect();
+    let pieces: std::collections::HashSet<&[u8]> =
+        long.iter().flat_map(|secret| secret.as_bytes().windows(PIECE)).collect();
     found.extend(bytes.windows(PIECE).filter(|window| pieces.contains(window)));
     for secret in short {
         found.extend(memchr::memmem::find(bytes, secret.as_bytes()).map(|_| secret.as_bytes()));

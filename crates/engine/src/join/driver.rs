@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::ClusterClient;
-use carrick_core::redact::redact;
 use carrick_core::catalogue::About;
 use carrick_core::discovery::{Discovery, Token};
 use carrick_core::fact::{Facts, Why};
@@ -19,6 +18,7 @@ use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
 use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, step};
 use carrick_core::join::verify::first_missing;
 use carrick_core::judge::Ignore;
+use carrick_core::redact::redact;
 use carrick_core::report::Report;
 use carrick_core::signature::Library;
 use carrick_host::{Host, Progress, Trouble};

@@ -18,7 +18,12 @@ pub(super) const SHAPES: &[Shape] = &[
         regex: r"(?i)authorizationIS\[?QUOTE?(?:digest|aws4-hmac-sha256|hmac|hawk|signature)\s{1,8}(?P<s>[a-z]+=(?:QUOTE[^\x22'\\]*QUOTE|[^\s,\x22'\\]+)(?:,\s{0,4}[a-z]+=(?:QUOTE[^\x22'\\]*QUOTE|[^\s,\x22'\\]+))*)",
         value: value::certain,
     },
-    Shape { kind: NAME, words: Words::InAnyCase(&["auth"]), regex: r"(?i)authorizationIS\[?", value: value::long_random },
+    Shape {
+        kind: NAME,
+        words: Words::InAnyCase(&["auth"]),
+        regex: r"(?i)authorizationIS\[?",
+        value: value::long_random,
+    },
     Shape {
         kind: NAME,
         words: Words::InAnyCase(&["bearer"]),

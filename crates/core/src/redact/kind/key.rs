@@ -28,8 +28,18 @@ pub(super) const SHAPES: &[Shape] = &[
         regex: r"(?i)(?:api|secret|access|account|encryption)-keyFOLLOWS",
         value: value::random_of_flag,
     },
-    Shape { kind: "credential", words: Words::InAnyCase(&["key"]), regex: r"(?i)\bclient-key-dataIS", value: value::any },
-    Shape { kind: "credential", words: Words::InAnyCase(&["key"]), regex: r"(?i)\bprivate_key_idIS", value: value::any },
+    Shape {
+        kind: "credential",
+        words: Words::InAnyCase(&["key"]),
+        regex: r"(?i)\bclient-key-dataIS",
+        value: value::any,
+    },
+    Shape {
+        kind: "credential",
+        words: Words::InAnyCase(&["key"]),
+        regex: r"(?i)\bprivate_key_idIS",
+        value: value::any,
+    },
     Shape {
         kind: "private-key",
         words: Words::AsTheyAre(&["AGE-SECRET-KEY"]),
@@ -46,7 +56,13 @@ pub(super) const SHAPES: &[Shape] = &[
     },
     Shape {
         kind: "private-key",
-        words: Words::AsTheyAre(&["MHcCAQEE", "MIGHAgEAMBMG", "MIG2AgEAMBAG", "MC4CAQAwBQYDK2Vw", "b3BlbnNzaC1rZXktdjE"]),
+        words: Words::AsTheyAre(&[
+            "MHcCAQEE",
+            "MIGHAgEAMBMG",
+            "MIG2AgEAMBAG",
+            "MC4CAQAwBQYDK2Vw",
+            "b3BlbnNzaC1rZXktdjE",
+        ]),
         regex: r"(?P<s>(?:MHcCAQEE|MIGHAgEAMBMG|MIG2AgEAMBAG|MC4CAQAwBQYDK2Vw|b3BlbnNzaC1rZXktdjE)[A-Za-z0-9+/\\=]{8,})",
         value: value::certain,
     },

@@ -10,7 +10,12 @@ pub(super) const SHAPES: &[Shape] = &[
         regex: r"(?i)\b(?:docker|podman|nerdctl|buildah|skopeo|crane|helm|oras|oc|az|ctr)\b[^\n|;&]{0,200}?\blogin\b[^\n|;&]{0,200}?\s-p(?:\s{1,4}|=)",
         value: value::any,
     },
-    Shape { kind: "credential", words: Words::InAnyCase(&["pass"]), regex: r"\bsshpass\s{1,4}-p\s{0,4}", value: value::any },
+    Shape {
+        kind: "credential",
+        words: Words::InAnyCase(&["pass"]),
+        regex: r"\bsshpass\s{1,4}-p\s{0,4}",
+        value: value::any,
+    },
     Shape {
         kind: "credential",
         words: Words::InAnyCase(&["mysql", "mariadb"]),

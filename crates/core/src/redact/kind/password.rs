@@ -19,19 +19,19 @@ pub(super) const SHAPES: &[Shape] = &[
         regex: r"(?i)(?:\b|_)pass(?:(?P<c>QUOTE)?\s{0,4}=\s{0,4}|QUOTE\s{0,4}:\s{0,4})",
         value: value::no_number,
     },
-    Shape {
-        kind: NAME,
-        words: Words::InAnyCase(&["pass"]),
-        regex: r"(?i)_passIS",
-        value: value::any,
-    },
+    Shape { kind: NAME, words: Words::InAnyCase(&["pass"]), regex: r"(?i)_passIS", value: value::any },
     Shape {
         kind: NAME,
         words: Words::InAnyCase(&["pass"]),
         regex: r"(?i)(?:password|passwd|passphrase|[-]pass)FOLLOWS",
         value: value::any_of_flag,
     },
-    Shape { kind: NAME, words: Words::InAnyCase(&["pass"]), regex: r"-pass(?:in|out)?\s{1,4}QUOTE?pass:", value: value::any },
+    Shape {
+        kind: NAME,
+        words: Words::InAnyCase(&["pass"]),
+        regex: r"-pass(?:in|out)?\s{1,4}QUOTE?pass:",
+        value: value::any,
+    },
     Shape {
         // A file with them is no secret; a name and a password, as smbclient takes them, are.
         kind: NAME,

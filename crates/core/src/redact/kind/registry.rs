@@ -6,10 +6,20 @@ use super::super::value;
 const NAME: &str = "registry-credential";
 
 pub(super) const SHAPES: &[Shape] = &[
-    Shape { kind: NAME, words: Words::InAnyCase(&["auth"]), regex: r"(?i)\bauth(?:QUOTE\s{0,8}:|\s{0,8}=)\s{0,8}", value: is_auth },
+    Shape {
+        kind: NAME,
+        words: Words::InAnyCase(&["auth"]),
+        regex: r"(?i)\bauth(?:QUOTE\s{0,8}:|\s{0,8}=)\s{0,8}",
+        value: is_auth,
+    },
     Shape { kind: NAME, words: Words::InAnyCase(&["token"]), regex: r"(?i)\bidentity_?tokenIS", value: value::no_path },
     Shape { kind: NAME, words: Words::InAnyCase(&["token"]), regex: r"(?i)\bregistrytokenIS", value: value::no_path },
-    Shape { kind: NAME, words: Words::InAnyCase(&[".dockerc"]), regex: r"(?i)\.docker(?:configjson|cfg)IS", value: is_long },
+    Shape {
+        kind: NAME,
+        words: Words::InAnyCase(&[".dockerc"]),
+        regex: r"(?i)\.docker(?:configjson|cfg)IS",
+        value: is_long,
+    },
     Shape { kind: NAME, words: Words::InAnyCase(&["auth"]), regex: r"(?i)--auth(?:\s{1,4}|=)", value: is_auth },
 ];
 

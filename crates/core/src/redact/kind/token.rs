@@ -16,7 +16,12 @@ pub(super) const SHAPES: &[Shape] = &[
         regex: r"(?i)(?:\b|_)(?:id|refresh|access)[_.-]?tokenIS",
         value: value::no_path,
     },
-    Shape { kind: "credential", words: Words::InAnyCase(&["token"]), regex: r"(?i)\btoken-secretIS", value: value::any },
+    Shape {
+        kind: "credential",
+        words: Words::InAnyCase(&["token"]),
+        regex: r"(?i)\btoken-secretIS",
+        value: value::any,
+    },
     Shape {
         kind: "token",
         words: Words::InAnyCase(&["token"]),
@@ -30,7 +35,12 @@ pub(super) const SHAPES: &[Shape] = &[
         regex: r"(?i)(?:^|\n)[\s>|]{0,40}(?:-\s{1,4})?QUOTE?(?:agent-)?tokenQUOTE?\s{0,4}[:=]\s{0,4}(?P<s>QUOTE[^\x22'\n]{4,}|[^\s\x22'{\[|>&,]{4,})(?:QUOTE)?,?\s*(?:#[^\n]*)?(?:\n|$)",
         value: value::any,
     },
-    Shape { kind: "token", words: Words::InAnyCase(&["token"]), regex: r"(?i)QUOTE\btokenQUOTE\s{0,4}:\s{0,4}", value: value::any },
+    Shape {
+        kind: "token",
+        words: Words::InAnyCase(&["token"]),
+        regex: r"(?i)QUOTE\btokenQUOTE\s{0,4}:\s{0,4}",
+        value: value::any,
+    },
     Shape {
         kind: "token",
         words: Words::InAnyCase(&["token"]),
