@@ -1,6 +1,7 @@
 //! Every kind of secret in what `diagnose` reads, in lines that are quoted and in texts that are judged: none is in any output.
 #![allow(clippy::unwrap_used)]
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -35,7 +36,7 @@ fn journal() -> Plant {
         let Plant { text, secrets } = plant_one(kind, "journal");
         let space = "and so on ".repeat(n % 17);
         let head = format!("Nov 15 17:40:00 w{n} kubelet[12]: E1115 17:40:00.000001      12 run.go:72]");
-        all.text.push_str(&format!("{head} {KNOWN}: {space}{}\n", text.replace('\n', "\\n")));
+        writeln!(all.text, "{head} {KNOWN}: {space}{}", text.replace('\n', "\\n")).unwrap();
         // In one line some are no secrets any more that anybody could tell.
         if !text.contains('\n') && !["any length", ", words", "RKE2"].iter().any(|it| kind.0.contains(it)) {
             all.secrets.extend(secrets);
@@ -53,10 +54,10 @@ fn no_secret_of_a_paste_is_in_any_output() {
         ["/etc/environment", "/etc/kubernetes/kubelet.conf", "/etc/containerd/config.toml", "/etc/fstab", "/etc/hosts"]
     {
         let Plant { text: of_file, secrets: of_one } = plant(path);
-        text.push_str(&format!("root@w1:~# cat {path}\n{of_file}"));
+        write!(text, "root@w1:~# cat {path}\n{of_file}").unwrap();
         secrets.extend(of_one);
     }
-    text.push_str(&format!("root@w1:~# journalctl -u kubelet\n{}", journal.text));
+    write!(text, "root@w1:~# journalctl -u kubelet\n{}", journal.text).unwrap();
     fs::write(dir.path().join("paste.txt"), text).unwrap();
     outputs("paste.txt", dir.path(), &secrets);
 }

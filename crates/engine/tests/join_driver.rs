@@ -407,10 +407,9 @@ async fn no_secret_that_kubeadm_prints_is_told_or_written_down() {
     for kind in KINDS {
         let Plant { text, secrets: of_one } = plant_one(kind, "kubeadm");
         secrets.extend(of_one);
-        printed.push_str(&format!("{text}\n"));
-        if !text.contains('\n') {
-            printed.push_str(&format!("[preflight] Some fatal errors occurred:\n\t[ERROR Swap]: {text}\n"));
-        }
+        let quoted = format!("[preflight] Some fatal errors occurred:\n\t[ERROR Swap]: {text}\n");
+        printed.extend([text.as_str(), "\n"]);
+        printed.extend(Some(quoted).filter(|_| !text.contains('\n')));
     }
     let token = plant_one(&KINDS[0], "the end");
     let failed = format!("error execution phase preflight: running with swap on is not supported: {}", token.text);

@@ -52,13 +52,13 @@ pub(super) fn find(text: &[u8], found: &mut Vec<Secret>) {
     }
 }
 
-fn is_letter(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+/=".contains(byte)
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/=".contains(&byte)
 }
 
 /// The next run of letters of base64, with line ends that were escaped into it.
 fn run(text: &[u8], from: usize) -> Option<(usize, usize)> {
-    let start = from + text.get(from..)?.iter().position(is_letter)?;
+    let start = from + text.get(from..)?.iter().position(|&byte| is_letter(byte))?;
     let mut end = start + letters(text.get(start..)?);
     while let Some(more) = text.get(end..).and_then(next_line) {
         end += more;
@@ -67,7 +67,7 @@ fn run(text: &[u8], from: usize) -> Option<(usize, usize)> {
 }
 
 fn letters(text: &[u8]) -> usize {
-    text.iter().take_while(|byte| is_letter(byte)).count()
+    text.iter().take_while(|&&byte| is_letter(byte)).count()
 }
 
 /// The length of an escaped line end and a line of base64 behind it: one that has nothing else in it.

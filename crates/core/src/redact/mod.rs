@@ -27,7 +27,7 @@ mod tests;
 use self::key::Key;
 use self::shape::{Search, Secret, secrets};
 use self::value::Ends;
-use self::wrap::{Awaited, Block, Wrapped};
+use self::wrap::{Awaited, Block, More, Wrapped};
 
 /// Where something was taken out: its kind, how often, and the line of the first.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -140,13 +140,10 @@ impl Redactor {
         match std::mem::take(&mut self.within) {
             Within::Text => self.copy(piece, out),
             Within::Key(key) => self.pass_key(key, piece, out),
-            Within::Value(ends) => match end_of_value(bytes, ends) {
-                Some(end) => end,
-                None => {
-                    self.within = Within::Value(ends);
-                    bytes.len()
-                }
-            },
+            Within::Value(ends) => end_of_value(bytes, ends).unwrap_or_else(|| {
+                self.within = Within::Value(ends);
+                bytes.len()
+            }),
             Within::Wrapped(wrapped) => self.pass_wrapped(wrapped, piece, out),
             Within::Awaited(awaited) => match awaited.value(bytes).filter(|_| !piece.open) {
                 Some((kind, value)) => {
@@ -230,7 +227,10 @@ impl Redactor {
         let is_known = key::begin(bytes).is_some() || !secrets(bytes).is_empty();
         match wrapped.takes(bytes).filter(|_| !piece.open && !is_known) {
             Some(next) => {
-                self.within = next.map_or(Within::Text, Within::Wrapped);
+                self.within = match next {
+                    More::Then(wrapped) => Within::Wrapped(wrapped),
+                    More::Last => Within::Text,
+                };
                 self.drop_line(bytes, out)
             }
             None => self.copy(piece, out),

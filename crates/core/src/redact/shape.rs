@@ -222,20 +222,19 @@ impl Shape {
 
     fn secret(&self, text: &[u8], captures: &Captures<'_>) -> Option<Secret> {
         let place = captures.get(0)?.range();
-        let (start, value, ends) = match captures.name("s") {
-            Some(value) => (place.start, value.range(), Ends::Word),
-            None => {
-                let start = name_start(text, place.start);
-                let before = text.get(..start)?;
-                // `"NAME=value"`: the quote that was opened before the name ends the value.
-                let quote = value::within(before).filter(|_| captures.name("c").is_none());
-                let line = captures.name("l").filter(|_| is_line_start(before)).map(|_| Ends::Line);
-                let (value, ends) = value::at(text, place.end, quote.or(line).unwrap_or(Ends::Word))?;
-                (start, value, ends)
-            }
+        let (start, value, ends) = if let Some(value) = captures.name("s") {
+            (place.start, value.range(), Ends::Word)
+        } else {
+            let start = name_start(text, place.start);
+            let before = text.get(..start)?;
+            // `"NAME=value"`: the quote that was opened before the name ends the value.
+            let quote = value::within(before).filter(|_| captures.name("c").is_none());
+            let line = captures.name("l").filter(|_| is_line_start(before)).map(|_| Ends::Line);
+            let (value, ends) = value::at(text, place.end, quote.or(line).unwrap_or(Ends::Word))?;
+            (start, value, ends)
         };
         let name = text.get(start..place.end)?;
-        let name = name.iter().position(|byte| !is_name(byte)).map_or(name, |end| &name[..end]);
+        let name = name.iter().position(|&byte| !is_name(byte)).map_or(name, |end| &name[..end]);
         let quoted = matches!(ends, Ends::Quote { .. });
         let known = Known { name, value: text.get(value.clone())?, after: text.get(value.end..)?, quoted };
         (self.value)(&known).then(|| Secret { ends, ..Secret::new(self.kind, start..value.end, value) })
@@ -245,14 +244,14 @@ impl Shape {
 /// A longer name is none.
 const LONGEST_NAME: usize = 60;
 
-fn is_name(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"_.-".contains(byte)
+fn is_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_.-".contains(&byte)
 }
 
 /// Where a name begins that a part of was found.
 fn name_start(text: &[u8], found: usize) -> usize {
     let before = text.get(found.saturating_sub(LONGEST_NAME)..found).unwrap_or_default();
-    found - before.iter().rev().take_while(|byte| is_name(byte)).count()
+    found - before.iter().rev().take_while(|&&byte| is_name(byte)).count()
 }
 
 /// Nothing but what quotes or indents stands before it, or what makes an item of a list or an assignment of it.

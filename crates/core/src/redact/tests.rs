@@ -38,7 +38,7 @@ fn texts() -> impl Strategy<Value = Plant> {
             if let Some(kind) = KINDS.get(kind) {
                 let plant = plant_one(kind, &n.to_string());
                 // A line of its own: glued to other letters it is another text.
-                all.text.push_str(&format!("\n{}\n", plant.text));
+                all.text.extend(["\n", &plant.text, "\n"]);
                 all.secrets.extend(plant.secrets);
             }
         }
@@ -226,7 +226,7 @@ proptest! {
         for (n, (kind, before)) in kinds.into_iter().enumerate() {
             let plant = plant_one(&KINDS[kind], &n.to_string());
             text.push_str(&letter.repeat(before / letter.len()));
-            text.push_str(&format!(" {} ", plant.text.replace('\n', " ")));
+            text.extend([" ", &plant.text.replace('\n', " "), " "]);
             if !plant.text.contains('\n') && !["any length", ", words", "RKE2"].iter().any(|it| KINDS[kind].0.contains(it)) {
                 secrets.extend(plant.secrets);
             }

@@ -75,6 +75,6 @@ fn host(rest: &[u8]) -> Option<(&[u8], bool)> {
     let (host, rest) = rest.split_at_checked(end)?;
     let Some(port) = rest.strip_prefix(b":") else { return Some((host, false)) };
     let digits = port.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let goes_on = port.get(digits).is_some_and(|byte| byte.is_ascii_alphanumeric());
+    let goes_on = port.get(digits).is_some_and(u8::is_ascii_alphanumeric);
     ((1..=5).contains(&digits) && !goes_on).then_some((host, true))
 }

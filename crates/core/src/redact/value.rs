@@ -86,8 +86,7 @@ fn trimmed(value: &[u8]) -> usize {
 pub(super) fn any(known: &Known<'_>) -> bool {
     let opens = !known.quoted && known.value.first().is_some_and(|first| b"{[&|>".contains(first));
     // What goes on to the end of the line is a sentence if its first word is one of a sentence.
-    let first =
-        known.value.split(|byte| byte.is_ascii_whitespace()).next().filter(|_| !known.quoted).unwrap_or(known.value);
+    let first = known.value.split(u8::is_ascii_whitespace).next().filter(|_| !known.quoted).unwrap_or(known.value);
     let goes_on = first.len() < known.value.len() || followed(known.after);
     let says = !known.quoted && goes_on && is_of_sentence(first);
     !opens && !is_reference(first) && !says

@@ -21,12 +21,12 @@ pub(super) fn core(line: &[u8]) -> Option<&[u8]> {
     let start = line.iter().position(|byte| !is_around(byte)).unwrap_or(line.len());
     let end = line.iter().rposition(|byte| !is_around(byte)).map_or(start, |last| last + 1);
     let core = line.get(start..end)?;
-    core.iter().all(is_letter).then_some(core)
+    core.iter().all(|&byte| is_letter(byte)).then_some(core)
 }
 
 /// Of base64 in any of its alphabets, of a JWT; an escaped line end has a backslash.
-fn is_letter(byte: &u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+/=_-.\\".contains(byte)
+fn is_letter(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+/=_-.\\".contains(&byte)
 }
 
 /// Lines of base64 that go on.
@@ -38,12 +38,19 @@ pub(super) struct Wrapped {
     pub key: bool,
 }
 
+/// A line of what was wrapped.
+pub(super) enum More {
+    /// Another may follow.
+    Then(Wrapped),
+    Last,
+}
+
 impl Wrapped {
     /// Where a value that stands at the end of its line, or nearly so, may go on in the next.
     pub(super) fn after(kind: &str, value: &[u8], rest: &[u8]) -> Option<Self> {
         let at_end = rest.iter().all(|byte| byte.is_ascii_whitespace() || b"\"'`\\,".contains(byte));
         let may = !matches!(kind, "bootstrap-token" | "certificate-key" | "url-password" | "password-hash");
-        let is_base64 = value.len() >= WRAPPED && value.iter().all(is_letter);
+        let is_base64 = value.len() >= WRAPPED && value.iter().all(|&byte| is_letter(byte));
         (may && at_end && is_base64).then_some(Wrapped { width: None, key: kind == "private-key" })
     }
 
@@ -51,12 +58,13 @@ impl Wrapped {
         Wrapped { width: None, key: true }
     }
 
-    /// Whether this line is more of it; then, whether yet another may follow.
-    pub(super) fn takes(self, line: &[u8]) -> Option<Option<Wrapped>> {
+    /// What this line is of it; `None` where it is none.
+    pub(super) fn takes(self, line: &[u8]) -> Option<More> {
         let core = core(line).filter(|core| core.iter().any(u8::is_ascii_alphanumeric))?;
         let fits = self.width.map_or((SHORTEST..=WIDEST).contains(&core.len()), |width| core.len() <= width);
         let last = self.width.is_some_and(|width| core.len() < width);
-        fits.then(|| (!last).then_some(Wrapped { width: Some(core.len()), ..self }))
+        let next = Wrapped { width: Some(core.len()), ..self };
+        fits.then_some(if last { More::Last } else { More::Then(next) })
     }
 }
 

@@ -1,5 +1,7 @@
 //! Secrets to be planted in tests, each with a value that stands nowhere else, and texts that only look as if they held one.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
@@ -348,7 +350,7 @@ pub fn plant(place: &str) -> Plant {
         all.text.push('\n');
         all.secrets.extend(secrets);
     }
-    all.text.push_str(&format!("the end of {place}\n"));
+    let _ = writeln!(all.text, "the end of {place}");
     all
 }
 
