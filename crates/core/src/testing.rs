@@ -1,5 +1,7 @@
 //! Builders of facts and the judge of tables, so that a check's tests read: given these facts, this verdict.
 
+pub mod secret;
+
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;

@@ -19,6 +19,7 @@ use carrick_core::record::printed;
 use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
 use carrick_core::stop::StopSignal;
+use carrick_core::testing::secret::{KINDS, Plant, pieces_found, plant_one};
 use carrick_engine::act::{Actor, journal, undo};
 use carrick_engine::dialer;
 use carrick_engine::join::{JoinEnd, JoinOptions, JoinProgress, join, joins};
@@ -859,4 +860,32 @@ async fn a_token_that_a_join_had_to_leave_is_revoked_by_the_next_with_the_same_a
     assert!(matches!(again.outcome, JoinOutcome::Joined { .. }), "{again:#?}");
     assert_eq!(made(&cluster), Vec::<String>::new());
     assert_eq!(machine.text("/var/lib/carrick/joins/tokens"), None);
+}
+/// Whatever kubeadm prints, what is told, what the report says and what is written down hold no secret, nor half of one.
+#[tokio::test(start_paused = true)]
+async fn no_secret_that_kubeadm_prints_is_told_or_written_down() {
+    let mut secrets = Vec::new();
+    let mut printed = String::new();
+    for kind in KINDS {
+        let Plant { text, secrets: of_one } = plant_one(kind, "kubeadm");
+        secrets.extend(of_one);
+        let quoted = format!("[preflight] Some fatal errors occurred:\n\t[ERROR Swap]: {text}\n");
+        printed.extend([text.as_str(), "\n"]);
+        printed.extend(Some(quoted).filter(|_| !text.contains('\n')));
+    }
+    let token = plant_one(&KINDS[0], "the end");
+    let failed = format!("error execution phase preflight: running with swap on is not supported: {}", token.text);
+    secrets.extend(token.secrets);
+    let cluster = cluster();
+    let (machine, _) =
+        Worker::start(&cluster, [Kubeadm::Fails(Box::leak(format!("{printed}{failed}\n").into_boxed_str()))]);
+    let policy = JoinPolicy { join_timeout: 60, ..JoinPolicy::default() };
+    let (ended, told) = joined(&machine, JoinOptions { policy, ..options(&cluster) }).await;
+    assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{:?}", ended.outcome);
+    let record = ended.record.as_deref().and_then(|place| machine.text(place)).unwrap();
+    let report = ended.diagnosis.as_ref().map(|report| serde_json::to_string(report).unwrap()).unwrap_or_default();
+    for shown in [format!("{told:?}"), format!("{:?}", ended.outcome), ended.last_words.join("\n"), report, record] {
+        assert!(!shown.is_empty());
+        assert_eq!(pieces_found(shown.as_bytes(), &secrets), Vec::<String>::new(), "{shown}");
+    }
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use carrick_core::fact::keep::{Keep, Keeper};
 use carrick_core::fact::{Capture, Why};
-use carrick_core::redact::Redaction;
+use carrick_core::redact::{Redaction, redact};
 
 use crate::probe::{Kept, Read};
 
@@ -41,6 +41,14 @@ impl Intake {
     pub(crate) fn finish(self) -> Kept {
         let (mut capture, redactions) = self.keeper.finish();
         capture.dropped += self.passed_by;
+        (capture, redactions)
+    }
+
+    /// Of a source that goes on behind what was read of it.
+    pub(crate) fn finish_cut(self) -> Kept {
+        let (mut capture, redactions) = self.keeper.finish_cut();
+        // How much is missing is not known; that something is must be told.
+        capture.dropped += self.passed_by.max(1);
         (capture, redactions)
     }
 }
@@ -80,14 +88,30 @@ fn add(redactions: &mut Vec<Redaction>, more: Vec<Redaction>) {
 
 /// A text that is there as a whole, as a capture.
 pub(crate) fn keep(text: &[u8], keep: Keep) -> Kept {
+    keep_of(text, keep, usize::MAX)
+}
+
+/// A text that was read no further than `most`, as a capture.
+pub(crate) fn keep_of(text: &[u8], keep: Keep, most: usize) -> Kept {
     let mut intake = Intake::new(keep);
     intake.push(text);
-    intake.finish()
+    if text.len() < most { intake.finish() } else { intake.finish_cut() }
+}
+
+/// Of a text that was read no further than `most`, its whole lines: half a secret would not be known for one.
+pub(crate) fn whole_lines(text: &[u8], most: usize) -> &[u8] {
+    let end = if text.len() < most {
+        text.len()
+    } else {
+        text.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1)
+    };
+    text.get(..end).unwrap_or_default()
 }
 
 /// Why a file could not be read, from the last words of a message: `head: cannot open '/x' for reading: Permission denied`.
 pub(crate) fn why(message: &str) -> Why {
-    let reason = message.trim_end().rsplit(": ").next().unwrap_or_default();
+    let said = redact(message);
+    let reason = said.trim_end().rsplit(": ").next().unwrap_or_default();
     match reason.to_lowercase().as_str() {
         "no such file or directory" | "no such file" | "not a directory" => Why::Absent,
         "permission denied" | "operation not permitted" => Why::Denied,

@@ -196,6 +196,7 @@ fn read_opened(file: File, keep: Keep) -> io::Result<Kept> {
     let mut chunk = vec![0; CHUNK];
     loop {
         match bounded.read(&mut chunk) {
+            Ok(0) if bounded.limit() == 0 => return Ok(intake.finish_cut()),
             Ok(0) => return Ok(intake.finish()),
             Ok(length) => intake.push(chunk.get(..length).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

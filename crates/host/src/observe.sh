@@ -130,7 +130,7 @@ query() { # ID HEAD TAIL PROGRAM ARGUMENT...
         text=$({ (exec timeout -s KILL "$box" "$@" 2>&4 3>&- 4>&- 5>&-); printf '<%s>' "$?" >&5; } |
             ends "$first" "$last" | base64 -w "$width")
         send D "$id" $text
-    } 4>&1 | ends 4096 0 | base64 -w "$width"; } 5>&1)
+    } 4>&1 | ends 8192 0 | base64 -w "$width"; } 5>&1)
     status=${told#*<}
     send E "$id" ${told%%<*}${told#*>}
     printf 'X %s %s\n' "$id" "${status%%>*}" >&3

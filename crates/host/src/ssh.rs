@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use carrick_core::fact::keep::ERRORS;
 use carrick_core::fact::{Source, Why, shown};
+use carrick_core::redact::redact;
 use jiff::{SignedDuration, Timestamp};
 use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader, Join, ReadBuf};
@@ -28,7 +29,7 @@ use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::command::{self, last_line};
+use crate::command::{self, last_line, whole_lines};
 use crate::local;
 use crate::probe::{Answer, Observation, Probe, Progress, Stream, TIME_BOX, Target};
 use transcript::{Ask, Transcript};
@@ -45,6 +46,8 @@ const BEGINNING: Duration = Duration::from_secs(15);
 const GRACE: Duration = Duration::from_secs(1);
 /// However slow the link: what has not come by then will not come.
 const LONGEST: Duration = Duration::from_secs(30);
+/// Of what a client complains of: a message, not a flood of it.
+const MOST_SAID: usize = 4096;
 /// Our connection ends by itself this long after a crash of ours.
 const PERSIST: &str = "ControlPersist=60";
 
@@ -154,8 +157,9 @@ impl Ssh {
     /// What went wrong, in one line: what a jump host said, else what our own client wrote in its log.
     fn reason(&self, errors: &str) -> String {
         let log = std::fs::read_to_string(self.log()).unwrap_or_default();
-        let line = last_line(if errors.trim().is_empty() { &log } else { errors });
-        carrick_core::redact::redact(line.strip_prefix("ssh: ").unwrap_or(line))
+        let said = redact(if errors.trim().is_empty() { &log } else { errors });
+        let line = last_line(&said);
+        line.strip_prefix("ssh: ").unwrap_or(line).to_owned()
     }
 
     async fn try_sudo(&self) -> Result<(), String> {
@@ -213,9 +217,9 @@ impl Ssh {
         if !transcript.has_begun() {
             let mut said = Vec::new();
             if let Some(stderr) = child.stderr.take() {
-                let _ = timeout(GRACE, stderr.take(4096).read_to_end(&mut said)).await;
+                let _ = timeout(GRACE, stderr.take(MOST_SAID as u64).read_to_end(&mut said)).await;
             }
-            transcript.lose(no_shell(transcript.noise(), &said));
+            transcript.lose(no_shell(transcript.noise(), whole_lines(&said, MOST_SAID)));
         }
         transcript
     }
@@ -453,7 +457,7 @@ pub(crate) fn quote(text: &str) -> String {
 fn no_shell(noise: &str, errors: &[u8]) -> Why {
     let errors = String::from_utf8_lossy(errors);
     let said = if errors.trim().is_empty() { noise } else { &errors };
-    Why::NoShell(carrick_core::redact::redact(last_line(said)))
+    Why::NoShell(last_line(&redact(said)).to_owned())
 }
 
 /// Why a connection from there was not made: our client's log has the words of sshd.

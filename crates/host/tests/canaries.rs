@@ -3,7 +3,6 @@
 
 mod support;
 
-use std::collections::HashSet;
 use std::fs;
 use std::io::Read as _;
 use std::path::Path;
@@ -11,54 +10,13 @@ use std::time::Duration;
 
 use carrick_core::fact::keep::{ERRORS, Keeper, USUAL};
 use carrick_core::fact::{Capture, Source};
+use carrick_core::testing::secret::{Plant, pieces_found, plant};
 use carrick_host::{Local, Observation, Probe, Progress, bundle, gather};
 use flate2::read::GzDecoder;
 use jiff::Timestamp;
 use support::{Sshd, leak, path, query, shell};
 
 const BOX: Duration = Duration::from_secs(10);
-
-/// A text with a secret of each kind, and the secrets; each place has its own.
-struct Plant {
-    text: String,
-    secrets: Vec<String>,
-}
-
-/// Letters and digits that look like chance and are the same in every run.
-fn chance(seed: &str, alphabet: &[u8], length: usize) -> String {
-    let mut state = seed
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-    let mut next = || {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        alphabet[usize::try_from(state >> 33).unwrap() % alphabet.len()] as char
-    };
-    (0..length).map(|_| next()).collect()
-}
-
-fn plant(place: &str) -> Plant {
-    const LOWER: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
-    const HEX: &[u8] = b"0123456789abcdef";
-    const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
-    let secret = |kind: &str, alphabet, length| chance(&format!("{place} {kind}"), alphabet, length);
-    let token = format!("{}.{}", secret("id", LOWER, 6), secret("secret", LOWER, 16));
-    let key = secret("certificate key", HEX, 64);
-    let [pem_1, pem_2, data, jwt, bearer, password, url, node] =
-        ["pem 1", "pem 2", "data", "jwt", "bearer", "password", "url", "node"].map(|kind| secret(kind, BASE64, 64));
-    let jwt = format!("eyJ{jwt}.eyJ{jwt}.{jwt}");
-    let text = format!(
-        "kubeadm join 10.0.0.11:6443 --token {token} --discovery-token-ca-cert-hash sha256:0\n\
-         kubeadm join --certificate-key {key}\n\
-         -----BEGIN RSA PRIVATE KEY-----\n{pem_1}\n{pem_2}\n-----END RSA PRIVATE KEY-----\n\
-         users:\n- name: x\n  user:\n    client-key-data: LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVkt{data}\n    token: {node}\n\
-         Authorization: Bearer {bearer}\n\
-         id {jwt}\n\
-         password: {password}\n\
-         HTTPS_PROXY=http://operator:{url}@proxy.example.org:3128/\n\
-         the end of {place}\n"
-    );
-    Plant { text, secrets: vec![token, key, pem_1, pem_2, data, jwt, bearer, password, url, node] }
-}
 
 /// A source of each kind, with its own secrets.
 fn planted(dir: &Path) -> (Vec<Source>, Vec<String>) {
@@ -82,6 +40,12 @@ fn planted(dir: &Path) -> (Vec<Source>, Vec<String>) {
     ] {
         write(name, before);
     }
+    // Shorter without its secrets than what is kept, it is read no further than into the middle of a token.
+    let tokens: Vec<String> =
+        (0..30_000).map(|n| format!("{:06x}.{:016x}", n, 0x9e37_79b9_7f4a_7c15_u64.rotate_left(n))).collect();
+    let key = "c2VjcmV0".repeat(80_000);
+    fs::write(dir.join("shrunk"), format!("client-key-data: {key}\n{}\n", tokens.join("\n"))).unwrap();
+    secrets.extend(tokens);
     std::os::unix::fs::symlink("../target", dir.join("tree/link")).unwrap();
     let at = |name: &str| path(dir, name);
     // A secret in the middle of what is cut out of a log, on its edges, and at its ends.
@@ -90,6 +54,7 @@ fn planted(dir: &Path) -> (Vec<Source>, Vec<String>) {
         Source::File(at("file")),
         Source::File(at("far")),
         Source::File(at("beyond")),
+        Source::File(at("shrunk")),
         Source::Tree(at("tree")),
         query("out", &["cat", at("out")], USUAL),
         query("log", &["sh", "-c", leak(log)], carrick_core::fact::keep::LOG),
@@ -112,19 +77,23 @@ fn holds_none(observations: Vec<Observation>, secrets: &[String]) {
         assert_eq!(pieces_found(bytes, secrets), Vec::<String>::new());
     }
     let text = String::from_utf8_lossy(&tar);
-    for kind in
-        ["bootstrap-token", "certificate-key", "private-key", "credential", "authorization", "url-password", "jwt"]
-    {
+    for kind in [
+        "authorization",
+        "bootstrap-token",
+        "certificate-key",
+        "cloud-key",
+        "cluster-token",
+        "credential",
+        "jwt",
+        "kubeconfig",
+        "password-hash",
+        "private-key",
+        "registry-credential",
+        "token",
+        "url-password",
+    ] {
         assert!(text.contains(&format!("\"kind\": \"{kind}\"")), "{kind} is reported");
     }
-}
-
-/// Also a part of a secret must not be there.
-fn pieces_found(bytes: &[u8], secrets: &[String]) -> Vec<String> {
-    const PIECE: usize = 12;
-    let pieces: HashSet<&[u8]> = secrets.iter().flat_map(|secret| secret.as_bytes().windows(PIECE)).collect();
-    let found = bytes.windows(PIECE).filter(|window| pieces.contains(window));
-    found.map(|piece| String::from_utf8_lossy(piece).into_owned()).collect()
 }
 
 #[test]

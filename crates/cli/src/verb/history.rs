@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use carrick_core::record::keep::RUNS;
 use carrick_core::record::printed::{HistoryLine, JoinLine, RunLine};
 use carrick_engine::act::journal::{self, End, Past};
 use carrick_engine::act::keep;
@@ -30,9 +29,14 @@ pub struct Args {
     output: Format,
     /// Delete the records of all runs but the last N (default 50), and those older than 180 days; never what undo of the last
     /// run needs, nor a run that was cut off and not completed
-    #[arg(long, value_name = "N", num_args = 0..=1, conflicts_with_all = ["verbose", "output"])]
-    #[allow(clippy::option_option, reason = "not given; given without a number; given with one")]
-    prune: Option<Option<usize>>,
+    #[arg(
+        long,
+        value_name = "N",
+        num_args = 0..=1,
+        default_missing_value = "50",
+        conflicts_with_all = ["verbose", "output"]
+    )]
+    prune: Option<usize>,
     /// With --prune: print what would be deleted, and delete nothing
     #[arg(long, requires = "prune", conflicts_with = "yes")]
     plan: bool,
@@ -50,7 +54,7 @@ enum Format {
 pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let host = args.place.host().await?;
     match args.prune {
-        Some(kept) => prune(&args, host.as_ref(), kept.unwrap_or(RUNS), signals).await,
+        Some(kept) => prune(&args, host.as_ref(), kept, signals).await,
         None => list(&args, host.as_ref()).await,
     }
 }
@@ -196,6 +200,19 @@ mod tests {
         let run = Run { schema: SCHEMA.into(), run: 3, verb, by, begun: at, version, continues: None, steps };
         let line = |&(step, mark, error): &(_, _, &str)| Line { at, step, mark, error: error.to_owned() };
         Past { run, lines: marks.iter().map(line).collect(), damage }
+    }
+
+    #[test]
+    fn without_a_number_as_many_stay_as_always() {
+        use clap::Parser as _;
+        #[derive(clap::Parser)]
+        struct Typed {
+            #[command(flatten)]
+            args: Args,
+        }
+        let kept = |words: &[&str]| Typed::parse_from([&["history"], words].concat()).args.prune;
+        let usual = Some(carrick_core::record::keep::RUNS);
+        assert_eq!((kept(&[]), kept(&["--prune"]), kept(&["--prune", "7"])), (None, usual, Some(7)));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::line::{self, Clock, Line};
 use super::segment::{Segment, Segmenter};
-use crate::redact::redact;
+use crate::redact::{Redactor, redact};
 use crate::shown;
 use crate::signature::{Library, Signature};
 
@@ -79,6 +79,8 @@ pub struct Scan<'l> {
     source: String,
     /// The beginning of a line whose end has not come yet.
     carry: Vec<u8>,
+    /// Of a line that is read in pieces: what it is read through, so that no piece ends within a secret.
+    long: Option<LongLine>,
     segmenter: Option<Segmenter>,
     /// In this source, before what is being read.
     line: u64,
@@ -98,6 +100,7 @@ impl<'l> Scan<'l> {
             now,
             source: String::new(),
             carry: Vec::new(),
+            long: None,
             segmenter: None,
             line: 1,
             offset: 0,
@@ -119,7 +122,7 @@ impl<'l> Scan<'l> {
     pub fn push(&mut self, bytes: &[u8]) {
         self.seen.bytes += bytes.len() as u64;
         let mut rest = bytes;
-        if !self.carry.is_empty() {
+        if !self.carry.is_empty() || self.long.is_some() {
             let end = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
             rest = self.carry_on(bytes, end);
         }
@@ -133,11 +136,21 @@ impl<'l> Scan<'l> {
     fn carry_on<'b>(&mut self, bytes: &'b [u8], until: usize) -> &'b [u8] {
         let (open, rest) = bytes.split_at(until);
         for piece in open.chunks(LONGEST_LINE) {
-            self.carry.extend_from_slice(piece);
-            let ended = self.carry.last() == Some(&b'\n');
-            if ended || self.carry.len() >= LONGEST_LINE {
+            let ended = piece.last() == Some(&b'\n');
+            match &mut self.long {
+                Some(long) => self.carry.extend(long.push(piece)),
+                None => self.carry.extend_from_slice(piece),
+            }
+            if !ended && self.long.is_none() && self.carry.len() >= LONGEST_LINE {
+                let mut long = LongLine::default();
+                self.carry = long.push(&std::mem::take(&mut self.carry));
+                self.long = Some(long);
+            }
+            if ended {
+                self.end_line();
+            } else if self.carry.len() >= LONGEST_LINE {
                 let mut carry = std::mem::take(&mut self.carry);
-                let cut = if ended { carry.len() } else { end_of_piece(&carry) };
+                let cut = end_of_piece(&carry);
                 self.read(&carry[..cut]);
                 carry.drain(..cut);
                 self.carry = carry;
@@ -146,7 +159,19 @@ impl<'l> Scan<'l> {
         rest
     }
 
+    /// Reads what is left of a line.
+    fn end_line(&mut self) {
+        let mut last = std::mem::take(&mut self.carry);
+        let shorter = self.long.take().map_or(0, |long| long.finish(&mut last));
+        self.read(&last);
+        self.offset = self.offset.saturating_add_signed(shorter);
+    }
+
     fn end(&mut self) {
+        if self.long.is_some() {
+            self.end_line();
+            self.seen.lines += 1;
+        }
         let last = std::mem::take(&mut self.carry);
         if !last.is_empty() {
             self.read(&last);
@@ -234,7 +259,7 @@ impl<'l> Scan<'l> {
                 program: line.program.as_deref().map(str::to_owned),
                 place,
             };
-            sighting.hits.extend(note.hit(self.library, sighting.signature));
+            sighting.hits.push(note.hit(self.library, sighting.signature));
         }
     }
 
@@ -267,10 +292,37 @@ struct Tracked {
 impl Tracked {
     fn finish(mut self, library: &Library) -> Sighting {
         let last = Some(self.last).filter(|last| !last.text.is_empty());
-        self.sighting.hits.extend(last.and_then(|last| last.hit(library, self.sighting.signature)));
+        self.sighting.hits.extend(last.map(|last| last.hit(library, self.sighting.signature)));
         self.sighting.hits.iter_mut().for_each(Hit::clean);
         self.sighting
     }
+}
+
+/// What a line that is too long is read through.
+#[derive(Default)]
+struct LongLine {
+    redactor: Redactor,
+    /// How many bytes the text is shorter than the line was; longer, where it is negative.
+    shorter: i64,
+}
+
+impl LongLine {
+    fn push(&mut self, bytes: &[u8]) -> Vec<u8> {
+        let clean = self.redactor.push(bytes);
+        self.shorter += difference(bytes.len(), clean.len());
+        clean
+    }
+
+    /// Adds the rest; how many bytes there are less than there were.
+    fn finish(self, to: &mut Vec<u8>) -> i64 {
+        let (rest, _) = self.redactor.finish();
+        to.extend_from_slice(&rest);
+        self.shorter - difference(rest.len(), 0)
+    }
+}
+
+fn difference(more: usize, less: usize) -> i64 {
+    i64::try_from(more).unwrap_or(i64::MAX) - i64::try_from(less).unwrap_or(i64::MAX)
 }
 
 /// A line as it was read: what is needed to make a hit of it. Empty where there is none.
@@ -283,14 +335,20 @@ struct Note {
 }
 
 impl Note {
-    fn hit(self, library: &Library, signature: usize) -> Option<Hit> {
+    /// Secrets are taken out of the whole line, before anything is taken from it: half a secret is not known for one.
+    fn hit(self, library: &Library, signature: usize) -> Hit {
         let Note { source, text, program, place: Place { line, offset, at } } = self;
-        let taken = library.take(signature, &text)?;
-        let signature = library.get(signature);
-        let fill = |text: &String| Signature::filled(text, &taken);
-        let why = fill(&signature.cause);
-        let remedy = signature.remedy.iter().map(fill).collect();
-        Some(Hit { source, line, offset, text: quote(&text, taken.range()), at, program, why, remedy })
+        let text = redact(&text);
+        let Signature { cause, remedy, .. } = library.get(signature);
+        let (why, remedy, found) = match library.take(signature, &text) {
+            Some(taken) => {
+                let fill = |text: &String| Signature::filled(text, &taken);
+                (fill(cause), remedy.iter().map(fill).collect(), taken.range())
+            }
+            // It was known by what is a secret.
+            None => (Signature::open(cause), remedy.iter().map(|it| Signature::open_command(it)).collect(), 0..0),
+        };
+        Hit { source, line, offset, text: quote(&text, found), at, program, why, remedy }
     }
 }
 
@@ -348,4 +406,77 @@ fn line_around(text: &[u8], at: usize) -> (usize, usize) {
     let start = memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1);
     let end = memchr(b'\n', &text[at..]).map_or(text.len(), |newline| at + newline);
     (start, end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::NOW;
+    use crate::testing::secret::{KINDS, Plant, pieces_found, plant_one};
+    use proptest::prelude::*;
+
+    const KNOWN: &str = "failed to run Kubelet: running with swap on is not supported";
+
+    fn scanned(text: &str, chunk: usize) -> ScanResult {
+        let library = Library::built_in().unwrap();
+        let mut scan = Scan::new(&library, NOW);
+        scan.begin("journal", false);
+        text.as_bytes().chunks(chunk).for_each(|chunk| scan.push(chunk));
+        scan.finish()
+    }
+
+    fn shown(seen: &ScanResult) -> String {
+        let hits = seen.sightings.iter().flat_map(|sighting| &sighting.hits);
+        hits.map(|hit| format!("{}\n{}\n{}\n", hit.text, hit.why, hit.remedy.join("\n"))).collect()
+    }
+
+    /// A kind that is known within one line, and does not need the line's beginning or end.
+    fn in_a_line() -> impl Strategy<Value = Plant> {
+        let alone = |(name, _): &&crate::testing::secret::Kind| {
+            !["any length", "words", "RKE2"].iter().any(|it| name.contains(it))
+        };
+        let kinds: Vec<_> = KINDS.iter().filter(alone).map(|kind| plant_one(kind, "journal")).collect();
+        let kinds: Vec<_> =
+            kinds.into_iter().filter(|plant| !plant.text.contains('\n')).map(|it| (it.text, it.secrets)).collect();
+        prop::sample::select(kinds).prop_map(|(text, secrets)| Plant { text, secrets })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        /// A quote has 200 letters: wherever it begins and ends, no part of a secret is in it.
+        #[test]
+        fn a_quote_holds_no_part_of_a_secret(plant in in_a_line(), between in 0usize..260, first: bool) {
+            let (space, secret) = ("x ".repeat(between / 2), &plant.text);
+            let line = if first { format!("{secret} {space}{KNOWN}\n") } else { format!("{KNOWN} {space}{secret}\n") };
+            let line = line + &"y ".repeat(150);
+            let seen = scanned(&line, line.len());
+            prop_assert!(first || seen.sightings.len() == 1);
+            prop_assert_eq!(pieces_found(shown(&seen).as_bytes(), &plant.secrets), Vec::<String>::new());
+        }
+
+        /// A line that is too long is read in pieces; none of them ends within a secret.
+        #[test]
+        fn a_piece_of_a_long_line_holds_no_part_of_a_secret(
+            plant in in_a_line(),
+            before in LONGEST_LINE - 600..LONGEST_LINE + 200,
+            chunk in prop::sample::select(vec![1000usize, 4096, LONGEST_LINE, 1 << 20]),
+        ) {
+            let line = format!("{} {KNOWN} {} {}\nlast\n", "x".repeat(before), plant.text, "z ".repeat(LONGEST_LINE));
+            let seen = scanned(&line, chunk);
+            prop_assert_eq!(pieces_found(shown(&seen).as_bytes(), &plant.secrets), Vec::<String>::new());
+            prop_assert_eq!((seen.lines, seen.bytes), (2, line.len() as u64));
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_line_behind_a_long_one_is_its_own() {
+        let long =
+            format!("{} --token abcdef.0123456789abcdef {}\n", "x".repeat(LONGEST_LINE), "y".repeat(LONGEST_LINE));
+        for chunk in [1000, 1 << 20] {
+            let seen = scanned(&format!("{long}{KNOWN}\n"), chunk);
+            let hit = &seen.sightings[0].hits[0];
+            assert_eq!((hit.line, hit.offset), (2, long.len() as u64));
+        }
+    }
 }

@@ -81,6 +81,17 @@ impl Keeper {
     pub fn finish(mut self) -> (Capture, Vec<Redaction>) {
         let (clean, redactions) = std::mem::take(&mut self.redactor).finish();
         self.store(&clean);
+        (self.capture(), redactions)
+    }
+
+    /// Where the source was not read to its end. It may have been left in the middle of a secret, of which half would not
+    /// be known for one: what the redactor still holds back is not kept.
+    pub fn finish_cut(mut self) -> (Capture, Vec<Redaction>) {
+        let redactions = std::mem::take(&mut self.redactor).finish_cut();
+        (self.capture(), redactions)
+    }
+
+    fn capture(self) -> Capture {
         let mut text = String::from_utf8_lossy(&self.head).into_owned();
         let (front, back) = self.tail.as_slices();
         let tail = [front, back].concat();
@@ -94,7 +105,7 @@ impl Keeper {
             text.truncate(text.rfind('\n').map_or(0, |at| at + 1));
         }
         text.push_str(&String::from_utf8_lossy(whole));
-        (Capture { text, dropped: self.dropped, ..Capture::default() }, redactions)
+        Capture { text, dropped: self.dropped, ..Capture::default() }
     }
 
     fn store(&mut self, clean: &[u8]) {
@@ -144,6 +155,13 @@ mod tests {
         let capture = keep(Keep::Ends { head: 25, tail: 25 }, &chunks);
         assert_eq!(capture.text, "line 0000\nline 0001\nline 0998\nline 0999\n");
         assert_eq!(capture.dropped, 10_000 - 50);
+    }
+
+    #[test]
+    fn a_source_that_was_left_in_the_middle_of_a_line_gives_no_half_line() {
+        let mut keeper = Keeper::new(USUAL);
+        keeper.push(b"one\nkubeadm join --token abcdef.0123456");
+        assert_eq!(keeper.finish_cut().0.text, "one\n");
     }
 
     #[test]

@@ -22,10 +22,12 @@ pub fn recognised<'l>(
     seen: &Evidence,
     counts: impl Fn(&Signature) -> bool,
 ) -> Vec<Recognised<'l>> {
+    // Before anything is taken from the line: half a secret is not known for one.
+    let clean = redact(line);
     let known = |at: usize| {
         let signature = library.get(at);
         let about = signature.about().filter(|_| counts(signature))?;
-        let cause = JoinCause::of(about, redact(&library.cause(at, line))).seen(seen.clone());
+        let cause = JoinCause::of(about, redact(&library.cause(at, &clean))).seen(seen.clone());
         Some(Recognised { signature, cause })
     };
     library.recognise(line).into_iter().filter_map(known).collect()

@@ -5,6 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::state::Stage;
 use crate::catalogue::{self, About, Class, Role};
 use crate::check::{Evidence, Needed, Subsystem};
+use crate::redact::redact;
 use crate::report::{Cause, Judged};
 
 /// One reason, under the id of a check or a signature: `carrick explain` knows it, and its file says its class.
@@ -57,9 +58,10 @@ impl Circumstance {
 }
 
 impl JoinCause {
-    pub fn of(about: About<'_>, says: impl Into<String>) -> Self {
+    /// `says` may have come from anybody: its secrets are redacted.
+    pub fn of(about: About<'_>, says: impl AsRef<str>) -> Self {
         let About { id, class, role, subsystem, needed: _ } = about;
-        let (id, says) = (id.to_owned(), says.into());
+        let (id, says) = (id.to_owned(), redact(says.as_ref()));
         JoinCause { id, class, role, subsystem, says, seen: Vec::new(), circumstance: None }
     }
 

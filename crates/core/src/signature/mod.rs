@@ -343,10 +343,10 @@ impl Library {
         self.compiled(n, expression.take(&signature.regex, line)).flatten()
     }
 
-    /// The cause a signature names, with what it takes from a line it recognises.
+    /// The cause a signature names, with what it takes from a line; open where it does not recognise the line.
     pub fn cause(&self, n: usize, line: &str) -> String {
-        let signature = self.get(n);
-        self.take(n, line).map_or_else(|| signature.cause.clone(), |taken| Signature::filled(&signature.cause, &taken))
+        let cause = &self.get(n).cause;
+        self.take(n, line).map_or_else(|| Signature::open(cause), |taken| Signature::filled(cause, &taken))
     }
 
     /// The node that a line speaks of, where its signature takes it from there.

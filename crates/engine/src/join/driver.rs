@@ -18,6 +18,7 @@ use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
 use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, Withdrawal, step};
 use carrick_core::join::verify::first_missing;
 use carrick_core::judge::Ignore;
+use carrick_core::redact::redact;
 use carrick_core::report::Report;
 use carrick_core::signature::Library;
 use carrick_core::stop::StopSignal;
@@ -80,6 +81,18 @@ pub enum JoinProgress {
         after: Duration,
         attempt: u32,
     },
+}
+
+impl JoinProgress {
+    /// As it may be shown and written down: whole sentences of other programs, their secrets redacted before any is cut to fit.
+    fn redacted(mut self) -> Self {
+        let (JoinProgress::Reached { says, .. }
+        | JoinProgress::Waits { says, .. }
+        | JoinProgress::Says(says)
+        | JoinProgress::Again { says, .. }) = &mut self;
+        *says = redact(says);
+        self
+    }
 }
 
 /// How it ended, with everything that is known about it.
@@ -245,6 +258,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
         loop {
             let mut telling = |told: JoinProgress| {
+                let told = told.redacted();
                 record.note(host.now(), &told);
                 tell(told);
             };

@@ -261,8 +261,10 @@ pub(super) async fn places(host: &dyn Host) -> Facts {
 
 /// The last lines of a text, as they stand under a line about who wrote them.
 fn last(text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines.iter().rev().take(LINES).rev().map(|line| format!("  {}", redact(line))).collect()
+    // As a whole: a key's last line is known by its first.
+    let clean = redact(text);
+    let lines: Vec<&str> = clean.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines.iter().rev().take(LINES).rev().map(|line| format!("  {line}")).collect()
 }
 
 #[cfg(test)]

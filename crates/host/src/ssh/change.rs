@@ -14,8 +14,8 @@ use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{GRACE, Ssh, nonce, quote};
-use crate::command::last_line;
+use super::{GRACE, MOST_SAID, Ssh, nonce, quote};
+use crate::command::{last_line, whole_lines};
 use crate::host::{CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, MOST_OUTPUT, Trouble};
 use crate::probe::Answer;
 
@@ -79,8 +79,9 @@ impl Ssh {
             Err(_) => None,
         };
         let status = status.ok_or_else(|| Why::Broken(format!("no end in {} s", limit.as_secs())))?;
-        let errors = redact(&String::from_utf8_lossy(&errors));
-        match after_noise(&out, &nonce) {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let errors = redact(&String::from_utf8_lossy(whole_lines(&errors, most)));
+        match after_noise(whole_lines(&out, most), &nonce) {
             Some(answer) if status.code() == Some(LOST) && answer == format!("lost {nonce}\n").as_bytes() => {
                 Err(Why::NoShell("the link was gone for so long that the machine's lock is lost".to_owned()))
             }
@@ -294,11 +295,11 @@ impl Ssh {
 
 /// The last line of what it complained of.
 async fn complaint(child: &mut Child) -> String {
-    let mut said = String::new();
+    let mut said = Vec::new();
     if let Some(stderr) = child.stderr.take() {
-        let _ = stderr.take(4096).read_to_string(&mut said).await;
+        let _ = stderr.take(MOST_SAID as u64).read_to_end(&mut said).await;
     }
-    last_line(&said).to_owned()
+    last_line(&redact(&String::from_utf8_lossy(whole_lines(&said, MOST_SAID)))).to_owned()
 }
 
 #[cfg(test)]

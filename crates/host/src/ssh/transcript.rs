@@ -20,6 +20,8 @@ const LISTING: usize = 2 << 20;
 const LONGEST_LINE: usize = 4096;
 /// The most that is taken from one machine; the fullest real one sends 8 MiB.
 const MOST: usize = 128 << 20;
+/// What observe.sh sends of a command's stderr: more than is kept, so that the half line at its end need not be.
+const MOST_ERRORS: usize = 8 << 10;
 /// What `timeout -s KILL` ends with, and what a killed command ends with.
 const KILLED: i32 = 137;
 
@@ -179,7 +181,7 @@ impl Transcript {
             if let Some(seconds) = line.strip_prefix(&self.begin) {
                 self.begun = Some(now);
                 self.clock = seconds.parse().ok();
-            } else if !line.trim().is_empty() {
+            } else if !line.trim().is_empty() && line.len() <= LONGEST_LINE {
                 self.noise = line.into_owned();
             }
         } else if line == self.end {
@@ -237,7 +239,7 @@ impl Transcript {
 
     fn file(&self, job: Option<&Job>, keep: Keep) -> Read {
         let (job, exit) = self.end_of(job)?;
-        if exit == 0 { Ok(command::keep(&job.out, keep)) } else { Err(job.why()) }
+        if exit == 0 { Ok(command::keep_of(&job.out, keep, keep.limit() + SLACK)) } else { Err(job.why()) }
     }
 
     fn dir(&self, job: Option<&Job>) -> Read {
@@ -251,9 +253,10 @@ impl Transcript {
             return Err(Why::TimedOut);
         }
         let (mut out, mut errors) = (Intake::new(keep), Intake::new(ERRORS));
-        errors.push(&job.errors);
+        errors.push(command::whole_lines(&job.errors, MOST_ERRORS));
         let Some((first, last)) = around_gap(&job.out, keep) else {
-            out.push(&job.out);
+            let most = if matches!(keep, Keep::Head(_)) { keep.limit() + SLACK } else { usize::MAX };
+            out.push(command::whole_lines(&job.out, most));
             return command::finished(out, errors, exit);
         };
         out.push(first);
@@ -287,7 +290,16 @@ fn around_gap(text: &[u8], keep: Keep) -> Option<(&[u8], &[u8])> {
     let (first, last) = text.split_at(head);
     let first = first.get(..first.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1))?;
     let last = last.get(last.iter().position(|&byte| byte == b'\n').map_or(last.len(), |at| at + 1)..)?;
-    Some((first, last.get(end_of_half_key(last)..)?))
+    let last = last.get(end_of_half_key(last)..)?;
+    Some((first, last.get(end_of_base64(last)..)?))
+}
+
+/// Where lines of nothing but base64 end that the text begins with: more of what was wrapped, and may have been a secret.
+fn end_of_base64(text: &[u8]) -> usize {
+    const SHORTEST: usize = 40;
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=".contains(byte);
+    let is_base64 = |line: &&[u8]| line.trim_ascii().len() >= SHORTEST && line.trim_ascii().iter().all(is_letter);
+    text.split_inclusive(|&byte| byte == b'\n').take_while(is_base64).map(<[u8]>::len).sum()
 }
 
 /// Where a private key ends that began before the text.
@@ -399,6 +411,8 @@ mod tests {
         assert_eq!(around_gap(log, keep), Some((&b"first line\n"[..], &b"\nlast line of all of it\n"[..])));
         assert_eq!(end_of_half_key(b"x\n-----BEGIN RSA PRIVATE KEY-----\n"), 0);
         assert_eq!(end_of_half_key(b"no key\n"), 0);
+        let wrapped = format!("  {}\n  {}\nnext\n", "c2VjcmV0".repeat(9), "c2VjcmV0".repeat(6));
+        assert_eq!(&wrapped[end_of_base64(wrapped.as_bytes())..], "next\n");
     }
 
     #[test]
