@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::fix::bring;
 use crate::machine::Machine;
-use crate::mend::bring;
 
 const PROGRAM: &str = "/usr/bin/strace";
 const LOG: &str = "/root/strace.log";

@@ -66,7 +66,7 @@ fn checks() -> String {
             let _ = writeln!(page, "kubeadm calls it: {}.", check.kubeadm.join(", "));
         }
         // Two spaces at a line's end keep it a line of its own in Markdown.
-        let text = explain.replace("\nSee it yourself", "  \nSee it yourself").replace("\nMend it", "  \nMend it");
+        let text = explain.replace("\nSee it yourself", "  \nSee it yourself").replace("\nFix:", "  \nFix:");
         let _ = writeln!(page, "\n{text}");
     }
     page
@@ -78,10 +78,10 @@ fn fixes() -> String {
          writes down what\nstood there, and `carrick undo` takes it back. Nothing is ever changed on a control plane; what is \
          protected (`--protect`, the mounts of\nothers) the plan shows as refused. Where containerd is restarted, the plan says \
          how many containers run on it and whether they go on\nrunning: with the unit of its packages (`KillMode=process`) they \
-         do. This page is made from the code: `cargo xtask docs`.\n\n## What is mended\n",
+         do. This page is made from the code: `cargo xtask docs`.\n\n## What is fixed\n",
     );
     for fix::Registered { fix, explain, .. } in fix::FIXES {
-        let _ = writeln!(page, "\n### {}\n\n{explain}", fix.mends.join(", "));
+        let _ = writeln!(page, "\n### {}\n\n{explain}", fix.fixes.join(", "));
     }
     page.push_str("\n## What is left to you\n\n| check | because |\n|---|---|\n");
     for Registered { check, .. } in CHECKS {
@@ -100,7 +100,7 @@ fn evidence() -> String {
             .to_owned();
     for proof in PROOFS {
         let Proof { id, subsystem, until, .. } = proof;
-        let text = proof.explain().replace("\nMend it", "  \nMend it");
+        let text = proof.explain().replace("\nFix:", "  \nFix:");
         let _ = writeln!(
             page,
             "\n## {id}\n\nSubsystem: {}. Needed for `--until {}`.\n\n{text}",
@@ -121,7 +121,7 @@ fn signatures() -> anyhow::Result<String> {
     }
     let mut page = format!(
         "# Signatures\n\nThe {} lines that `carrick diagnose` recognises in logs and pasted text. `carrick explain ID` says what \
-         one means and how to mend it.\n*phase* is the stage from which on a line counts (of a good sign: what it proves to be \
+         one means and how to fix it.\n*phase* is the stage from which on a line counts (of a good sign: what it proves to be \
          reached), *class* what a join does about it (of a check: [checks.md](checks.md)), *role* whether it says why or only \
          that,\n*shows* the check that judges the same thing, *explains* what it brings about. This page is made from the code: \
          `cargo xtask docs`.\n",

@@ -24,7 +24,7 @@ pub(crate) fn of_findings(facts: &Facts, findings: Vec<Judged>) -> Report {
     Report { machine: machine(facts), ..report::of("check", &facts.host, findings) }
 }
 
-/// Where `check --fix` would mend something, that is the first remedy. On a control plane it changes nothing.
+/// Where `check --fix` would fix something, that is the first remedy. On a control plane it changes nothing.
 fn offer_fixes(facts: &Facts, findings: &mut [Judged]) {
     if facts.control_plane_marks().is_ok_and(|marks| !marks.is_empty()) {
         return;
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fix_is_the_first_remedy_where_it_would_mend_something() {
+    fn a_fix_is_the_first_remedy_where_it_would_fix_something() {
         let off = || facts().with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
         let remedy = |facts: &Facts, ignore: &[&str]| {
             let ignore = Ignore::of(ignore.iter().copied()).unwrap();

@@ -158,7 +158,7 @@ pub struct Cause {
     pub title: String,
     pub why: String,
     pub evidence: Vec<Evidence>,
-    /// Commands that mend it now.
+    /// Commands that fix it now.
     pub remedy: Vec<String>,
     /// What keeps it from coming again.
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -162,13 +162,13 @@ pub fn judge_row(check: &Check, policy: &CheckPolicy, name: &str, facts: &Facts,
 /// left alone.
 #[track_caller]
 pub fn plans<const N: usize>(fix: &Fix, rows: [(&str, Facts, &[&str]); N]) {
-    assert!(rows.iter().any(|row| row.2.is_empty()), "{:?}: no row is left alone", fix.mends);
-    assert!(rows.iter().any(|row| !row.2.is_empty()), "{:?}: no row is changed", fix.mends);
+    assert!(rows.iter().any(|row| row.2.is_empty()), "{:?}: no row is left alone", fix.fixes);
+    assert!(rows.iter().any(|row| !row.2.is_empty()), "{:?}: no row is changed", fix.fixes);
     for (name, facts, expected) in rows {
         let effects = (fix.plan)(&facts).unwrap_or_default();
         let told: Vec<String> = effects.iter().map(ToString::to_string).collect();
-        assert_eq!(told, expected, "{:?}: {name}", fix.mends);
+        assert_eq!(told, expected, "{:?}: {name}", fix.fixes);
         let refused = effects.iter().find_map(|effect| Protected::default().refuse(effect));
-        assert_eq!(refused, None, "{:?}: {name}: planned, and would not be carried out", fix.mends);
+        assert_eq!(refused, None, "{:?}: {name}: planned, and would not be carried out", fix.fixes);
     }
 }

@@ -441,7 +441,7 @@ async fn a_record_that_cannot_be_read_keeps_nobody_from_taking_back_another() {
         take_back(&machine, None).await.unwrap();
         assert_eq!(machine.all_but(HOME), before);
     }
-    // Nor from mending what is wrong now.
+    // Nor from fixing what is wrong now.
     machine.meddle(&format!("{HOME}/runs/0002/run.json"), "{");
     assert_eq!(journal::owed(&machine).await.unwrap(), []);
     assert_eq!(apply(&machine, &load).await.unwrap(), 3);
@@ -506,7 +506,7 @@ async fn a_file_that_was_half_written_is_put_back_and_an_edit_in_between_is_kept
         assert_eq!(machine.text(CONFLIST).as_deref(), old);
         assert_eq!(machine.list(&format!("{HOME}/runs/0001/found")).await.unwrap(), [""; 0], "nothing was anybody's");
 
-        // Somebody found it broken, and mended it.
+        // Somebody found it broken, and fixed it.
         edited.meddle(CONFLIST, "theirs");
         let back = undo::plan(&edited, None).await.unwrap();
         let kept = format!("{HOME}/runs/0001/found");

@@ -64,7 +64,7 @@ fn on_a_control_plane_no_plan_is_carried_out() {
     assert!(refused >= 5, "only {refused} machines had anything to fix");
 }
 
-/// What was put in is what is mended.
+/// What was put in is what is fixed.
 #[test]
 fn known_faults_have_their_fix() {
     let machines = machines();

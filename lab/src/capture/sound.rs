@@ -23,7 +23,7 @@ const BEFORE_JOIN_DEBIAN13: Fault =
     good("a Debian 13 machine is ready to join, and has not yet", Kind::Debian13, |_| Ok(()));
 
 const fn good(about: &'static str, on: Kind, shows: fn(&mut Scene) -> Result<()>) -> Fault {
-    Fault { about, cause: "none", tier: Tier::Full, on, also: &[], put_in: |_| Ok(()), shows, mends: None }
+    Fault { about, cause: "none", tier: Tier::Full, on, also: &[], put_in: |_| Ok(()), shows, fixes: None }
 }
 
 fn joins(scene: &mut Scene) -> Result<()> {

@@ -59,7 +59,7 @@ fn ends_when_it_works(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
 fn seems_to_work(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
     const FULL: &str = "dir=/var/lib/cni/networks/cbr0; mkdir -p $dir; . /run/flannel/subnet.env; \
         net=${FLANNEL_SUBNET%.*}; for i in $(seq 2 254); do [ -e $dir/$net.$i ] || { printf full > $dir/$net.$i; }; done";
-    for (breaks, line, id, mends) in [
+    for (breaks, line, id, fixes) in [
         ("mv /run/flannel/subnet.env /root/", SHORT, "cni.subnet-env", "cp /root/subnet.env /run/flannel/"),
         ("mv /opt/cni/bin/flannel /root/", SHORT, "cni.plugins", "mv /root/flannel /opt/cni/bin/"),
         (FULL, WITH_SANDBOX, "no IP addresses available", "grep -lx full /var/lib/cni/networks/cbr0/* | xargs rm"),
@@ -69,7 +69,7 @@ fn seems_to_work(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
         let ready = bench.cluster()?.get(["node", &carrick.machine.identity.name])?;
         demand!(crate::cluster::condition(&ready, "Ready")["status"] == "True", "the node is not Ready: {ready}");
         none_left(carrick)?;
-        carrick.machine.run(["sh", "-ec", mends]).ok()?;
+        carrick.machine.run(["sh", "-ec", fixes]).ok()?;
         carrick.ends(bench, WITH_SANDBOX, 0, &["a sandbox got 10."])?;
         none_left(carrick)?;
     }

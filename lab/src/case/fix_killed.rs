@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::{Bench, Case};
 use crate::coverage::Covers;
 use crate::error::{Error, Result};
+use crate::fix::{BROKEN_IN_MANY_WAYS, Fixer};
 use crate::machine::{Kind, Machine};
-use crate::mend::{BROKEN_IN_MANY_WAYS, Mender};
 use crate::need::{Need, STRACE};
 use crate::tier::Tier;
 use crate::tree::difference;
@@ -37,29 +37,29 @@ const SYNC: &str = "inject=fsync:signal=KILL:when=1";
 
 fn run(bench: &mut Bench) -> Result<()> {
     let machine = bench.worker(Kind::Debian12)?;
-    let mender = Mender::on(bench, &machine)?;
+    let fixer = Fixer::on(bench, &machine)?;
     strace::install(&machine)?;
-    let sound = mender.wrong()?;
+    let sound = fixer.wrong()?;
     machine.run(["sh", "-ec", BROKEN_IN_MANY_WAYS]).ok()?;
-    let before = mender.tree()?;
-    bench.say(mender.fix()?.text());
-    let undisturbed = mender.tree()?;
-    let left: Vec<String> = mender.wrong()?.difference(&sound).cloned().collect();
+    let before = fixer.tree()?;
+    bench.say(fixer.fix()?.text());
+    let undisturbed = fixer.tree()?;
+    let left: Vec<String> = fixer.wrong()?.difference(&sound).cloned().collect();
     demand!(left.is_empty(), "an undisturbed run leaves {left:?}");
     demand!(undisturbed != before, "the undisturbed run changed nothing");
-    mender.undo_all()?;
+    fixer.undo_all()?;
     for (point, call, path) in POINTS {
-        let killed = Killed { mender: &mender, machine: &machine, before: &before, undisturbed: &undisturbed };
+        let killed = Killed { fixer: &fixer, machine: &machine, before: &before, undisturbed: &undisturbed };
         let told = killed.at(call, path).map_err(|error| Error::Said(format!("killed {point}: {error}")))?;
         bench.say(format_args!("killed {point}: {told}"));
-        let left: Vec<String> = mender.wrong()?.intersection(&sound).cloned().collect();
+        let left: Vec<String> = fixer.wrong()?.intersection(&sound).cloned().collect();
         bench.say(format_args!("taken back; besides {left:?} it is broken again"));
     }
     Ok(())
 }
 
 struct Killed<'a> {
-    mender: &'a Mender,
+    fixer: &'a Fixer,
     machine: &'a Arc<Machine>,
     before: &'a str,
     undisturbed: &'a str,
@@ -70,19 +70,19 @@ impl Killed<'_> {
         let runs = self.machine.run(["ls", "/var/lib/carrick/runs"]).done()?.out.lines().count();
         let path = path.replace("RUN", &format!("/var/lib/carrick/runs/{:04}", runs + 1));
         // ssh tells of a command that a signal ended by 255.
-        let done = self.mender.under(&strace::killed_at(call, &path), &["--fix", "--yes"]).done()?;
+        let done = self.fixer.under(&strace::killed_at(call, &path), &["--fix", "--yes"]).done()?;
         demand!(
             matches!(done.code(), 137 | 255),
             "it was not killed at {path}, but ended with {}: {}",
             done.status,
             done.text()
         );
-        let after = difference(self.before, &self.mender.tree()?).len();
-        let again = self.mender.fix()?;
-        let differs = difference(self.undisturbed, &self.mender.tree()?);
+        let after = difference(self.before, &self.fixer.tree()?).len();
+        let again = self.fixer.fix()?;
+        let differs = difference(self.undisturbed, &self.fixer.tree()?);
         demand!(differs.is_empty(), "the next run ends otherwise:\n{}\n{}", differs.join("\n"), again.text());
-        self.mender.undo_all()?;
-        let differs = difference(self.before, &self.mender.tree()?);
+        self.fixer.undo_all()?;
+        let differs = difference(self.before, &self.fixer.tree()?);
         demand!(differs.is_empty(), "undo gives something else back:\n{}", differs.join("\n"));
         Ok(format!("{after} lines of the tree had changed"))
     }

@@ -1,4 +1,4 @@
-//! Swap on a real file, on now and at boot: mended, taken back, mended again, and joined.
+//! Swap on a real file, on now and at boot: fixed, taken back, fixed again, and joined.
 //!
 //! Swap is the kernel's, and every machine of the lab sees it: no other case runs beside this one (`ALONE` in test.rs).
 
@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use super::{Bench, Case};
 use crate::coverage::Covers;
 use crate::error::Result;
+use crate::fix::{State, play, state};
 use crate::machine::Kind;
-use crate::mend::{State, play, state};
 use crate::need::Need;
 use crate::run::Run;
 use crate::tier::Tier;

@@ -1,12 +1,12 @@
-//! Machines broken in the ways `carrick check --fix` mends: mended, taken back byte for byte, mended again, and joined.
+//! Machines broken in the ways `carrick check --fix` fixes: fixed, taken back byte for byte, fixed again, and joined.
 
 use std::time::Instant;
 
 use super::{Bench, Case};
 use crate::coverage::Covers;
 use crate::error::{Error, Result};
+use crate::fix::{State, play, state};
 use crate::machine::Kind;
-use crate::mend::{State, play, state};
 use crate::need::Need;
 use crate::tier::Tier;
 

@@ -9,8 +9,8 @@ use super::{Bench, Case};
 use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
+use crate::fix::{BROKEN_IN_MANY_WAYS, Fixer};
 use crate::machine::Kind;
-use crate::mend::{BROKEN_IN_MANY_WAYS, Mender};
 use crate::need::{Need, STRACE};
 use crate::strace::{self, Seen, as_written};
 use crate::tier::Tier;
@@ -30,14 +30,14 @@ const OWN: [&str; 2] = ["/var/lib/carrick", "/run/carrick.lock"];
 
 fn run(bench: &mut Bench) -> Result<()> {
     let machine = bench.worker(Kind::Debian12)?;
-    let mender = Mender::on(bench, &machine)?;
+    let fixer = Fixer::on(bench, &machine)?;
     strace::install(&machine)?;
     machine.run(["sh", "-ec", BROKEN_IN_MANY_WAYS]).ok()?;
-    let plan = mender.plan()?;
+    let plan = fixer.plan()?;
     let sentences: Vec<&str> = plan.iter().filter_map(|step| step["sentence"].as_str()).collect();
     bench.say(format_args!("the plan:\n  {}", sentences.join("\n  ")));
     demand!(plan.len() > 8, "only {} steps: too little to tell", plan.len());
-    let done = mender.under(strace::WATCHED, &["--fix", "--yes"]).done()?;
+    let done = fixer.under(strace::WATCHED, &["--fix", "--yes"]).done()?;
     bench.say(done.text());
     let runs = machine.ok(["ls", "/var/lib/carrick/runs"])?;
     demand!(runs.lines().count() == 1, "it took more than the one plan that was printed: {runs}");

@@ -1,4 +1,4 @@
-//! `carrick check --fix` where nothing can be written but what its plan names: it mends as ever. Where not even that can be
+//! `carrick check --fix` where nothing can be written but what its plan names: it fixes as ever. Where not even that can be
 //! written it says so, and everything stays.
 
 use std::collections::BTreeSet;
@@ -9,8 +9,8 @@ use super::{Bench, Case};
 use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
+use crate::fix::{BROKEN_IN_MANY_WAYS, Fixer};
 use crate::machine::Kind;
-use crate::mend::{BROKEN_IN_MANY_WAYS, Mender};
 use crate::need::Need;
 use crate::run::Done;
 use crate::tier::Tier;
@@ -49,36 +49,36 @@ const READ_ONLY: &str = r#"
 
 fn run(bench: &mut Bench) -> Result<()> {
     let machine = bench.worker(Kind::Debian12)?;
-    let mender = Mender::on(bench, &machine)?;
-    let sound = mender.wrong()?;
+    let fixer = Fixer::on(bench, &machine)?;
+    let sound = fixer.wrong()?;
     machine.run(["sh", "-ec", BROKEN_IN_MANY_WAYS]).ok()?;
     machine.run(["sh", "-ec", &format!("mkdir -p {RUNS}; : > {LOCK}")]).ok()?;
-    let (broken, plan) = (mender.tree()?, mender.plan()?);
+    let (broken, plan) = (fixer.tree()?, fixer.plan()?);
     demand!(plan.len() > 8, "only {} steps: too little to tell", plan.len());
-    shows_what_is_protected(&mender)?;
+    shows_what_is_protected(&fixer)?;
 
-    let refused = fix(&mender, &[])?;
+    let refused = fix(&fixer, &[])?;
     bench.say(format_args!("nothing may change: {}\n{}", refused.status, refused.text()));
     let said = refused.text().split_whitespace().collect::<Vec<_>>().join(" ");
     let clear = said.contains("carrick: stopped at") && said.contains("Read-only file system");
     demand!(refused.code() == 3 && clear, "it ended with {}: {}", refused.status, refused.text());
-    same("what could not be written was changed", &broken, &mender.tree()?)?;
+    same("what could not be written was changed", &broken, &fixer.tree()?)?;
 
-    let done = fix(&mender, &plan)?;
+    let done = fix(&fixer, &plan)?;
     bench.say(format_args!("its plan may change: {}\n{}", done.status, done.text()));
-    let left = mender.left(&sound)?;
+    let left = fixer.left(&sound)?;
     demand!(left.is_empty(), "still wrong after check --fix: {left:?}\n{}", done.text());
-    let tree = mender.tree()?;
-    mender.undo_all()?;
-    same("undo gave something else back", &broken, &mender.tree()?)?;
-    mender.fix()?;
-    same("where everything can be written it leaves something else", &tree, &mender.tree()?)
+    let tree = fixer.tree()?;
+    fixer.undo_all()?;
+    same("undo gave something else back", &broken, &fixer.tree()?)?;
+    fixer.fix()?;
+    same("where everything can be written it leaves something else", &tree, &fixer.tree()?)
 }
 
 /// A plan that would be refused says so in its place, and ends as applying it would.
-fn shows_what_is_protected(mender: &Mender) -> Result<()> {
+fn shows_what_is_protected(fixer: &Fixer) -> Result<()> {
     for how in ["--plan", "--yes"] {
-        let done = mender.check(&["--fix", how, "--protect", "/etc/fstab"]).done()?;
+        let done = fixer.check(&["--fix", how, "--protect", "/etc/fstab"]).done()?;
         let said = done.text().split_whitespace().collect::<Vec<_>>().join(" ");
         let why = "/etc/fstab is protected (--protect /etc/fstab)";
         let shown = how == "--yes" || said.contains(&format!("refused: {why}"));
@@ -89,7 +89,7 @@ fn shows_what_is_protected(mender: &Mender) -> Result<()> {
 }
 
 /// `check --fix --yes` where only these steps, and what Carrick writes down about them, can be carried out.
-fn fix(mender: &Mender, plan: &[Value]) -> Result<Done> {
+fn fix(fixer: &Fixer, plan: &[Value]) -> Result<Done> {
     let paths = plan.iter().filter_map(|step| step["path"].as_str());
     let may_change: Vec<&str> = paths.chain([RUNS]).collect();
     let may_change = may_change.join(" ");
@@ -100,7 +100,7 @@ fn fix(mender: &Mender, plan: &[Value]) -> Result<Done> {
     let writable: BTreeSet<String> = writable.chain([RECORD, LOCK].map(str::to_owned)).collect();
     let before = ["unshare", "--mount", "sh", "-ec", READ_ONLY, "read-only", &may_change];
     let words: Vec<&str> = before.into_iter().chain(writable.iter().map(String::as_str)).chain(["--"]).collect();
-    mender.under(&words, &["--fix", "--yes"]).done()
+    fixer.under(&words, &["--fix", "--yes"]).done()
 }
 
 /// What a step has to write: a file is replaced by a rename, in its directory.

@@ -1,4 +1,4 @@
-//! `carrick join --fix`: what `check --fix` mends is mended first, where somebody says yes to it.
+//! `carrick join --fix`: what `check --fix` fixes is fixed first, where somebody says yes to it.
 
 use super::{Bench, Case};
 use crate::carrick::holds;
@@ -12,19 +12,19 @@ use crate::tier::Tier;
 use crate::tree::difference;
 
 pub const CASE: Case = Case {
-    about: "a machine that is not fit is refused, with --fix and nobody to ask too; with --fix --yes it is mended and joins",
+    about: "a machine that is not fit is refused, with --fix and nobody to ask too; with --fix --yes it is fixed and joins",
     tier: Tier::Standard,
     covers: &[Covers::Verb("join"), Covers::Verb("history")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
     run,
 };
 
-/// A plain join only tells of it; `check --fix` mends it.
+/// A plain join only tells of it; `check --fix` fixes it.
 const BREAK: &str =
     "sed -i 's/SystemdCgroup = false/SystemdCgroup = true/' /etc/containerd/config.toml; systemctl restart containerd
     systemctl -q mask kubelet";
 
-/// Whatever mending could have changed.
+/// Whatever fixing could have changed.
 const TREE: &str = "cd / && find etc run/systemd/system var/lib/carrick var/lib/kubelet -printf '%p %y %m %l\\n' -type f -exec sha256sum {} \\; 2>/dev/null | sort";
 
 fn run(bench: &mut Bench) -> Result<()> {
@@ -42,13 +42,13 @@ fn run(bench: &mut Bench) -> Result<()> {
     nothing_left(&worker)?;
     let changed = difference(&before, &tree(&worker)?);
     demand!(changed.is_empty(), "without a yes it changed\n{}", changed.join("\n"));
-    let mended = join(&worker, &[], &["--fix", "--yes", "-"], &line)?;
-    bench.time("join --fix --yes", mended.took);
-    holds(bench, "join --fix --yes", &mended, 0, &["joined: verified after"])?;
+    let fixed = join(&worker, &[], &["--fix", "--yes", "-"], &line)?;
+    bench.time("join --fix --yes", fixed.took);
+    holds(bench, "join --fix --yes", &fixed, 0, &["joined: verified after"])?;
     is_joined(cluster, &worker)?;
     let config = worker.read("/etc/containerd/config.toml")?;
-    demand!(config.contains("SystemdCgroup = false"), "containerd's configuration was not mended:\n{config}");
-    // What mending did can be taken back: it is in the journal.
+    demand!(config.contains("SystemdCgroup = false"), "containerd's configuration was not fixed:\n{config}");
+    // What fixing did can be taken back: it is in the journal.
     let history = worker.run(["carrick", "history"]).done()?;
     holds(bench, "history", &history, 0, &["done"])
 }

@@ -12,9 +12,9 @@ use crate::cluster::Cluster;
 use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{Error, Result, said};
+use crate::fix::bring;
 use crate::join::{PROGRAM, bring_admin, fresh, is_joined, line, nothing_left};
 use crate::machine::{Kind, Machine};
-use crate::mend::bring;
 use crate::need::{Need, STRACE};
 use crate::run::{Done, Look, pause, wait_for};
 use crate::tier::Tier;
@@ -61,20 +61,20 @@ struct Ending {
     /// Of what is executed, what has to be seen.
     runs: &'static [&'static str],
     breaks: &'static str,
-    mends: &'static str,
+    fixes: &'static str,
 }
 
-const JOINED: Ending = Ending { exit: 0, runs: &["/usr/bin/kubeadm", "systemd-run"], breaks: ":", mends: ":" };
+const JOINED: Ending = Ending { exit: 0, runs: &["/usr/bin/kubeadm", "systemd-run"], breaks: ":", fixes: ":" };
 /// Before kubeadm is run.
 const REFUSED: Ending =
-    Ending { exit: 3, runs: &[], breaks: "systemctl -q mask kubelet", mends: "systemctl -q unmask kubelet" };
+    Ending { exit: 3, runs: &[], breaks: "systemctl -q mask kubelet", fixes: "systemctl -q unmask kubelet" };
 /// While the kubelet asks for its certificate with the token.
 const CUT_OFF: Ending = Ending {
     exit: 6,
     runs: JOINED.runs,
     breaks: "systemctl stop kubelet; systemd-run --quiet --unit=meddler sh -c 'while [ ! -e /var/lib/kubelet/config.yaml ]; do sleep 0.02; done; \
         iptables -I OUTPUT -p tcp --dport 6443 -j DROP'",
-    mends: "iptables -D OUTPUT -p tcp --dport 6443 -j DROP",
+    fixes: "iptables -D OUTPUT -p tcp --dport 6443 -j DROP",
 };
 
 const BY_STDIN: &str = "MAX_RETRIES=1 JOIN_TIMEOUT=30 exec \"$0\" join - < \"$1\"";
@@ -121,7 +121,7 @@ fn play(bench: &mut Bench, route: &Route) -> Result<()> {
     } else {
         nothing_left(&worker)?;
     }
-    worker.ok(["sh", "-ec", route.ends.mends])?;
+    worker.ok(["sh", "-ec", route.ends.fixes])?;
     let programs = is_in_no_exec(&worker, &secrets, route)?;
     bench.say(format_args!("{programs} programs were executed meanwhile"));
     worker.ok(["sh", "-ec", PLANT, "sh", CONTROL].iter().chain(PLACES.iter().skip(1)))?;

@@ -60,7 +60,7 @@ pub const BREAK_KUBE_PROXY: &str =
     "image=$(ctr -n k8s.io images ls -q | grep -m1 ^registry.k8s.io/kube-proxy:); echo $image > /root/kube-proxy
     ctr -n k8s.io images tag $image registry.k8s.io/kept:kube-proxy
     ctr -n k8s.io images tag --force $(ctr -n k8s.io images ls -q | grep -m1 /busybox:) $image; pkill -x kube-proxy";
-pub const MEND_KUBE_PROXY: &str =
+pub const FIX_KUBE_PROXY: &str =
     "ctr -n k8s.io images tag --force registry.k8s.io/kept:kube-proxy $(cat /root/kube-proxy)";
 /// How its pod is called.
 pub const KUBE_PROXY: &str = "kube-system/kube-proxy-";

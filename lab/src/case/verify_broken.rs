@@ -1,11 +1,11 @@
-//! `carrick verify` on a node that had joined, broken in one way after the other and mended again: each time the right piece
+//! `carrick verify` on a node that had joined, broken in one way after the other and fixed again: each time the right piece
 //! of the evidence is the first that fails.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
-use super::verify::{BREAK_KUBE_PROXY, KUBE_PROXY, MEND_KUBE_PROXY};
+use super::verify::{BREAK_KUBE_PROXY, FIX_KUBE_PROXY, KUBE_PROXY};
 use super::{Bench, Case};
 use crate::build::go::KUBERNETES;
 use crate::carrick::Carrick;
@@ -25,7 +25,7 @@ pub const CASE: Case = Case {
     run,
 };
 
-/// A node is broken, found out, and mended.
+/// A node is broken, found out, and fixed.
 struct Breach {
     name: &'static str,
     breaks: &'static str,
@@ -36,7 +36,7 @@ struct Breach {
     says: &'static str,
     /// The longest it may take on a machine that is busy with other cases.
     within: Duration,
-    mends: &'static str,
+    fixes: &'static str,
 }
 
 /// All that is read locally or asked at once; with a sandbox, two seconds more.
@@ -51,7 +51,7 @@ const BREACHES: [Breach; 10] = [
         cause: "verify.sandbox",
         says: "failed to find plugin",
         within: AT_ONCE,
-        mends: "mv /root/flannel /opt/cni/bin/",
+        fixes: "mv /root/flannel /opt/cni/bin/",
     },
     Breach {
         name: "a configuration of somebody else's comes first",
@@ -61,7 +61,7 @@ const BREACHES: [Breach; 10] = [
         cause: "verify.address",
         says: "10.85.0.",
         within: AT_ONCE,
-        mends: "rm /etc/cni/net.d/05-left.conflist; ip link delete left0; sleep 2",
+        fixes: "rm /etc/cni/net.d/05-left.conflist; ip link delete left0; sleep 2",
     },
     Breach {
         name: "cni0 has an address of another range",
@@ -71,7 +71,7 @@ const BREACHES: [Breach; 10] = [
         cause: "verify.sandbox",
         says: "already has an IP address different from",
         within: AT_ONCE,
-        mends: ". /run/flannel/subnet.env; ip -4 address flush dev cni0; ip address add $FLANNEL_SUBNET dev cni0",
+        fixes: ". /run/flannel/subnet.env; ip -4 address flush dev cni0; ip address add $FLANNEL_SUBNET dev cni0",
     },
     Breach {
         name: "an agent is killed again and again",
@@ -81,7 +81,7 @@ const BREACHES: [Breach; 10] = [
         cause: "verify.restarts",
         says: "kube-flannel/kube-flannel-ds",
         within: Duration::from_mins(2),
-        mends: "systemctl stop meddler",
+        fixes: "systemctl stop meddler",
     },
     Breach {
         name: "kube-proxy cannot run",
@@ -91,7 +91,7 @@ const BREACHES: [Breach; 10] = [
         cause: "verify.restarts",
         says: KUBE_PROXY,
         within: Duration::from_mins(2),
-        mends: MEND_KUBE_PROXY,
+        fixes: FIX_KUBE_PROXY,
     },
     Breach {
         name: "the kubelet is stopped",
@@ -101,7 +101,7 @@ const BREACHES: [Breach; 10] = [
         cause: "verify.kubelet",
         says: "the kubelet does not run",
         within: AT_ONCE,
-        mends: "systemctl start kubelet",
+        fixes: "systemctl start kubelet",
     },
     Breach {
         name: "the kubelet hangs",
@@ -112,7 +112,7 @@ const BREACHES: [Breach; 10] = [
         cause: "verify.lease",
         says: "has not renewed its lease for",
         within: Duration::from_secs(75),
-        mends: "systemctl kill --signal=CONT kubelet",
+        fixes: "systemctl kill --signal=CONT kubelet",
     },
     Breach {
         name: "the certificate is of another cluster",
@@ -122,7 +122,7 @@ const BREACHES: [Breach; 10] = [
         cause: "verify.certificate",
         says: "another cluster's CA has signed it",
         within: AT_ONCE,
-        mends: "ln -sfn $(cat /root/current) /var/lib/kubelet/pki/kubelet-client-current.pem",
+        fixes: "ln -sfn $(cat /root/current) /var/lib/kubelet/pki/kubelet-client-current.pem",
     },
     Breach {
         name: "the API server does not answer",
@@ -132,7 +132,7 @@ const BREACHES: [Breach; 10] = [
         cause: "",
         says: "Cannot tell whether it has joined",
         within: AT_ONCE,
-        mends: "ip route del blackhole $(sed -n 's/.*server: https:..\\(.*\\):6443.*/\\1/p' /etc/kubernetes/kubelet.conf)",
+        fixes: "ip route del blackhole $(sed -n 's/.*server: https:..\\(.*\\):6443.*/\\1/p' /etc/kubernetes/kubelet.conf)",
     },
     Breach {
         name: "the kubelet runs alone",
@@ -142,7 +142,7 @@ const BREACHES: [Breach; 10] = [
         cause: "verify.kubelet",
         says: "the kubelet has no --kubeconfig: it runs alone",
         within: AT_ONCE,
-        mends: "mv /root/10-kubeadm.conf /usr/lib/systemd/system/kubelet.service.d/; systemctl daemon-reload; systemctl restart kubelet",
+        fixes: "mv /root/10-kubeadm.conf /usr/lib/systemd/system/kubelet.service.d/; systemctl daemon-reload; systemctl restart kubelet",
     },
 ];
 
@@ -159,7 +159,7 @@ fn run(bench: &mut Bench) -> Result<()> {
         bench.say(format_args!("--- {}", breach.name));
         worker.run(["sh", "-ec", breach.breaks]).ok()?;
         is_found(bench, &carrick, breach)?;
-        worker.run(["sh", "-ec", breach.mends]).ok()?;
+        worker.run(["sh", "-ec", breach.fixes]).ok()?;
         becomes_joined(bench, &carrick)?;
     }
     of_another_cluster(bench, &carrick)?;
@@ -181,7 +181,7 @@ fn is_found(bench: &mut Bench, carrick: &Carrick, breach: &Breach) -> Result<()>
     Ok(())
 }
 
-/// What was mended takes its time: flannel and the kubelet start again.
+/// What was fixed takes its time: flannel and the kubelet start again.
 fn becomes_joined(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
     let done = wait_for("carrick verify to end with 0", Duration::from_mins(4), || {
         let done = carrick.run("verify")?;
@@ -210,7 +210,7 @@ fn of_another_cluster(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
     const BREAKS: &str = "cp /etc/kubernetes/kubelet.conf /root/; cp /root/other/kubelet.conf /etc/kubernetes/; \
         cd /var/lib/kubelet/pki; readlink kubelet-client-current.pem > /root/current; \
         ln -sfn /root/other/client.pem kubelet-client-current.pem";
-    const MENDS: &str = "cp /root/kubelet.conf /etc/kubernetes/; \
+    const FIXES: &str = "cp /root/kubelet.conf /etc/kubernetes/; \
         ln -sfn $(cat /root/current) /var/lib/kubelet/pki/kubelet-client-current.pem";
     carrick.machine.run(["sh", "-ec", BREAKS]).ok()?;
     let api = format!("verify -o json --api {}:6443", bench.lab.site().control());
@@ -219,7 +219,7 @@ fn of_another_cluster(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
         let report: Value = serde_json::from_str(&done.out).map_err(|_| Error::Said(done.text()))?;
         demand!(report["causes"][0]["id"] == cause, "{line}: not {cause}: {report}");
     }
-    carrick.machine.run(["sh", "-ec", MENDS]).ok()?;
+    carrick.machine.run(["sh", "-ec", FIXES]).ok()?;
     becomes_joined(bench, carrick)
 }
 

@@ -22,5 +22,5 @@ pub const FAULT: Fault = Fault {
         scene.journal_says("kubelet", "i/o timeout")?;
         scene.has_files(&["/etc/kubernetes/pki/ca.crt"], true)
     },
-    mends: None,
+    fixes: None,
 };

@@ -34,5 +34,5 @@ pub const FAULT: Fault = Fault {
         joined.says("connect: connection refused")?.took(10, 60)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

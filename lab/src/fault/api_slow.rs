@@ -21,5 +21,5 @@ pub const FAULT: Fault = Fault {
         scene.holds("the API server answers in the end", asked.status.success(), asked.text())?;
         scene.holds("it answers late", asked.took > Duration::from_secs(18), format_args!("{:?}", asked.took))
     },
-    mends: None,
+    fixes: None,
 };

@@ -20,5 +20,5 @@ pub const FAULT: Fault = Fault {
         scene.has_files(&["/etc/kubernetes/pki/ca.crt"], false)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

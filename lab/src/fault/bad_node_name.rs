@@ -19,5 +19,5 @@ pub const FAULT: Fault = Fault {
         joined.says("nodeRegistration.name: Invalid value: \"bad_host\"")?.took(0, 10)?;
         scene.has_files(&["/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml"], false)
     },
-    mends: None,
+    fixes: None,
 };

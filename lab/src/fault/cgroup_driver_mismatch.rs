@@ -21,5 +21,5 @@ pub const FAULT: Fault = Fault {
             "expected cgroupsPath to be of format \\\"slice:prefix:name\\\" for systemd cgroups",
         )
     },
-    mends: None,
+    fixes: None,
 };

@@ -28,5 +28,5 @@ pub const FAULT: Fault = Fault {
         joined.says("is before 2040-01-01T00:00:00Z")?.took(10, 60)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

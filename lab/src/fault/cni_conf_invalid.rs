@@ -20,5 +20,5 @@ pub const FAULT: Fault = Fault {
         )?;
         scene.has_files(&["/etc/cni/net.d/10-flannel.conflist"], true)
     },
-    mends: None,
+    fixes: None,
 };

@@ -21,7 +21,7 @@ pub const FAULT: Fault = Fault {
         scene.has_files(&["/etc/cni/net.d/10-flannel.conflist"], false)
     },
     // Written in place, it is noticed.
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["cp", "/root/10-flannel.conflist", "/etc/cni/net.d/"])?;
         scene.becomes_ready()
     }),

@@ -20,5 +20,5 @@ pub const FAULT: Fault = Fault {
         let files = scene.on(&["find", "/etc/cni/net.d", "-type", "f"])?;
         scene.holds("/etc/cni/net.d is empty", files.is_empty(), files)
     },
-    mends: None,
+    fixes: None,
 };

@@ -22,5 +22,5 @@ END";
         scene.pod_does_not_start("failed to find plugin \"calico\" in path [/opt/cni/bin]")?;
         scene.has_files(&["/etc/cni/net.d/10-flannel.conflist"], true)
     },
-    mends: None,
+    fixes: None,
 };

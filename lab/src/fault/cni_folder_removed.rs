@@ -21,7 +21,7 @@ pub const FAULT: Fault = Fault {
         scene.condition_is("Ready", "False", "cni plugin not initialized", Duration::from_mins(1))?;
         scene.has_files(&["/etc/cni/net.d"], false)
     },
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         // containerd watched the folder that is gone, and does not see the new one.
         scene.on(&["cp", "-a", "/root/net.d", "/etc/cni/net.d"])?;
         scene.stays_not_ready("cni plugin not initialized")?;

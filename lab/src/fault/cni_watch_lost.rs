@@ -23,7 +23,7 @@ pub const FAULT: Fault = Fault {
         scene.has_files(&["/etc/cni/net.d/10-flannel.conflist"], true)
     },
     // Written in place, it is noticed.
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.script(
             "cp /etc/cni/net.d/10-flannel.conflist /tmp/conf; cat /tmp/conf > /etc/cni/net.d/10-flannel.conflist",
         )?;

@@ -22,5 +22,5 @@ pub const FAULT: Fault = Fault {
         scene.condition_is("DiskPressure", "True", "kubelet has disk pressure", Duration::from_mins(1))?;
         scene.condition_is("Ready", "False", "cni plugin not initialized", Duration::from_secs(30)).map(drop)
     },
-    mends: None,
+    fixes: None,
 };

@@ -24,5 +24,5 @@ pub const FAULT: Fault = Fault {
         scene.has_files(&["/run/elsewhere/containerd.sock"], true)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

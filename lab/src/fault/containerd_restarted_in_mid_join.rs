@@ -19,5 +19,5 @@ pub const FAULT: Fault = Fault {
         scene.becomes_ready()?;
         scene.has_files(&["/run/restarted"], true)
     },
-    mends: None,
+    fixes: None,
 };

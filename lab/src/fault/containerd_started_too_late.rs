@@ -32,7 +32,7 @@ pub const FAULT: Fault = Fault {
         refused.says("[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]")?;
         Ok(())
     },
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["kubeadm", "reset", "--force"])?;
         scene.join_and_be_ready()
     }),

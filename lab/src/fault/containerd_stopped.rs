@@ -19,5 +19,5 @@ pub const FAULT: Fault = Fault {
         scene.has_files(&["/etc/kubernetes/pki/ca.crt", "/var/lib/kubelet/config.yaml"], true)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

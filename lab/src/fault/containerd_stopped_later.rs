@@ -17,7 +17,7 @@ pub const FAULT: Fault = Fault {
         scene.on(&["systemctl", "stop", "containerd"]).map(drop)
     },
     shows: |scene| scene.condition_is("Ready", "False", "container runtime is down", Duration::from_secs(90)).map(drop),
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["systemctl", "start", "containerd"])?;
         scene.becomes_ready()
     }),

@@ -21,5 +21,5 @@ pub const FAULT: Fault = Fault {
         scene.journal_says("kubelet", "code = Unimplemented desc = unknown service runtime.v1.RuntimeService")?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

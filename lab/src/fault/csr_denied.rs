@@ -32,5 +32,5 @@ pub const FAULT: Fault = Fault {
         scene.journal_says("kubelet", "certificate signing request is denied, reason: KubectlDeny")?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

@@ -17,5 +17,5 @@ pub const FAULT: Fault = Fault {
         scene.holds("the request is pending", request["status"]["conditions"].is_null(), &request["status"])?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

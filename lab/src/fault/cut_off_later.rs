@@ -21,7 +21,7 @@ pub const FAULT: Fault = Fault {
         scene.condition_is("Ready", "Unknown", "Kubelet stopped posting node status.", Duration::from_mins(2))?;
         scene.journal_says("kubelet", "Error updating node status, will retry")
     },
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         let control = scene.lab.site().control().to_string();
         scene.on(&["iptables", "-D", "OUTPUT", "-d", &control, "-p", "tcp", "--dport", "6443", "-j", "DROP"])?;
         scene.becomes_ready()

@@ -23,5 +23,5 @@ pub const FAULT: Fault = Fault {
         scene.has_files(&["/etc/kubernetes/kubelet.conf"], false)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

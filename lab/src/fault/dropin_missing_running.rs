@@ -19,5 +19,5 @@ pub const FAULT: Fault = Fault {
         scene.join_fails()?.says("[ERROR Port-10250]: Port 10250 is in use")?.took(0, 10)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

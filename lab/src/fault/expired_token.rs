@@ -38,7 +38,7 @@ pub const FAULT: Fault = Fault {
             .took(10, 40)?;
         Ok(())
     },
-    mends: None,
+    fixes: None,
 };
 
 fn id(scene: &Scene) -> String {

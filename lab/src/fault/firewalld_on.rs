@@ -19,7 +19,7 @@ pub const FAULT: Fault = Fault {
         let logs = scene.logs_of_kube_proxy()?;
         scene.holds("kubectl logs finds no route to 10250", logs.contains(":10250: connect: no route to host"), logs)
     },
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["systemctl", "stop", "firewalld"])?;
         scene.cluster.pod_answers(&scene.machine).map(drop)
     }),

@@ -29,7 +29,7 @@ pub const FAULT: Fault = Fault {
             Ok(if held && killed { Look::Seen(()) } else { Look::NotYet(status.to_string()) })
         })
     },
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["systemctl", "stop", "meddler"])?;
         scene.cluster.pod_answers(&scene.machine).map(drop)
     }),

@@ -16,5 +16,5 @@ pub const FAULT: Fault = Fault {
         scene.becomes_ready()?;
         scene.pod_does_not_start("failed to find plugin \"flannel\" in path [/opt/cni/bin]")
     },
-    mends: None,
+    fixes: None,
 };

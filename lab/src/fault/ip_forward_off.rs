@@ -16,5 +16,5 @@ pub const FAULT: Fault = Fault {
         joined.says("[ERROR FileContent--proc-sys-net-ipv4-ip_forward]: /proc/sys/net/ipv4/ip_forward contents are not set to 1")?.took(0, 15)?;
         Ok(())
     },
-    mends: None,
+    fixes: None,
 };

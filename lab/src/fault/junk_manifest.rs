@@ -16,5 +16,5 @@ pub const FAULT: Fault = Fault {
         scene.becomes_ready()?;
         scene.journal_says("kubelet", "Could not process manifest file")
     },
-    mends: None,
+    fixes: None,
 };

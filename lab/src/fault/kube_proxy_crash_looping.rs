@@ -31,5 +31,5 @@ pub const FAULT: Fault = Fault {
         let service = scene.machine.run(["curl", "-sSk", "-m", "3", "https://10.96.0.1/version"]).done()?;
         scene.holds("the service's address does not answer", !service.status.success(), service.out)
     },
-    mends: None,
+    fixes: None,
 };

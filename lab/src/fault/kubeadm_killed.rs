@@ -24,7 +24,7 @@ pub const FAULT: Fault = Fault {
         scene.join_fails()?.says("[ERROR FileAvailable--etc-kubernetes-bootstrap-kubelet.conf]")?.took(0, 15)?;
         Ok(())
     },
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["kubeadm", "reset", "--force"])?;
         scene.join_and_be_ready()
     }),

@@ -16,5 +16,5 @@ pub const FAULT: Fault = Fault {
         scene.holds("the shell ends with 127", joined.done.code() == 127, joined.done.status)?;
         joined.says("kubeadm: command not found").map(drop)
     },
-    mends: None,
+    fixes: None,
 };

@@ -20,5 +20,5 @@ pub const FAULT: Fault = Fault {
         scene.has_files(&["/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/pki/ca.crt"], true)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

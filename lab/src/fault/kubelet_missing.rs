@@ -18,5 +18,5 @@ pub const FAULT: Fault = Fault {
             .took(0, 15)?;
         Ok(())
     },
-    mends: None,
+    fixes: None,
 };

@@ -19,7 +19,7 @@ pub const FAULT: Fault = Fault {
     shows: |scene| {
         scene.condition_is("Ready", "Unknown", "Kubelet stopped posting node status.", Duration::from_mins(2)).map(drop)
     },
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["systemctl", "start", "kubelet"])?;
         scene.becomes_ready()
     }),

@@ -21,5 +21,5 @@ pub const FAULT: Fault = Fault {
         joined.says("[ERROR KubeletVersion]")?.says("1.29.15\" is lower than kubeadm can support")?.took(0, 15)?;
         Ok(())
     },
-    mends: None,
+    fixes: None,
 };

@@ -36,8 +36,8 @@ pub struct Fault {
     pub put_in: fn(&mut Scene) -> Result<()>,
     /// What must be seen; ends with an error where it is not.
     pub shows: fn(&mut Scene) -> Result<()>,
-    /// Where it can be mended in place: mends it, and ends with an error where that did not help.
-    pub mends: Option<fn(&mut Scene) -> Result<()>>,
+    /// Where it can be fixed in place: fixes it, and ends with an error where that did not help.
+    pub fixes: Option<fn(&mut Scene) -> Result<()>>,
 }
 
 pub struct Registered {
@@ -482,11 +482,11 @@ pub fn csrs_by(cluster: &Cluster, token: &str) -> Result<Vec<Value>> {
     Ok(own.cloned().collect())
 }
 
-/// Runs a fault from its beginning to what it shows, and on to its mending; what was asked to hold.
+/// Runs a fault from its beginning to what it shows, and on to its fixing; what was asked to hold.
 pub fn play(scene: &mut Scene, fault: &Fault) -> Result<BTreeSet<String>> {
     let played = show(scene, fault).and_then(|()| {
         let demanded = scene.demanded();
-        fault.mends.map_or(Ok(()), |mends| mends(scene)).map(|()| demanded)
+        fault.fixes.map_or(Ok(()), |fixes| fixes(scene)).map(|()| demanded)
     });
     let cleared = scene.clear();
     played.and_then(|demanded| cleared.map(|()| demanded))

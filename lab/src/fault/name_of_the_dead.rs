@@ -34,5 +34,5 @@ pub const FAULT: Fault = Fault {
             })?;
         scene.holds("it is the same Node", node["metadata"]["uid"] == scene.noted.as_str(), &node["metadata"]["uid"])
     },
-    mends: None,
+    fixes: None,
 };

@@ -26,5 +26,5 @@ pub const FAULT: Fault = Fault {
         let kept = node["status"]["addresses"][0]["address"] == address.to_string();
         scene.holds("the other machine keeps its Node", kept, node)
     },
-    mends: None,
+    fixes: None,
 };

@@ -23,7 +23,7 @@ pub const FAULT: Fault = Fault {
         scene.no_node()
     },
     // A restart of the kubelet registers it again.
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["systemctl", "restart", "kubelet"])?;
         scene.becomes_ready()
     }),

@@ -18,5 +18,5 @@ pub const FAULT: Fault = Fault {
         scene.join_fails()?.says("[ERROR IsPrivilegedUser]: user is not running as root")?.took(0, 10)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

@@ -21,5 +21,5 @@ pub const FAULT: Fault = Fault {
         scene.stays_not_ready("cni plugin not initialized")?;
         scene.journal_says("containerd", "failed to get sandbox image \\\"registry.k8s.io/pause:3.10.1\\\"")
     },
-    mends: None,
+    fixes: None,
 };

@@ -26,5 +26,5 @@ pub const FAULT: Fault = Fault {
         let holder = scene.script("ss -ltnp | grep ':10250 '")?;
         scene.holds("socat has the port", holder.contains("socat"), holder)
     },
-    mends: None,
+    fixes: None,
 };

@@ -24,5 +24,5 @@ pub const FAULT: Fault = Fault {
         scene.join_fails()?.says("[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]")?;
         Ok(())
     },
-    mends: None,
+    fixes: None,
 };

@@ -26,5 +26,5 @@ pub const FAULT: Fault = Fault {
         scene.has_files(&["/etc/kubernetes/bootstrap-kubelet.conf"], false)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

@@ -23,7 +23,7 @@ pub const FAULT: Fault = Fault {
             scene.lab.site().pods()
         ))
     },
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["ip", "link", "delete", "cni0"])?;
         scene.cluster.pod_answers(&scene.machine).map(drop)
     }),

@@ -20,5 +20,5 @@ pub const FAULT: Fault = Fault {
         joined.says("[ERROR FileAvailable--etc-kubernetes-pki-ca.crt]")?.took(0, 10)?;
         scene.no_node()
     },
-    mends: None,
+    fixes: None,
 };

@@ -18,5 +18,5 @@ pub const FAULT: Fault = Fault {
         scene.pod_does_not_start("open /run/flannel/subnet.env: no such file or directory")?;
         scene.becomes_ready()
     },
-    mends: None,
+    fixes: None,
 };

@@ -21,5 +21,5 @@ pub const FAULT: Fault = Fault {
         joined.says("[WARNING Swap]")?.says("The kubelet is not healthy after")?.took(10, 60)?;
         scene.journal_says("kubelet", "running with swap on is not supported, please disable swap")
     },
-    mends: None,
+    fixes: None,
 };

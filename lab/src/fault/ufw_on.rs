@@ -19,7 +19,7 @@ pub const FAULT: Fault = Fault {
         let status = scene.on(&["ufw", "status"])?;
         scene.holds("ufw is active", status.starts_with("Status: active"), status)
     },
-    mends: Some(|scene| {
+    fixes: Some(|scene| {
         scene.on(&["ufw", "disable"])?;
         scene.cluster.pod_answers(&scene.machine).map(drop)
     }),

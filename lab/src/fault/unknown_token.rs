@@ -23,5 +23,5 @@ pub const FAULT: Fault = Fault {
             .took(10, 40)?;
         Ok(())
     },
-    mends: None,
+    fixes: None,
 };

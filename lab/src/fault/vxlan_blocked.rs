@@ -38,5 +38,5 @@ pub const FAULT: Fault = Fault {
         scene.delete_pod(&pod)?;
         scene.holds("the pod does not answer the control plane", far.contains("timed out"), far)
     },
-    mends: None,
+    fixes: None,
 };

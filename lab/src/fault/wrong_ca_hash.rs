@@ -19,5 +19,5 @@ pub const FAULT: Fault = Fault {
         joined.says("none of the public keys \"sha256:")?.says("are pinned")?.took(0, 40)?;
         Ok(())
     },
-    mends: None,
+    fixes: None,
 };

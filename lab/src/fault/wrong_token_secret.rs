@@ -22,5 +22,5 @@ pub const FAULT: Fault = Fault {
             .took(0, 20)?;
         scene.has_files(&["/etc/kubernetes/pki/ca.crt", "/etc/kubernetes/bootstrap-kubelet.conf"], false)
     },
-    mends: None,
+    fixes: None,
 };

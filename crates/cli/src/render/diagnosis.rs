@@ -1,4 +1,4 @@
-//! A diagnosis for the person at the terminal: the cause first, then what proves it, what follows from it, what mends it;
+//! A diagnosis for the person at the terminal: the cause first, then what proves it, what follows from it, what fixes it;
 //! then what is not the cause, each subsystem's state, and what to run where the evidence is not enough.
 
 use std::fmt::Write as _;

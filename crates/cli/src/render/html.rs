@@ -1,4 +1,4 @@
-//! A page to attach to an incident: one file, no script, nothing from the network. What is wrong and what mends it come
+//! A page to attach to an incident: one file, no script, nothing from the network. What is wrong and what fixes it come
 //! first; pictures, subsystems and evidence follow.
 //!
 //! * [`markup`]: elements and escaped text; there is no other way to put something on the page

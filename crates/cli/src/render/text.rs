@@ -1,4 +1,4 @@
-//! For the person at the terminal: what is wrong first, by subsystem; under each finding what was seen and what mends it.
+//! For the person at the terminal: what is wrong first, by subsystem; under each finding what was seen and what fixes it.
 
 use std::fmt::Write as _;
 

@@ -39,7 +39,7 @@ pub fn reflow(text: &str, width: usize) -> String {
     for line in text.lines() {
         let own = line.starts_with(' ')
             || line.starts_with("See it yourself")
-            || line.starts_with("Mend it")
+            || line.starts_with("Fix:")
             || line.starts_with("With --fix")
             || line.is_empty();
         match blocks.last_mut() {
@@ -77,11 +77,10 @@ mod tests {
 
     #[test]
     fn sets_paragraphs_anew() {
-        let text =
-            "A title.\n\nOne line\nand its second.\n\nSee it yourself: x\nMend it: y\n  kept as  it is\nand more";
+        let text = "A title.\n\nOne line\nand its second.\n\nSee it yourself: x\nFix: y\n  kept as  it is\nand more";
         assert_eq!(
             reflow(text, 16),
-            "A title.\n\nOne line and its\nsecond.\n\nSee it yourself:\nx\nMend it: y\n  kept as  it is\nand more"
+            "A title.\n\nOne line and its\nsecond.\n\nSee it yourself:\nx\nFix: y\n  kept as  it is\nand more"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! `carrick explain ID`: what an id means, why it matters, how to see it, how to mend it.
+//! `carrick explain ID`: what an id means, why it matters, how to see it, how to fix it.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::exit::{Exit, Failure};
 use crate::render::wrap::{reflow, wrap};
 use crate::terminal::{self, BOLD, DIM, styled};
 
-/// Explain an id that Carrick prints: what it means, why it matters for a join, how to mend it
+/// Explain an id that Carrick prints: what it means, why it matters for a join, how to fix it
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// An id such as kubelet.standalone, or one of kubeadm's names such as Port-10250; none lists them all
@@ -125,7 +125,7 @@ fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -
         wrap(&when_it_counts(signature), width).join("\n"),
         does(signature).map(|does| in_a_join(&does, width)).unwrap_or_default(),
         related.join("\n"),
-        indented("Mend it:", signature.remedy.iter().map(|command| Signature::open_command(command))),
+        indented("Fix:", signature.remedy.iter().map(|command| Signature::open_command(command))),
         indented("So that it does not come again:", signature.prevent.iter().map(|text| Signature::open_command(text))),
         indented("Where to look next:", signature.next.iter().cloned()),
         indented("It reads like:", example(signature, width)),

@@ -19,7 +19,7 @@ use carrick_core::join::verify::Until;
 use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::Stop;
-use carrick_engine::join::{self, JoinEnd, JoinOptions, JoinProgress, Mender, discovery, join};
+use carrick_engine::join::{self, Fixer, JoinEnd, JoinOptions, JoinProgress, discovery, join};
 use carrick_engine::observe::is_unprivileged;
 use carrick_engine::unit;
 use carrick_host::Host;
@@ -71,7 +71,7 @@ pub struct Args {
     /// Take over the Node of another machine that is gone for good
     #[arg(long)]
     replace_node: bool,
-    /// Mend what is safe to mend first, as `carrick check --fix` does
+    /// Fix what is safe to fix first, as `carrick check --fix` does
     #[arg(long)]
     fix: bool,
     /// Checks that shall not count: ids, kubeadm's names, or all
@@ -162,11 +162,11 @@ async fn carry_out(
     }
     let marks = Marks::of(&options.request);
     let mut show = screen::Show::new(args.events);
-    let mut mender = crate::verb::check::Mending { place: host, consent: &args.consent, stop: actor.stop.clone() };
-    let mender: Option<&mut dyn Mender> = if args.fix { Some(&mut mender) } else { None };
+    let mut fixer = crate::verb::check::CheckFixer { place: host, consent: &args.consent, stop: actor.stop.clone() };
+    let fixer: Option<&mut dyn Fixer> = if args.fix { Some(&mut fixer) } else { None };
     let begun = Instant::now();
     let mut tell = |told: JoinProgress| show.tell(&told);
-    let ended = Box::pin(join(host, &actor, options, &library, mender, &mut tell)).await;
+    let ended = Box::pin(join(host, &actor, options, &library, fixer, &mut tell)).await;
     let exit = finish(args, host.name(), &ended, begun.elapsed(), show)?;
     if let (JoinOutcome::Joined { already: true, .. }, Ok(node)) = (&ended.outcome, &ended.state.seen.node)
         && let Some(says) = marks.come_too_late(&node.name)
@@ -428,7 +428,7 @@ mod tests {
             (failed(false), false, false, Exit::Failed, None),
             (failed(true), false, true, Exit::TimedOut, None),
             (failed(false), true, false, Exit::Consent, Some("not joined: nothing was changed")),
-            // An earlier attempt had mended something: that is told, too.
+            // An earlier attempt had fixed something: that is told, too.
             (failed(false), true, true, Exit::Consent, None),
         ] {
             let (mut state, _) = JoinStatus::begin(JoinPolicy::default(), Timestamp::UNIX_EPOCH);

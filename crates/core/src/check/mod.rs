@@ -257,7 +257,7 @@ impl Verdict {
         self
     }
 
-    /// Adds a command that mends it.
+    /// Adds a command that fixes it.
     pub fn fix(mut self, command: impl Into<String>) -> Self {
         self.remedy.push(command.into());
         self

@@ -9,7 +9,7 @@ use crate::fact::{Facts, Known, Missing, Why};
 use crate::id;
 
 /// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
-pub(super) fn judge(facts: &Facts, step: PathStep, mend: &[&str], explains: &[About<'static>]) -> Known<Verdict> {
+pub(super) fn judge(facts: &Facts, step: PathStep, fixes: &[&str], explains: &[About<'static>]) -> Known<Verdict> {
     let path = facts.api_path()?;
     Ok(match (path.at(step), path.failed()) {
         (Some(StepOutcome::Ok(detail)), _) => pass(detail),
@@ -26,7 +26,7 @@ pub(super) fn judge(facts: &Facts, step: PathStep, mend: &[&str], explains: &[Ab
             };
             let host = path.endpoint.rsplit_once(':').map_or(path.endpoint.as_str(), |(host, _)| host);
             let command = |command: &&str| command.replace("ENDPOINT", &path.endpoint).replace("HOST", host);
-            mend.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
+            fixes.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
         }
         (None, Some(_)) => skip("not reached: an earlier step failed"),
         (None, None) => return Err(Missing::broken("api path", "ends before this step")),

@@ -88,7 +88,7 @@ fn of_files(files: &[Candidate], loads: usize, judge: impl Fn(&Candidate) -> Vec
     findings
 }
 
-/// A file that is no machine's yet is not moved out of the way: it is mended.
+/// A file that is no machine's yet is not moved out of the way: it is fixed.
 fn to_be_edited(file: &Candidate, mut findings: Vec<Finding>) -> Vec<Finding> {
     let path = &file.path;
     for Finding { verdict, .. } in findings.iter_mut().filter(|finding| !finding.verdict.remedy.is_empty()) {

@@ -32,7 +32,7 @@ pub enum SyncRefusal {
     )]
     NoKey { namespace: &'static str, config_map: &'static str, key: &'static str },
     #[error(
-        "ConfigMap {namespace}/{config_map} itself is broken ({key}: {why}): mend it first, nothing was written here"
+        "ConfigMap {namespace}/{config_map} itself is broken ({key}: {why}): fix it first, nothing was written here"
     )]
     Broken { namespace: &'static str, config_map: &'static str, key: &'static str, why: String },
 }

@@ -10,7 +10,7 @@ use crate::plan::edit::Set;
 use crate::plan::{Edit, Effect};
 
 pub const FIX: Fix = Fix {
-    mends: &["runtime.cgroup-driver"],
+    fixes: &["runtime.cgroup-driver"],
     does: "gives containerd the kubelet's cgroup driver, and restarts it",
     plan,
 };

@@ -8,7 +8,7 @@ use crate::fact::cni::CONF_DIR;
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["cni.directory"], does: "makes /etc/cni/net.d root's to write, and watched", plan };
+pub const FIX: Fix = Fix { fixes: &["cni.directory"], does: "makes /etc/cni/net.d root's to write, and watched", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     if facts.cni_conf_dir() != CONF_DIR {

@@ -11,7 +11,7 @@ use crate::fact::{Facts, Known};
 use crate::plan::{Edit, Effect};
 
 pub const FIX: Fix =
-    Fix { mends: &["runtime.cni-dirs"], does: "lets containerd look in /opt/cni/bin, and restarts it", plan };
+    Fix { fixes: &["runtime.cni-dirs"], does: "lets containerd look in /opt/cni/bin, and restarts it", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let Some(configuration) = Configuration::of(facts)? else { return Ok(Vec::new()) };

@@ -8,7 +8,7 @@ use crate::fact::cni::{BIN_DIR, Program};
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["cni.plugins"], does: "makes its programs executable", plan };
+pub const FIX: Fix = Fix { fixes: &["cni.plugins"], does: "makes its programs executable", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let winner = facts.cni_winner()?;
@@ -20,7 +20,7 @@ fn plan(facts: &Facts) -> Known<Vec<Effect>> {
             Program::NotExecutable { path, .. } if path == format!("{BIN_DIR}/{name}") => {
                 effects.push(Effect::SetMode { path, mode: 0o755 });
             }
-            // With one that cannot be mended no pod starts all the same.
+            // With one that cannot be fixed no pod starts all the same.
             _ => return Ok(Vec::new()),
         }
     }

@@ -6,7 +6,7 @@ use super::runtime::reads_anew;
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["cni.watch-lost"], does: "restarts containerd, which then loads it", plan };
+pub const FIX: Fix = Fix { fixes: &["cni.watch-lost"], does: "restarts containerd, which then loads it", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let status = facts.runtime_status()?;

@@ -8,7 +8,7 @@ use crate::fact::{Facts, Known};
 use crate::plan::{Edit, Effect};
 
 pub const FIX: Fix =
-    Fix { mends: &["runtime.cri-plugin"], does: "takes CRI out of disabled_plugins, and restarts containerd", plan };
+    Fix { fixes: &["runtime.cri-plugin"], does: "takes CRI out of disabled_plugins, and restarts containerd", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     // Where the file does not switch it off, an import does, or the plugin failed for another reason.

@@ -8,7 +8,7 @@ use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
 pub const FIX: Fix =
-    Fix { mends: &["kernel.bridge-nf", "kernel.ip-forward"], does: "turns it on, now and after a reboot", plan };
+    Fix { fixes: &["kernel.bridge-nf", "kernel.ip-forward"], does: "turns it on, now and after a reboot", plan };
 
 /// Read after whatever others call their last file (`99-…`, `zz-hardening.conf`).
 const FILE: &str = "zzz-carrick.conf";
@@ -29,7 +29,7 @@ fn is_on(value: &str) -> bool {
 #[allow(clippy::unnecessary_wraps)] // As every fix is called.
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let mut effects = sysctl::now(facts, &WANTED);
-    // What is not known of the next boot is kernel.sysctl-after-boot's to tell; now can be mended all the same.
+    // What is not known of the next boot is kernel.sysctl-after-boot's to tell; now can be fixed all the same.
     effects.extend(at_boot(facts).unwrap_or_default());
     Ok(effects)
 }

@@ -5,7 +5,7 @@
 use super::{Fix, forwarding};
 
 pub const FIX: Fix = Fix {
-    mends: &["kernel.sysctl-after-boot"],
+    fixes: &["kernel.sysctl-after-boot"],
     does: "sets it in /etc/sysctl.d, after all others",
     plan: forwarding::at_boot,
 };

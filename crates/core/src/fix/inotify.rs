@@ -7,7 +7,7 @@ use crate::fact::sysctl::{INOTIFY_INSTANCES, INOTIFY_WATCHES};
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["kernel.inotify"], does: "raises the limits, now and after a reboot", plan };
+pub const FIX: Fix = Fix { fixes: &["kernel.inotify"], does: "raises the limits, now and after a reboot", plan };
 
 const FILE: &str = "zzz-carrick-inotify.conf";
 

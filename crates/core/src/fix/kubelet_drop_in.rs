@@ -8,7 +8,7 @@ use crate::fact::unit::{DEFAULTS, KUBEADM_FLAGS, SYSCONFIG};
 use crate::fact::{Facts, Known, OrAbsent};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["kubelet.standalone"], does: "restores the kubeadm drop-in", plan };
+pub const FIX: Fix = Fix { fixes: &["kubelet.standalone"], does: "restores the kubeadm drop-in", plan };
 
 /// Carrick's drop-in. It sorts before the packages' 10-kubeadm.conf.
 pub const FILE: &str = "/etc/systemd/system/kubelet.service.d/05-carrick.conf";

@@ -9,7 +9,7 @@ use crate::fact::{Facts, Known, OrAbsent};
 use crate::plan::Effect;
 
 pub const FIX: Fix =
-    Fix { mends: &["kubelet.standalone", "network.ports"], does: "stops the kubelet; kubeadm starts it again", plan };
+    Fix { fixes: &["kubelet.standalone", "network.ports"], does: "stops the kubelet; kubeadm starts it again", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let unjoined = facts.join_state()? == JoinState::Unjoined;

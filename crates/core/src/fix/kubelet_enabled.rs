@@ -4,7 +4,7 @@ use super::Fix;
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["kubelet.enabled"], does: "enables it", plan };
+pub const FIX: Fix = Fix { fixes: &["kubelet.enabled"], does: "enables it", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let state = facts.unit_state("kubelet")?;

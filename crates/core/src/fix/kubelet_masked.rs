@@ -1,11 +1,11 @@
 //! The link to /dev/null that masks kubelet.service is taken away. Whether the kubelet is enabled shows only then, and is
-//! mended in the next round. `carrick undo` puts the link back.
+//! fixed in the next round. `carrick undo` puts the link back.
 
 use super::Fix;
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["kubelet.masked"], does: "unmasks it", plan };
+pub const FIX: Fix = Fix { fixes: &["kubelet.masked"], does: "unmasks it", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let mask = if facts.unit_state("kubelet")?.is_masked() { facts.mask_of("kubelet")? } else { None };

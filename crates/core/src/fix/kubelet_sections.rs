@@ -8,7 +8,7 @@ use crate::fact::unit::{KUBELET, lines_of};
 use crate::fact::{Facts, Known};
 use crate::plan::{Edit, Effect};
 
-pub const FIX: Fix = Fix { mends: &["kubelet.dropin-section"], does: "comments out lines that do nothing", plan };
+pub const FIX: Fix = Fix { fixes: &["kubelet.dropin-section"], does: "comments out lines that do nothing", plan };
 
 /// Where administrators put drop-ins; packages put theirs below /usr/lib.
 const ADMINS: &str = "/etc/systemd/system/kubelet.service.d/";

@@ -5,7 +5,7 @@ use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["kubelet.not-running", "kubelet.restart-loop"], does: "starts it", plan };
+pub const FIX: Fix = Fix { fixes: &["kubelet.not-running", "kubelet.restart-loop"], does: "starts it", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     // One that fails has a reason, which its log tells.

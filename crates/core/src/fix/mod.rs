@@ -1,6 +1,6 @@
 //! What `check --fix` changes: one file per fix, `build.rs` finds them.
 //!
-//! A fix names the checks it mends and says which changes would make them pass, from the facts of the machine. Only what
+//! A fix names the checks it fixes and says which changes would make them pass, from the facts of the machine. Only what
 //! is safe is fixed: what would need a choice stays with the operator, as the check's remedy says it, and the check says why.
 //! Files without a `FIX` say in their head who uses them.
 
@@ -13,7 +13,7 @@ include!(concat!(env!("OUT_DIR"), "/fixes.rs"));
 
 pub struct Fix {
     /// Ids of checks.
-    pub mends: &'static [&'static str],
+    pub fixes: &'static [&'static str],
     /// What it does, as it stands behind the command: `carrick check --fix    # restores the kubeadm drop-in`.
     pub does: &'static str,
     /// The changes; none where this fix has nothing to offer for this machine, or where its changes would not be seen.
@@ -29,7 +29,7 @@ pub struct Registered {
     pub explain: &'static str,
 }
 
-/// What would mend what a report finds wrong, as far as it is safe to.
+/// What would fix what a report finds wrong, as far as it is safe to.
 pub fn plan(facts: &Facts, report: &Report) -> Result<Plan, Conflict> {
     let wrong = |id: &&&str| {
         let is_wrong = |outcome| matches!(outcome, Outcome::Fail | Outcome::Warn);
@@ -37,7 +37,7 @@ pub fn plan(facts: &Facts, report: &Report) -> Result<Plan, Conflict> {
     };
     let mut steps = Vec::new();
     for Registered { fix, .. } in FIXES {
-        let why: Vec<String> = fix.mends.iter().filter(wrong).map(|&id| id.to_owned()).collect();
+        let why: Vec<String> = fix.fixes.iter().filter(wrong).map(|&id| id.to_owned()).collect();
         // What a fix does not know it does not change: the check stays as it is, and is told with its remedy.
         if let (false, Ok(effects)) = (why.is_empty(), (fix.plan)(facts)) {
             steps.extend(effects.into_iter().map(|effect| Step { effect, why: why.clone() }));
@@ -46,9 +46,9 @@ pub fn plan(facts: &Facts, report: &Report) -> Result<Plan, Conflict> {
     Plan::of(steps)
 }
 
-/// The fixes that may mend a check.
+/// The fixes that may fix a check.
 pub fn of(id: &str) -> impl Iterator<Item = &'static Registered> {
-    FIXES.iter().filter(move |registered| registered.fix.mends.contains(&id))
+    FIXES.iter().filter(move |registered| registered.fix.fixes.contains(&id))
 }
 
 /// The fix that has something to offer for a check that is wrong on this machine.
@@ -78,29 +78,29 @@ mod tests {
     use crate::testing::facts;
 
     #[test]
-    fn a_check_and_the_fixes_that_mend_it_name_each_other() {
-        let mends =
-            |id: &str| FIXES.iter().filter(|it| it.fix.mends.contains(&id)).map(|it| it.file).collect::<Vec<_>>();
+    fn a_check_and_the_fixes_that_fix_it_name_each_other() {
+        let fixes =
+            |id: &str| FIXES.iter().filter(|it| it.fix.fixes.contains(&id)).map(|it| it.file).collect::<Vec<_>>();
         for registered in CHECKS {
             let Check { id, fixed_by, .. } = registered.check;
             match fixed_by {
-                FixedBy::Carrick(files) => assert_eq!(mends(id), *files, "{id}"),
+                FixedBy::Carrick(files) => assert_eq!(fixes(id), *files, "{id}"),
                 FixedBy::Operator(why) => {
-                    assert_eq!(mends(id), [""; 0], "{id} is left to the operator");
+                    assert_eq!(fixes(id), [""; 0], "{id} is left to the operator");
                     assert!(!why.is_empty() && !why.ends_with('.'), "{id}: {why}");
                 }
             }
         }
         let checks: BTreeSet<&str> = crate::check::ids().collect();
-        let mended: BTreeSet<&str> = FIXES.iter().flat_map(|it| it.fix.mends).copied().collect();
-        assert_eq!(mended.difference(&checks).collect::<Vec<_>>(), Vec::<&&str>::new(), "mends what is no check");
+        let fixed: BTreeSet<&str> = FIXES.iter().flat_map(|it| it.fix.fixes).copied().collect();
+        assert_eq!(fixed.difference(&checks).collect::<Vec<_>>(), Vec::<&&str>::new(), "fixes what is no check");
     }
 
     #[test]
     fn every_fix_says_what_it_does_and_how_to_take_it_back() {
         for Registered { fix, explain, .. } in FIXES {
-            assert!(!fix.does.is_empty() && !fix.does.ends_with('.'), "{:?}", fix.mends);
-            assert!(explain.contains("carrick undo"), "{:?} does not say what carrick undo does", fix.mends);
+            assert!(!fix.does.is_empty() && !fix.does.ends_with('.'), "{:?}", fix.fixes);
+            assert!(explain.contains("carrick undo"), "{:?} does not say what carrick undo does", fix.fixes);
         }
     }
 
@@ -108,12 +108,12 @@ mod tests {
     fn of_a_machine_nothing_is_known_about_nothing_is_changed() {
         let facts = facts();
         for Registered { fix, .. } in FIXES {
-            assert_eq!((fix.plan)(&facts).unwrap_or_default(), [], "{:?}", fix.mends);
+            assert_eq!((fix.plan)(&facts).unwrap_or_default(), [], "{:?}", fix.fixes);
         }
     }
 
     #[test]
-    fn what_is_ignored_is_not_mended() {
+    fn what_is_ignored_is_not_fixed() {
         let facts = facts().with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
         let planned = |ignore: &[&str]| {
             let ignore = Ignore::of(ignore.iter().copied()).unwrap();

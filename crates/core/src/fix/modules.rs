@@ -7,7 +7,7 @@ use crate::fact::sysctl::BRIDGE_IPTABLES;
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["kernel.modules"], does: "loads br_netfilter", plan };
+pub const FIX: Fix = Fix { fixes: &["kernel.modules"], does: "loads br_netfilter", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let at_work = facts.sysctl(BRIDGE_IPTABLES)?.is_some();

@@ -7,7 +7,7 @@ use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
 pub const FIX: Fix =
-    Fix { mends: &["kernel.modules-after-boot"], does: "lists it in /etc/modules-load.d/carrick.conf", plan };
+    Fix { fixes: &["kernel.modules-after-boot"], does: "lists it in /etc/modules-load.d/carrick.conf", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let is_module = matches!(facts.module("br_netfilter")?, Module::Loaded | Module::Loadable(_));

@@ -7,7 +7,7 @@ use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["runtime.socket", "runtime.unit"], does: "starts it, now and at boot", plan };
+pub const FIX: Fix = Fix { fixes: &["runtime.socket", "runtime.unit"], does: "starts it, now and at boot", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let runtime = facts.runtime();

@@ -10,7 +10,7 @@ use crate::plan::edit::Set;
 use crate::plan::{Edit, Effect};
 
 pub const FIX: Fix = Fix {
-    mends: &["runtime.sandbox-image"],
+    fixes: &["runtime.sandbox-image"],
     does: "names the pause image that is here, and restarts containerd",
     plan,
 };

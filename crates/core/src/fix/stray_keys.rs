@@ -10,7 +10,7 @@ use crate::fact::{Facts, Known};
 use crate::plan::{Edit, Effect};
 
 pub const FIX: Fix =
-    Fix { mends: &["runtime.config-stray-keys"], does: "comments out what containerd does not read", plan };
+    Fix { fixes: &["runtime.config-stray-keys"], does: "comments out what containerd does not read", plan };
 
 /// Keys of the CRI plugin's tables: at the top of a file, or in another table, nobody reads them.
 const OF_CRI: [&str; 9] = [

@@ -5,7 +5,7 @@ use super::Fix;
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["machine.swap"], does: "turns every area off", plan };
+pub const FIX: Fix = Fix { fixes: &["machine.swap"], does: "turns every area off", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let lines = facts.swaps()?;

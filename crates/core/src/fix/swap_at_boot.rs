@@ -7,7 +7,7 @@ use crate::fact::swap::{FSTAB, SWAPOFF, SwapLine, UNITS};
 use crate::fact::{Facts, Known};
 use crate::plan::{Edit, Effect};
 
-pub const FIX: Fix = Fix { mends: &["machine.swap-after-boot"], does: "keeps it off at boot", plan };
+pub const FIX: Fix = Fix { fixes: &["machine.swap-after-boot"], does: "keeps it off at boot", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let (fstab, others): (Vec<SwapLine>, Vec<SwapLine>) =

@@ -42,7 +42,7 @@ pub fn now(facts: &Facts, wanted: &[Wanted]) -> Vec<Effect> {
 }
 
 /// The settings that would be wrong after a boot, in a file of ours. What a file that is read after ours sets otherwise
-/// cannot be mended so, and is not tried.
+/// cannot be fixed so, and is not tried.
 pub fn at_boot(facts: &Facts, name: &str, wanted: &[Wanted]) -> Known<Vec<Effect>> {
     let ours = format!("{DIR}/{name}");
     let mut lines = String::new();

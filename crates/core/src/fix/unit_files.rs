@@ -4,7 +4,7 @@ use super::Fix;
 use crate::fact::{Facts, Known};
 use crate::plan::Effect;
 
-pub const FIX: Fix = Fix { mends: &["kubelet.daemon-reload"], does: "makes systemd read them anew", plan };
+pub const FIX: Fix = Fix { fixes: &["kubelet.daemon-reload"], does: "makes systemd read them anew", plan };
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let behind =

@@ -94,7 +94,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ("kubeadm starts the kubelet", JoinEvent::Kubeadm(Milestone::KubeletStarted)),
         ("kubeadm fails, may pass", JoinEvent::KubeadmEnded { status: Some(1), causes: Vec::new() }),
         (
-            "kubeadm fails, must be mended",
+            "kubeadm fails, must be fixed",
             JoinEvent::KubeadmEnded {
                 status: Some(1),
                 causes: vec![JoinCause::of(id!("kubeadm.token-not-signed"), "")],
@@ -117,7 +117,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ),
         ("sandbox got an address", JoinEvent::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
         ("sandbox got none", JoinEvent::Sandbox(Err(Why::Broken(String::new())))),
-        ("a cause that must be mended", JoinEvent::Trouble(JoinCause::of(id!("filesystem.space"), ""))),
+        ("a cause that must be fixed", JoinEvent::Trouble(JoinCause::of(id!("filesystem.space"), ""))),
         ("what was to be done failed", JoinEvent::Failed(JoinCause::of(id!("kubeadm.installed"), ""))),
         (
             "what was to be done failed, may pass",

@@ -387,7 +387,7 @@ impl JoinStatus {
             return self.fail("the machine is not fit to join".to_owned(), blockers, now);
         }
         if fixed && !self.memory.fixed {
-            // What was mended may have been a join: look once more.
+            // What was fixed may have been a join: look once more.
             self.memory.fixed = true;
             self.enter(Stage::Begun, now);
             return vec![JoinEffect::Observe];
@@ -545,7 +545,7 @@ impl JoinStatus {
         self.memory.runtime_down = down.then(|| known.unwrap_or((now, silent)));
     }
 
-    /// What no waiting mends, as soon as it shows.
+    /// What no waiting fixes, as soon as it shows.
     fn hopeless(&self, now: Timestamp) -> Option<JoinCause> {
         let seen = &self.seen;
         if let Some((since, silent)) = self.memory.runtime_down

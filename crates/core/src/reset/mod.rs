@@ -97,7 +97,7 @@ pub enum ResetRefusal {
     Mount(String),
     #[error("{program} (process {pid}) uses {path}, a volume of a pod: end it, then again")]
     Busy { pid: u32, program: String, path: String },
-    #[error("{0}, a volume of a pod, does not answer: unmounting it would hang; mend its server or reboot, then again")]
+    #[error("{0}, a volume of a pod, does not answer: unmounting it would hang; fix its server or reboot, then again")]
     Hung(String),
     #[error(
         "pods run here that no DaemonSet brings back: {0}; drain the node first (kubectl drain --ignore-daemonsets, or \
@@ -108,7 +108,7 @@ pub enum ResetRefusal {
     Bare(String),
     #[error("containers run here and their runtime does not answer ({0}): start it, then again")]
     Silent(String),
-    #[error("{name} stays, and with it the machine: {why}; mend that, then again")]
+    #[error("{name} stays, and with it the machine: {why}; fix that, then again")]
     Link { name: &'static str, why: String },
     #[error("{0} is neither a file nor a link: remove it, then again")]
     NotAFile(String),

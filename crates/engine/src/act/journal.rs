@@ -72,7 +72,7 @@ impl Journal {
         Ok(Journal { run })
     }
 
-    /// Goes on in the record of a past run, which was [mended](mend).
+    /// Goes on in the record of a past run, which was [repaired](repair).
     pub(super) fn of(run: u32) -> Self {
         Journal { run }
     }
@@ -258,7 +258,7 @@ async fn record(host: &dyn Host, run: u32) -> Result<Run, Broken> {
 
 /// Makes a journal one that can be written on: what is added behind half a line would never be read. What was done behind the
 /// damage is not known, and is noted as begun.
-pub(super) async fn mend(host: &dyn Host, run: u32) -> Result<(), Broken> {
+pub(super) async fn repair(host: &dyn Host, run: u32) -> Result<(), Broken> {
     let past = load(host, run).await?;
     let bytes = read(host, &journal_of(run)).await?.unwrap_or_default();
     let text = journal::parse(&bytes, past.run.steps.len());
@@ -298,7 +298,7 @@ pub(super) fn litter(past: &Past) -> Vec<String> {
 pub async fn owed(host: &dyn Host) -> Result<Vec<Step>, Broken> {
     match last_recorded(host, &numbers(host).await?).await {
         Some(Ok(past)) if past.is_cut_off() && past.changed_something() => Ok(past.owed()),
-        // What cannot be read says nothing of what it owes, and must not keep a machine from being mended for ever.
+        // What cannot be read says nothing of what it owes, and must not keep a machine from being fixed for ever.
         None | Some(Ok(_) | Err(Broken::Unreadable { .. })) => Ok(Vec::new()),
         Some(Err(broken)) => Err(broken),
     }

@@ -153,7 +153,7 @@ async fn secrets(host: &dyn Host) -> Result<(Vec<(u32, usize)>, Vec<u32>), Broke
 
 /// First it is final, then its backup goes.
 async fn delete(host: &dyn Host, run: u32, step: usize, why: Seal) -> Result<(), Broken> {
-    journal::mend(host, run).await?;
+    journal::repair(host, run).await?;
     if journal::load(host, run).await?.is_final(step).is_none() {
         Journal::of(run).mark(host, Some(step), Mark::Final, &why.to_string()).await?;
     }

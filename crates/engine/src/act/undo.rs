@@ -288,7 +288,7 @@ pub async fn apply(
         return Err(refusal.into());
     }
     for &run in &back.runs {
-        journal::mend(host, run).await?;
+        journal::repair(host, run).await?;
     }
     for litter in &back.litter {
         host.remove(litter).await?;

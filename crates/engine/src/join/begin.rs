@@ -25,7 +25,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-use super::driver::{Driver, JoinOptions, JoinProgress, Unmended, attended};
+use super::driver::{Driver, JoinOptions, JoinProgress, NotFixed, attended};
 use super::observer::NodeObserver;
 use super::token::{self, Unminted};
 use super::{end, minted, record};
@@ -196,10 +196,10 @@ impl Driver<'_, '_> {
     /// The checks, and what `--fix` does about them.
     pub(super) async fn check(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> JoinEvent {
         let mut fixed = false;
-        if let (true, Some(looked), Some(mender)) = (self.options.policy.fix, &self.looked, self.mender.as_mut()) {
-            match mender.mend(&looked.facts, &looked.checked).await {
+        if let (true, Some(looked), Some(fixer)) = (self.options.policy.fix, &self.looked, self.fixer.as_mut()) {
+            match fixer.fix(&looked.facts, &looked.checked).await {
                 Ok(changed) => fixed = changed,
-                Err(Unmended { says, changed, declined }) => {
+                Err(NotFixed { says, changed, declined }) => {
                     self.left.fixed |= changed;
                     self.declined = declined;
                     return JoinEvent::Failed(looked.unfixed(says));

@@ -113,9 +113,9 @@ pub struct JoinEnd {
     pub declined: bool,
 }
 
-/// Why nothing was mended, or not all of it.
+/// Why nothing was fixed, or not all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unmended {
+pub struct NotFixed {
     pub says: String,
     /// It was stopped on its way: something was changed, and stays.
     pub changed: bool,
@@ -123,10 +123,9 @@ pub struct Unmended {
     pub declined: bool,
 }
 
-/// `--fix`: somebody who can mend what the checks found, and says whether something was changed.
-pub trait Mender: Send {
-    fn mend<'a>(&'a mut self, facts: &'a Facts, report: &'a Report)
-    -> carrick_host::Answer<'a, Result<bool, Unmended>>;
+/// `--fix`: somebody who can fix what the checks found, and says whether something was changed.
+pub trait Fixer: Send {
+    fn fix<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> carrick_host::Answer<'a, Result<bool, NotFixed>>;
 }
 
 /// Joins a machine. The caller holds its lock.
@@ -135,10 +134,10 @@ pub async fn join(
     actor: &Actor,
     options: JoinOptions<'_>,
     library: &Library,
-    mender: Option<&mut dyn Mender>,
+    fixer: Option<&mut dyn Fixer>,
     tell: &mut (dyn FnMut(JoinProgress) + Send),
 ) -> JoinEnd {
-    let mut driver = Driver::new(machine, actor, options, library, mender);
+    let mut driver = Driver::new(machine, actor, options, library, fixer);
     Box::pin(driver.run(tell)).await
 }
 
@@ -149,7 +148,7 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) actor: &'a Actor,
     pub(super) options: JoinOptions<'a>,
     pub(super) library: &'a Library,
-    pub(super) mender: Option<&'m mut dyn Mender>,
+    pub(super) fixer: Option<&'m mut dyn Fixer>,
     /// The wall clock at the beginning, and what a steady one has counted since.
     pub(super) began: (Timestamp, Instant),
     /// The last full look.
@@ -194,7 +193,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         actor: &'a Actor,
         mut options: JoinOptions<'a>,
         library: &'a Library,
-        mender: Option<&'m mut dyn Mender>,
+        fixer: Option<&'m mut dyn Fixer>,
     ) -> Self {
         let (host, asker) = (machine.as_ref(), options.asker.take());
         let now = host.now();
@@ -204,7 +203,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             actor,
             options,
             library,
-            mender,
+            fixer,
             began: (now, Instant::now()),
             looked: None,
             asker,

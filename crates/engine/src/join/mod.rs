@@ -22,6 +22,6 @@ pub mod verify;
 mod watch;
 
 pub use begin::{Planned, plan};
-pub use driver::{JoinEnd, JoinOptions, JoinProgress, Mender, Unmended, join};
+pub use driver::{Fixer, JoinEnd, JoinOptions, JoinProgress, NotFixed, join};
 pub use observer::NodeObserver;
 pub use past::joins;

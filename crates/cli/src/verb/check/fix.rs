@@ -9,7 +9,7 @@ use carrick_core::plan::protect::Protected;
 use carrick_core::report::Report;
 use carrick_engine::Stop;
 use carrick_engine::act::{Grounded, Stopped, journal};
-use carrick_engine::join::{Mender, Unmended};
+use carrick_engine::join::{Fixer, NotFixed};
 use carrick_host::{Answer, Host};
 
 use super::{Args, judge, show};
@@ -60,14 +60,14 @@ pub async fn run(args: &Args, signals: &Signals) -> Result<Exit, Failure> {
 }
 
 /// `join --fix`: one round of the same.
-pub struct Mending<'a> {
+pub struct CheckFixer<'a> {
     pub place: &'a Arc<dyn Host>,
     pub consent: &'a act::Consent,
     pub stop: Stop,
 }
 
-impl Mender for Mending<'_> {
-    fn mend<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> Answer<'a, Result<bool, Unmended>> {
+impl Fixer for CheckFixer<'_> {
+    fn fix<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> Answer<'a, Result<bool, NotFixed>> {
         Box::pin(async move {
             let agreed = self.agreed(facts, report).await.map_err(|failure| not_begun(&failure))?;
             let Some((steps, protected)) = agreed else { return Ok(false) };
@@ -78,7 +78,7 @@ impl Mender for Mending<'_> {
     }
 }
 
-impl Mending<'_> {
+impl CheckFixer<'_> {
     /// What is to be changed, and may be; `None` where there is nothing. Nothing is changed yet.
     async fn agreed(&self, facts: &Facts, report: &Report) -> Result<Option<(Vec<Grounded>, Protected)>, Failure> {
         let plan = fix::plan(facts, report).map_err(|conflict| Failure::internal(conflict.to_string()))?;
@@ -95,16 +95,16 @@ impl Mending<'_> {
     }
 }
 
-fn not_begun(failure: &Failure) -> Unmended {
-    Unmended { says: failure.to_string(), changed: false, declined: failure.exit == Exit::Consent }
+fn not_begun(failure: &Failure) -> NotFixed {
+    NotFixed { says: failure.to_string(), changed: false, declined: failure.exit == Exit::Consent }
 }
 
-fn stopped_short(stopped: &Stopped) -> Unmended {
+fn stopped_short(stopped: &Stopped) -> NotFixed {
     let changed = matches!(
         stopped,
         Stopped::At { .. } | Stopped::Outdated { .. } | Stopped::Midway { .. } | Stopped::Told { .. }
     );
-    Unmended { says: act::stopped_as_failure(stopped).to_string(), changed, declined: false }
+    NotFixed { says: act::stopped_as_failure(stopped).to_string(), changed, declined: false }
 }
 
 /// A plan that would be refused ends as applying it would.
@@ -143,15 +143,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_mended_says_whether_something_was_changed() {
+    fn what_was_not_fixed_says_whether_something_was_changed() {
         let at = |doing: &str| Stopped::At { run: 3, doing: doing.into(), trouble: Trouble::new("swap", "busy") };
-        for (unmended, changed, declined) in [
+        for (not_fixed, changed, declined) in [
             (not_begun(&Failure::consent("nothing was changed")), false, true),
             (not_begun(&Failure::failed("nothing was changed: x")), false, false),
             (stopped_short(&Stopped::Before(Trouble::new("/var", "read-only"))), false, false),
             (stopped_short(&at("swapoff")), true, false),
         ] {
-            assert_eq!((unmended.changed, unmended.declined), (changed, declined), "{unmended:?}");
+            assert_eq!((not_fixed.changed, not_fixed.declined), (changed, declined), "{not_fixed:?}");
         }
     }
 }

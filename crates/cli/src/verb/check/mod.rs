@@ -2,7 +2,7 @@
 
 mod fix;
 
-pub use fix::Mending;
+pub use fix::CheckFixer;
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -40,7 +40,7 @@ pub struct Args {
     /// How to print the report
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
-    /// Mend what is safe to mend: shows the plan, asks, makes the changes, checks again. `carrick undo` takes it back
+    /// Fix what is safe to fix: shows the plan, asks, makes the changes, checks again. `carrick undo` takes it back
     #[arg(long, conflicts_with = "bundle")]
     fix: bool,
     #[command(flatten)]

@@ -4,7 +4,7 @@
 //! kubelet-config ConfigMap, or when the kubelet asks for its certificate.
 //!
 //! See it yourself: on the control plane `kubeadm token list` (USAGES and EXTRA GROUPS)
-//! Mend it: on the control plane `kubeadm token create --print-join-command`
+//! Fix: on the control plane `kubeadm token create --print-join-command`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};

@@ -5,7 +5,7 @@
 //!
 //! See it yourself, on the control plane:
 //!   openssl x509 -pubkey -noout -in /etc/kubernetes/pki/ca.crt | openssl pkey -pubin -outform der | sha256sum
-//! Mend it: take the hash from `kubeadm token create --print-join-command`, run on the control plane that is meant.
+//! Fix: take the hash from `kubeadm token create --print-join-command`, run on the control plane that is meant.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};

@@ -4,7 +4,7 @@
 //! that is off by more than the certificate's age, or an expired certificate all end here.
 //!
 //! See it yourself: `openssl s_client -connect HOST:PORT </dev/null | openssl x509 -noout -dates -ext subjectAltName`
-//! Mend it: use an endpoint that is in the certificate, or renew it with the name in certSANs; set the clock.
+//! Fix: use an endpoint that is in the certificate, or renew it with the name in certSANs; set the clock.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};

@@ -4,7 +4,7 @@
 //! that was built another way, or hardened later, may lack either, and then no token can join.
 //!
 //! See it yourself: `curl -k https://HOST:PORT/api/v1/namespaces/kube-public/configmaps/cluster-info`
-//! Mend it: on the control plane `kubeadm init phase bootstrap-token`
+//! Fix: on the control plane `kubeadm init phase bootstrap-token`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};

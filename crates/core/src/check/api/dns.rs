@@ -4,7 +4,7 @@
 //! control plane knows (its own /etc/hosts) makes discovery wait five silent minutes.
 //!
 //! See it yourself: `getent ahosts NAME`
-//! Mend it: put the name into DNS, or a line `ADDRESS NAME` into /etc/hosts of this machine.
+//! Fix: put the name into DNS, or a line `ADDRESS NAME` into /etc/hosts of this machine.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};

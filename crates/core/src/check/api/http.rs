@@ -4,7 +4,7 @@
 //! about JSON.
 //!
 //! See it yourself: `curl -k https://HOST:PORT/version`
-//! Mend it: give the address of the control plane (or its load balancer), not of a service behind it.
+//! Fix: give the address of the control plane (or its load balancer), not of a service behind it.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};

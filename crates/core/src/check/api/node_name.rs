@@ -5,7 +5,7 @@
 //! machine's: the same machine coming back is fine, once its old Node is no longer Ready.
 //!
 //! See it yourself: `kubectl get node NAME -o jsonpath='{.status.nodeInfo.systemUUID} {.status.nodeInfo.machineID}'`
-//! Mend it: give this machine another name (`hostnamectl hostname NEW`), or remove the old Node if its machine is gone
+//! Fix: give this machine another name (`hostnamectl hostname NEW`), or remove the old Node if its machine is gone
 //! (`kubectl delete node NAME`).
 
 use serde_json::Value;

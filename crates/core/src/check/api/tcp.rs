@@ -5,7 +5,7 @@
 //! for five minutes.
 //!
 //! See it yourself: `timeout 3 bash -c '</dev/tcp/ADDRESS/6443' && echo open`
-//! Mend it: on the control plane `ss -lntp 'sport = :6443'`, then its firewall; on the way the security group or router.
+//! Fix: on the control plane `ss -lntp 'sport = :6443'`, then its firewall; on the way the security group or router.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};

@@ -4,7 +4,7 @@
 //! then say something else, or nothing. Large packets that vanish (an MTU too large for the path) show up here as well.
 //!
 //! See it yourself: `openssl s_client -connect HOST:PORT </dev/null`
-//! Mend it: correct the port, take the endpoint out of the proxy (NO_PROXY), or repair the load balancer's back end.
+//! Fix: correct the port, take the endpoint out of the proxy (NO_PROXY), or repair the load balancer's back end.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};

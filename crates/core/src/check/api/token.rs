@@ -6,7 +6,7 @@
 //! not be signed yet.
 //!
 //! See it yourself: on the control plane `kubeadm token list`
-//! Mend it: on the control plane `kubeadm token create --print-join-command`
+//! Fix: on the control plane `kubeadm token create --print-join-command`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};

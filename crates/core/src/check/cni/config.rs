@@ -6,7 +6,7 @@
 //! failure.
 //!
 //! See it yourself: `ls /etc/cni/net.d; journalctl -u containerd | grep 'cni config load failed'`
-//! Mend it: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`
+//! Fix: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, pass};

@@ -6,7 +6,7 @@
 //! an admin's kubeconfig can it be seen.
 //!
 //! See it yourself: `kubectl get daemonsets -A`
-//! Mend it: `kubectl -n NAMESPACE describe daemonset NAME`, `kubectl -n NAMESPACE logs daemonset/NAME`
+//! Fix: `kubectl -n NAMESPACE describe daemonset NAME`, `kubectl -n NAMESPACE logs daemonset/NAME`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

@@ -5,7 +5,7 @@
 //! is never seen: the node stays NotReady until containerd is restarted. Who can write there runs programs as root.
 //!
 //! See it yourself: `ls -ld /etc/cni/net.d`
-//! Mend it: `mkdir -p /etc/cni/net.d && systemctl restart containerd`
+//! Fix: `mkdir -p /etc/cni/net.d && systemctl restart containerd`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -6,7 +6,7 @@
 //! leaves pods without a network.
 //!
 //! See it yourself: `ls /etc/cni/net.d`
-//! Mend it: move the file that is not the pod network's away: `mv /etc/cni/net.d/FILE /root/`, then `ip link del cni0`
+//! Fix: move the file that is not the pod network's away: `mv /etc/cni/net.d/FILE /root/`, then `ip link del cni0`
 //! if it is there.
 
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! node's file makes every node give out the same addresses: pods answer for each other, or not at all.
 //!
 //! See it yourself: `cat /etc/cni/net.d/*.conf*`
-//! Mend it: give `ipam` a `type`, and host-local this node's range: `kubectl get node NODE -o
+//! Fix: give `ipam` a `type`, and host-local this node's range: `kubectl get node NODE -o
 //! jsonpath='{.spec.podCIDR}'`
 
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! other way round proves little: containerd says true without ever looking at a plugin (see cni.plugins).
 //!
 //! See it yourself: `crictl info | grep -A3 NetworkReady`
-//! Mend it: see cni.config and cni.watch-lost; `systemctl restart containerd` makes it read the directory again
+//! Fix: see cni.config and cni.watch-lost; `systemctl restart containerd` makes it read the directory again
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};

@@ -6,7 +6,7 @@
 //! directory of that name, half a download or an error page is none.
 //!
 //! See it yourself: `file /opt/cni/bin/*`; `crictl info | grep -A3 PluginDirs` says where they are looked for
-//! Mend it: `apt-get install --reinstall kubernetes-cni` (`dnf reinstall kubernetes-cni`)
+//! Fix: `apt-get install --reinstall kubernetes-cni` (`dnf reinstall kubernetes-cni`)
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -6,7 +6,7 @@
 //!
 //! See it yourself: `ip -4 addr show cni0; cat /run/flannel/subnet.env; kubectl get node NODE -o
 //! jsonpath='{.spec.podCIDR}'`
-//! Mend it: `ip link del cni0`; the next pod makes it anew. Pods that run on the bridge lose their network: drain the
+//! Fix: `ip link del cni0`; the next pod makes it anew. Pods that run on the bridge lose their network: drain the
 //! node first.
 
 use crate::catalogue::{Class, Role};

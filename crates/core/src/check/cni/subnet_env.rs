@@ -6,7 +6,7 @@
 //! the cluster's pod range.
 //!
 //! See it yourself: `cat /run/flannel/subnet.env; crictl ps --name kube-flannel`
-//! Mend it: `crictl logs $(crictl ps -aq --name kube-flannel | head -1)` says why flannel does not run
+//! Fix: `crictl logs $(crictl ps -aq --name kube-flannel | head -1)` says why flannel does not run
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

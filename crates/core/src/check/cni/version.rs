@@ -5,7 +5,7 @@
 //! 2.0. A file that names none is taken as 0.1.0, the oldest.
 //!
 //! See it yourself: `grep cniVersion /etc/cni/net.d/*`
-//! Mend it: in the pod network's manifest or ConfigMap, set `cniVersion` to 1.0.0 or 0.3.1, and roll it out.
+//! Fix: in the pod network's manifest or ConfigMap, set `cniVersion` to 1.0.0 or 0.3.1, and roll it out.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

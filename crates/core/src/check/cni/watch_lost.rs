@@ -5,7 +5,7 @@
 //! node stays NotReady.
 //!
 //! See it yourself: `crictl info | grep -E 'lastCNILoadStatus|"Name"'` beside `ls /etc/cni/net.d`
-//! Mend it: `systemctl restart containerd` (running pods go on)
+//! Fix: `systemctl restart containerd` (running pods go on)
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

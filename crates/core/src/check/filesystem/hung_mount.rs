@@ -6,7 +6,7 @@
 //! does not hang, but is of no use either.
 //!
 //! See it yourself: `timeout 2 stat -f MOUNTPOINT`
-//! Mend it: bring the server back, or `umount -l MOUNTPOINT` (with `-f` for NFS) and mount it again.
+//! Fix: bring the server back, or `umount -l MOUNTPOINT` (with `-f` for NFS) and mount it again.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -4,7 +4,7 @@
 //! pods where less than 5 % of the inodes under /var/lib/kubelet or the images are free.
 //!
 //! See it yourself: `df -i /var/lib/kubelet /var/lib/containerd`
-//! Mend it: find the directory with too many files: `du -x --inodes -d3 / | sort -n | tail`
+//! Fix: find the directory with too many files: `du -x --inodes -d3 / | sort -n | tail`
 
 use super::space::worst;
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! overlayfs at all is told by kernel.modules.
 //!
 //! See it yourself: `findmnt -T /var/lib/containerd -o FSTYPE,SOURCE`
-//! Mend it: a local disk of ext4 or xfs at /var/lib/containerd; or another snapshotter in containerd's configuration.
+//! Fix: a local disk of ext4 or xfs at /var/lib/containerd; or another snapshotter in containerd's configuration.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

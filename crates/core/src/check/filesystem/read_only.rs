@@ -5,7 +5,7 @@
 //! at its first file. A read-only root as such is fine where /etc, /var and /run are mounted of their own.
 //!
 //! See it yourself: `findmnt -T /var/lib/kubelet -o TARGET,SOURCE,OPTIONS; dmesg | grep -i 'read-only'`
-//! Mend it: after an error, `fsck` from a rescue system and a look at the disk's health; else `mount -o remount,rw
+//! Fix: after an error, `fsck` from a rescue system and a look at the disk's health; else `mount -o remount,rw
 //! TARGET`
 
 use crate::catalogue::{Class, Role};

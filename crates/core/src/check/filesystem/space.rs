@@ -6,7 +6,7 @@
 //! unpacked. A directory that is not there yet is judged by its parent.
 //!
 //! See it yourself: `df -h /var/lib/kubelet /var/lib/containerd /etc/kubernetes /`
-//! Mend it: `journalctl --vacuum-size=200M`, `crictl rmi --prune`, or a larger disk.
+//! Fix: `journalctl --vacuum-size=200M`, `crictl rmi --prune`, or a larger disk.
 
 use std::cmp::Reverse;
 

@@ -5,7 +5,7 @@
 //! firewalld's or ufw's word; where a rule depends on something that is not known, so does the answer.
 //!
 //! See it yourself: `nc -vz THIS-MACHINE 10250` from the control plane; `iptables-save; nft list ruleset`
-//! Mend it: `ufw allow 10250/tcp`, or `firewall-cmd --permanent --add-port=10250/tcp && firewall-cmd --reload`
+//! Fix: `ufw allow 10250/tcp`, or `firewall-cmd --permanent --add-port=10250/tcp && firewall-cmd --reload`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

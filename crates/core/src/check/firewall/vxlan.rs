@@ -5,7 +5,7 @@
 //! is. Before a pod network is configured here this warns only: it may be one that does not use vxlan.
 //!
 //! See it yourself: `iptables-save; nft list ruleset`; on this machine `tcpdump -ni any udp port 8472`
-//! Mend it: `ufw allow 8472/udp`, or `firewall-cmd --permanent --add-port=8472/udp && firewall-cmd --reload`
+//! Fix: `ufw allow 8472/udp`, or `firewall-cmd --permanent --add-port=8472/udp && firewall-cmd --reload`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -5,7 +5,7 @@
 //! default where br_netfilter is loaded, so something turned it off.
 //!
 //! See it yourself: `sysctl net.bridge.bridge-nf-call-iptables net.bridge.bridge-nf-call-ip6tables`
-//! Mend it: `sysctl -w net.bridge.bridge-nf-call-iptables=1`, and find who turned it off: `grep -r bridge-nf
+//! Fix: `sysctl -w net.bridge.bridge-nf-call-iptables=1`, and find who turned it off: `grep -r bridge-nf
 //! /etc/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
 
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! version 2 those two are no controllers.
 //!
 //! See it yourself: `cat /sys/fs/cgroup/cgroup.controllers` (version 2), `cat /proc/cgroups` (version 1)
-//! Mend it: add `cgroup_enable=cpuset cgroup_enable=memory` to the kernel's command line (on a Raspberry Pi in
+//! Fix: add `cgroup_enable=cpuset cgroup_enable=memory` to the kernel's command line (on a Raspberry Pi in
 //! /boot/firmware/cmdline.txt, on its one line), and reboot.
 
 use crate::catalogue::{Class, Role};

@@ -4,7 +4,7 @@
 //! ones run, with a warning and without newer features. systemd's hybrid mode counts as version 1.
 //!
 //! See it yourself: `stat -fc %T /sys/fs/cgroup` prints cgroup2fs for version 2, tmpfs for version 1.
-//! Mend it: boot with `systemd.unified_cgroup_hierarchy=1`: on RHEL 8
+//! Fix: boot with `systemd.unified_cgroup_hierarchy=1`: on RHEL 8
 //! `grubby --update-kernel=ALL --args=systemd.unified_cgroup_hierarchy=1`, on Debian in /etc/default/grub; then reboot.
 
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! (`SystemVerification`), and also where it cannot find the kernel's configuration at all.
 //!
 //! See it yourself: `grep -E 'CONFIG_(NAMESPACES|CGROUPS|MEMCG)=' /boot/config-$(uname -r)`
-//! Mend it: another kernel. Where only the configuration is missing: put it at /boot/config-$(uname -r), or join with
+//! Fix: another kernel. Where only the configuration is missing: put it at /boot/config-$(uname -r), or join with
 //! `--ignore-preflight-errors=SystemVerification` once you know that the options are there.
 
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! open files`, a kubelet that no longer sees new static pods, logs that stop.
 //!
 //! See it yourself: `sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches`
-//! Mend it: `sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288`, and in /etc/sysctl.d
+//! Fix: `sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288`, and in /etc/sysctl.d
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

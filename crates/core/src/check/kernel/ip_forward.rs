@@ -4,7 +4,7 @@
 //! they are dropped. kubeadm stops there when the cluster's endpoint is given as an IPv4 address.
 //!
 //! See it yourself: `cat /proc/sys/net/ipv4/ip_forward`
-//! Mend it: `sysctl -w net.ipv4.ip_forward=1`; see `carrick explain kernel.sysctl-after-boot` to keep it.
+//! Fix: `sysctl -w net.ipv4.ip_forward=1`; see `carrick explain kernel.sysctl-after-boot` to keep it.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};

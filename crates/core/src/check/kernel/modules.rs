@@ -5,7 +5,7 @@
 //! only while the answer comes from another node, and flannel does not start. kubeadm has not looked for it since 1.30.
 //!
 //! See it yourself: `lsmod | grep -E 'br_netfilter|overlay'; ls /proc/sys/net/bridge`
-//! Mend it: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
+//! Fix: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};

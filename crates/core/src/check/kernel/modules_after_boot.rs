@@ -4,7 +4,7 @@
 //! pods no longer reach Services; flannel does not come back at all.
 //!
 //! See it yourself: `grep -r br_netfilter /etc/modules-load.d /usr/lib/modules-load.d /etc/modules`
-//! Mend it: `echo br_netfilter >>/etc/modules-load.d/kubernetes.conf`
+//! Fix: `echo br_netfilter >>/etc/modules-load.d/kubernetes.conf`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -6,7 +6,7 @@
 //! them: Debian 13 has none any more. A bridge's packets go to iptables unless a file says otherwise.
 //!
 //! See it yourself: `grep -rE 'ip_forward|bridge-nf' /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
-//! Mend it: `echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf`
+//! Fix: `echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

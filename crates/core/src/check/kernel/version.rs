@@ -5,7 +5,7 @@
 //! later.
 //!
 //! See it yourself: `uname -r`
-//! Mend it: run the newest kernel the distribution has, and reboot.
+//! Fix: run the newest kernel the distribution has, and reboot.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -3,7 +3,7 @@
 //! kubeadm does the join. A package manager may say "installed" of a program that somebody has deleted.
 //!
 //! See it yourself: `kubeadm version -o short`
-//! Mend it: `apt-get install kubeadm` from the repository of your minor version (pkgs.k8s.io)
+//! Fix: `apt-get install kubeadm` from the repository of your minor version (pkgs.k8s.io)
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, program};

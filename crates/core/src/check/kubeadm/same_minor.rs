@@ -4,7 +4,7 @@
 //! it. It refuses an older kubelet ("is lower than kubeadm can support"), and does not look for a newer one.
 //!
 //! See it yourself: `kubeadm version -o short`, `kubelet --version`
-//! Mend it: install both from the repository of one minor version, `apt-get install kubelet kubeadm`
+//! Fix: install both from the repository of one minor version, `apt-get install kubelet kubeadm`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -5,7 +5,7 @@
 //! cluster's configuration. On a join kubeadm itself compares none of this with the server.
 //!
 //! See it yourself: `kubectl version`, `kubelet --version`
-//! Mend it: install kubelet and kubeadm of the server's minor version
+//! Fix: install kubelet and kubeadm of the server's minor version
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -5,7 +5,7 @@
 //! container runtime.)
 //!
 //! See it yourself: `systemctl show -p NeedDaemonReload kubelet containerd`
-//! Mend it: `systemctl daemon-reload`, then restart what is meant to change
+//! Fix: `systemctl daemon-reload`, then restart what is meant to change
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -5,7 +5,7 @@
 //! first; a flag the kubelet no longer knows would then keep it from starting.
 //!
 //! See it yourself: `systemctl cat kubelet`, `systemd-analyze verify kubelet.service`
-//! Mend it: remove the file, or put `[Service]` above its lines; then `systemctl daemon-reload`
+//! Fix: remove the file, or put `[Service]` above its lines; then `systemctl daemon-reload`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn};

@@ -4,7 +4,7 @@
 //! reboot.
 //!
 //! See it yourself: `systemctl is-enabled kubelet`
-//! Mend it: `systemctl enable kubelet`
+//! Fix: `systemctl enable kubelet`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn};

@@ -5,7 +5,7 @@
 //! goes by its defaults: another cgroup driver, no cluster DNS.
 //!
 //! See it yourself: `systemctl cat kubelet`
-//! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload`
+//! Fix: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};

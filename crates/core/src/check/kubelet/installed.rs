@@ -4,7 +4,7 @@
 //! deleted.
 //!
 //! See it yourself: `kubelet --version`
-//! Mend it: `apt-get install kubelet` from the repository of your minor version (pkgs.k8s.io)
+//! Fix: `apt-get install kubelet` from the repository of your minor version (pkgs.k8s.io)
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, program};

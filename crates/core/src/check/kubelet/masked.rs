@@ -4,7 +4,7 @@
 //! that systemd refuses to start. Some tools mask it in order to hold the kubelet back, and forget it.
 //!
 //! See it yourself: `systemctl is-enabled kubelet`
-//! Mend it: `systemctl unmask kubelet && systemctl enable kubelet`
+//! Fix: `systemctl unmask kubelet && systemctl enable kubelet`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip};

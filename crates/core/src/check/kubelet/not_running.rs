@@ -4,7 +4,7 @@
 //! moves its pods. Everything it needs to come back is here.
 //!
 //! See it yourself: `systemctl status kubelet`
-//! Mend it: `systemctl enable --now kubelet`
+//! Fix: `systemctl enable --now kubelet`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip};

@@ -4,7 +4,7 @@
 //! of a clean-up script) leaves a kubelet that runs alone; a deleted program, none at all.
 //!
 //! See it yourself: `dpkg -V kubelet kubeadm` or `rpm -V kubelet kubeadm`
-//! Mend it: `apt-get install --reinstall kubelet kubeadm` or `dnf reinstall kubelet kubeadm`
+//! Fix: `apt-get install --reinstall kubelet kubeadm` or `dnf reinstall kubelet kubeadm`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};

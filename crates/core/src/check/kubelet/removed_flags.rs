@@ -5,7 +5,7 @@
 //! /etc/default/kubelet, /etc/sysconfig/kubelet, old drop-ins, and in kubeadm-flags.env of an earlier join.
 //!
 //! See it yourself: `grep -e -- /etc/default/kubelet /etc/sysconfig/kubelet /var/lib/kubelet/kubeadm-flags.env`
-//! Mend it: take the flag out, then `systemctl daemon-reload`
+//! Fix: take the flag out, then `systemctl daemon-reload`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};

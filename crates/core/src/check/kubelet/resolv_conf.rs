@@ -4,7 +4,7 @@
 //! On a machine without systemd-resolved that file is missing: the join succeeds, the node is Ready, and no pod starts.
 //!
 //! See it yourself: `grep resolvConf /var/lib/kubelet/config.yaml`, `ls -l /run/systemd/resolve/resolv.conf`
-//! Mend it: `systemctl enable --now systemd-resolved`, or join with `--resolv-conf=/etc/resolv.conf` in
+//! Fix: `systemctl enable --now systemd-resolved`, or join with `--resolv-conf=/etc/resolv.conf` in
 //! KUBELET_EXTRA_ARGS
 
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! join would end in kubeadm's four minutes of waiting.
 //!
 //! See it yourself: `systemctl status kubelet`, `journalctl -u kubelet -n 30`
-//! Mend it: the last error of the journal says what is wrong
+//! Fix: the last error of the journal says what is wrong
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

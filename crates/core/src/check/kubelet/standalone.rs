@@ -6,7 +6,7 @@
 //! `--reinstall`.
 //!
 //! See it yourself: `systemctl cat kubelet`, `ps -ww -C kubelet -o args=`
-//! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload && systemctl restart kubelet`
+//! Fix: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload && systemctl restart kubelet`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

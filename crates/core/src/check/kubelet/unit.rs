@@ -4,7 +4,7 @@
 //! that fails; then it waits four minutes.
 //!
 //! See it yourself: `systemctl cat kubelet`
-//! Mend it: `apt-get install --reinstall kubelet` (or `dnf reinstall kubelet`)
+//! Fix: `apt-get install --reinstall kubelet` (or `dnf reinstall kubelet`)
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};

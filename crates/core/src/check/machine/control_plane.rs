@@ -5,7 +5,7 @@
 //! not reset it.
 //!
 //! See it yourself: `ls /etc/kubernetes /etc/kubernetes/manifests /var/lib/etcd`
-//! Mend it: most often the wrong machine was named. If it really is to become a worker, and nothing on it is needed any
+//! Fix: most often the wrong machine was named. If it really is to become a worker, and nothing on it is needed any
 //! more: `kubeadm reset`, by hand.
 
 use crate::catalogue::{Class, Role};

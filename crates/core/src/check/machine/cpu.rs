@@ -4,7 +4,7 @@
 //! runtime and the pod network's daemons already ask for about half of it: little is left to schedule.
 //!
 //! See it yourself: `nproc --all`
-//! Mend it: give the virtual machine a second processor, or keep it for very small loads.
+//! Fix: give the virtual machine a second processor, or keep it for very small loads.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

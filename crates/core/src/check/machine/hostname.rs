@@ -6,7 +6,7 @@
 //! called `localhost` would share its Node with every other machine nobody has named.
 //!
 //! See it yourself: `hostname`
-//! Mend it: `hostnamectl set-hostname NAME`, and the old name in /etc/hosts; or join with `nodeRegistration.name`.
+//! Fix: `hostnamectl set-hostname NAME`, and the old name in /etc/hosts; or join with `nodeRegistration.name`.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

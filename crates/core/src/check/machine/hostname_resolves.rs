@@ -6,7 +6,7 @@
 //! hangs holds up the kubelet and kubeadm alike.
 //!
 //! See it yourself: `getent ahosts "$(hostname)"` and `ip -brief address`
-//! Mend it: one line in /etc/hosts: this machine's address, then its name.
+//! Fix: one line in /etc/hosts: this machine's address, then its name.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

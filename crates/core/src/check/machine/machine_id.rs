@@ -5,7 +5,7 @@
 //! id; an empty one is filled at the next boot, from `/var/lib/dbus/machine-id` where the image still carries that.
 //!
 //! See it yourself: `cat /etc/machine-id /var/lib/dbus/machine-id`
-//! Mend it: `rm -f /etc/machine-id /var/lib/dbus/machine-id && systemd-machine-id-setup`, before the join.
+//! Fix: `rm -f /etc/machine-id /var/lib/dbus/machine-id && systemd-machine-id-setup`, before the join.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

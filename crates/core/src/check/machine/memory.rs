@@ -5,7 +5,7 @@
 //! itself under its eviction threshold (100 MiB available) from the start: the node joins and drives every pod away.
 //!
 //! See it yourself: `grep MemTotal /proc/meminfo`
-//! Mend it: give the machine more memory.
+//! Fix: give the machine more memory.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

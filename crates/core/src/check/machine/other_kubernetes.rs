@@ -5,7 +5,7 @@
 //! over, its service may start again at the next boot, and its CNI configuration may still be read.
 //!
 //! See it yourself: `ls -d /var/lib/rancher /var/snap/microk8s /var/lib/k0s /var/lib/minikube`
-//! Mend it: with the distribution's own uninstaller, such as `k3s-agent-uninstall.sh`; it knows what it made.
+//! Fix: with the distribution's own uninstaller, such as `k3s-agent-uninstall.sh`; it knows what it made.
 
 use std::collections::BTreeSet;
 

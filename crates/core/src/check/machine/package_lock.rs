@@ -5,7 +5,7 @@
 //! Carrick would have to install fails.
 //!
 //! See it yourself: `lslocks | grep -E 'dpkg|apt|rpm'`
-//! Mend it: wait until it has finished. Do not delete the lock: the file is always there, it is the holder that counts.
+//! Fix: wait until it has finished. Do not delete the lock: the file is always there, it is the holder that counts.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

@@ -4,7 +4,7 @@
 //! kubeconfigs, the firewall, the runtime's socket. What could not be seen is reported as unknown, not as well.
 //!
 //! See it yourself: `id -u` prints 0 for root.
-//! Mend it: `sudo carrick check`
+//! Fix: `sudo carrick check`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

@@ -5,7 +5,7 @@
 //! well-known value, and clones of a virtual machine may carry their original's.
 //!
 //! See it yourself: `cat /sys/class/dmi/id/product_uuid` (as root)
-//! Mend it: a virtual machine gets a new one from its hypervisor; a board cannot be mended: give it its own machine-id.
+//! Fix: a virtual machine gets a new one from its hypervisor; a board cannot be fixed: give it its own machine-id.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -4,7 +4,7 @@
 //! then waits four minutes for a kubelet that cannot come up.
 //!
 //! See it yourself: `swapon --show`
-//! Mend it: `swapoff -a`, and see `carrick explain machine.swap-after-boot` to keep it off.
+//! Fix: `swapoff -a`, and see `carrick explain machine.swap-after-boot` to keep it off.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};

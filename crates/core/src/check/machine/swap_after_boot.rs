@@ -5,7 +5,7 @@
 //! kubelet refuses to start.
 //!
 //! See it yourself: `grep swap /etc/fstab; systemctl list-unit-files '*.swap' '*swap*.service' '*zram*.service'`
-//! Mend it: comment the line out; `systemctl mask UNIT`; for zram-generator an empty /etc/systemd/zram-generator.conf.
+//! Fix: comment the line out; `systemctl mask UNIT`; for zram-generator an empty /etc/systemd/zram-generator.conf.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn names_the_line_and_the_command_that_mends_it() {
+    fn names_the_line_and_the_command_that_fixes_it() {
         let verdict = CHECK.verdict(&fstab(), &CheckPolicy::default());
         assert_eq!(verdict.says, "/etc/fstab turns swap on at the next boot");
         assert_eq!(verdict.remedy, ["sed -i '2s/^/#/' /etc/fstab && systemctl daemon-reload"]);

@@ -5,7 +5,7 @@
 //! without systemd, OpenRC) nothing would start the kubelet, or start it again.
 //!
 //! See it yourself: `cat /proc/1/comm`
-//! Mend it: boot with systemd; in WSL, `[boot] systemd=true` in /etc/wsl.conf.
+//! Fix: boot with systemd; in WSL, `[boot] systemd=true` in /etc/wsl.conf.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass};

@@ -7,7 +7,7 @@
 //! without it.
 //!
 //! See it yourself: `command -v mount losetup cp iptables`
-//! Mend it: install the package that has the program, such as util-linux, iptables, conntrack.
+//! Fix: install the package that has the program, such as util-linux, iptables, conntrack.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -5,7 +5,7 @@
 //! cannot be reached. What pod networks themselves put there (cni0, flannel.1, veth…) does not count.
 //!
 //! See it yourself: `ip addr; ip route show table all`, beside `kubectl -n kube-system get cm kubeadm-config -o yaml`
-//! Mend it: renumber the machine's network, or the route (a VPN, docker0: `bip` in /etc/docker/daemon.json); the
+//! Fix: renumber the machine's network, or the route (a VPN, docker0: `bip` in /etc/docker/daemon.json); the
 //! cluster's ranges are chosen at `kubeadm init` and hard to change later.
 
 use crate::catalogue::{Class, Role};

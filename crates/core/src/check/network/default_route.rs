@@ -5,7 +5,7 @@
 //! cannot be fetched either. A default route over a card without carrier is none.
 //!
 //! See it yourself: `ip route show default; ip -6 route show default`
-//! Mend it: `ip route add default via GATEWAY dev LINK`, and in the network's configuration, so that it is there after
+//! Fix: `ip route add default via GATEWAY dev LINK`, and in the network's configuration, so that it is there after
 //! a boot.
 
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! kubelet how it is.
 //!
 //! See it yourself: `getent ahostsv4 $(hostname); getent hosts localhost`
-//! Mend it: edit /etc/hosts so that the machine's name stands in one line, with an address of this machine.
+//! Fix: edit /etc/hosts so that the machine's name stands in one line, with an address of this machine.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -5,7 +5,7 @@
 //! hang. A card below 1280 bytes (a tunnel in a tunnel) leaves too little for either.
 //!
 //! See it yourself: `ip -d link show; cat /run/flannel/subnet.env`
-//! Mend it: `ip link set dev LINK mtu 1500` where the card's was lowered by mistake; else restart the flannel pod of
+//! Fix: `ip link set dev LINK mtu 1500` where the card's was lowered by mistake; else restart the flannel pod of
 //! this machine, which reads the card's anew.
 
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! ask for kube-proxy, and UDP 8472 is the kernel's, for the vxlan of flannel or cilium.
 //!
 //! See it yourself: `ss -lntup | grep -E ':(10248|10250|10256|8472) '`
-//! Mend it: stop what listens there. A kubelet before a join: `systemctl stop kubelet` (kubeadm starts it again).
+//! Fix: stop what listens there. A kubelet before a join: `systemctl stop kubelet` (kubeadm starts it again).
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -5,7 +5,7 @@
 //! cluster's certificate. `no_proxy` takes ranges: `10.96.0.0/12`.
 //!
 //! See it yourself: `env | grep -i _proxy; cat /etc/environment; systemctl show containerd -p Environment`
-//! Mend it: `export no_proxy=localhost,127.0.0.1,APISERVER,10.244.0.0/16,10.96.0.0/12`, and the same in
+//! Fix: `export no_proxy=localhost,127.0.0.1,APISERVER,10.244.0.0/16,10.96.0.0/12`, and the same in
 //! /etc/environment and in containerd's drop-in.
 
 use crate::catalogue::{Class, Role};

@@ -6,7 +6,7 @@
 //! resolv.conf no pod can start.
 //!
 //! See it yourself: `cat /etc/resolv.conf /run/systemd/resolve/resolv.conf`
-//! Mend it: put a reachable server into /etc/resolv.conf (`nameserver 192.168.1.1`), or set `resolvConf` in the
+//! Fix: put a reachable server into /etc/resolv.conf (`nameserver 192.168.1.1`), or set `resolvConf` in the
 //! kubelet's configuration to a file that has one.
 
 use crate::catalogue::{Class, Role};

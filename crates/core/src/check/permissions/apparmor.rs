@@ -5,7 +5,7 @@
 //! found`); other versions run them without a profile. A minimal Debian is such a machine.
 //!
 //! See it yourself: `cat /sys/module/apparmor/parameters/enabled; command -v apparmor_parser`
-//! Mend it: `apt-get install -y apparmor && systemctl restart containerd`
+//! Fix: `apt-get install -y apparmor && systemctl restart containerd`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

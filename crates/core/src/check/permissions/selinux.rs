@@ -6,7 +6,7 @@
 //! told here.
 //!
 //! See it yourself: `getenforce; rpm -q container-selinux; ausearch -m avc -ts recent`
-//! Mend it: `dnf install -y container-selinux`; to find out whether SELinux is the cause, `setenforce 0` for a while.
+//! Fix: `dnf install -y container-selinux`; to find out whether SELinux is the cause, `setenforce 0` for a while.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

@@ -7,7 +7,7 @@
 //! breaks under pressure.
 //!
 //! See it yourself: `containerd config dump | grep SystemdCgroup`, `grep cgroupDriver /var/lib/kubelet/config.yaml`
-//! Mend it: set `SystemdCgroup = true` in the table of runc's options, then `systemctl restart containerd`
+//! Fix: set `SystemdCgroup = true` in the table of runc's options, then `systemctl restart containerd`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn};
@@ -36,13 +36,13 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         let says =
             format!("cgroup drivers differ: kubelet {}, {} {}", kubelet.name, facts.runtime().name(), runtime.name);
         let verdict = if kubelet.assumed { warn(format!("{says}, unless the cluster says so")) } else { fail(says) };
-        return Ok(mend(verdict, facts, &kubelet.name)
+        return Ok(with_fix(verdict, facts, &kubelet.name)
             .seen(kubelet.seen)
             .seen(runtime.seen)
             .explains([id!("runtime.cgroup-mismatch"), id!("node.not-ready")]));
     }
     if kubelet.name == "cgroupfs" && facts.unified_cgroups()? {
-        return Ok(mend(warn("both use cgroupfs on cgroup v2: two managers of one tree"), facts, "systemd")
+        return Ok(with_fix(warn("both use cgroupfs on cgroup v2: two managers of one tree"), facts, "systemd")
             .fix("set cgroupDriver: systemd in the cluster's kubelet-config too")
             .seen(kubelet.seen)
             .seen(runtime.seen));
@@ -52,7 +52,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
 }
 
 /// The kubelet's driver is the cluster's choice: the runtime follows.
-fn mend(verdict: Verdict, facts: &Facts, wanted: &str) -> Verdict {
+fn with_fix(verdict: Verdict, facts: &Facts, wanted: &str) -> Verdict {
     let (from, to) = if wanted == "systemd" { ("false", "true") } else { ("true", "false") };
     let edit = format!("sed 's/SystemdCgroup = {from}/SystemdCgroup = {to}/'");
     let verdict = match facts.containerd_line(&format!("SystemdCgroup = {from}")) {

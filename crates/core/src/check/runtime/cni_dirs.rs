@@ -5,7 +5,7 @@
 //! Ready and no pod starts ("failed to find plugin \"flannel\" in path [/usr/lib/cni]").
 //!
 //! See it yourself: `crictl info | jq .cniconfig`, `containerd config dump | grep -e bin_dir -e conf_dir`
-//! Mend it: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table,
+//! Fix: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table,
 //! then `systemctl restart containerd`
 
 use crate::catalogue::{Class, Role};

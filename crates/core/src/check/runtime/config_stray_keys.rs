@@ -5,7 +5,7 @@
 //! driver and the runtime another, and every pod is killed about once a minute, with clean logs.
 //!
 //! See it yourself: `containerd config dump | grep SystemdCgroup`
-//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
+//! Fix: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
 //! then `systemctl restart containerd`
 
 use crate::catalogue::{Class, Role};

@@ -4,7 +4,7 @@
 //! does either.
 //!
 //! See it yourself: `containerd config dump > /dev/null`
-//! Mend it: correct the line, then `systemctl restart containerd`
+//! Fix: correct the line, then `systemctl restart containerd`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass, skip};
@@ -44,7 +44,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         (Ok(_), _, Some(dump)) => {
             let said =
                 dump.errors.lines().find(|line| !line.trim().is_empty()).unwrap_or("it fails without a word").trim();
-            mend(fail("containerd refuses its configuration")).seen(Evidence::of(DUMP.name, said))
+            with_fix(fail("containerd refuses its configuration")).seen(Evidence::of(DUMP.name, said))
         }
         (Err(error), _, _) => broken(file, &error),
     })
@@ -52,14 +52,14 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
 
 fn broken(file: &Capture, error: &SyntaxError) -> Verdict {
     let Some(line) = error.line else {
-        return mend(fail("containerd's configuration is not TOML")).seen(Evidence::of(FILE, &error.message));
+        return with_fix(fail("containerd's configuration is not TOML")).seen(Evidence::of(FILE, &error.message));
     };
     let text = file.lines().find(|(number, _)| *number == line).map_or("", |(_, text)| text.trim());
-    mend(fail(format!("containerd's configuration is broken in line {line}: {}", error.message)))
+    with_fix(fail(format!("containerd's configuration is broken in line {line}: {}", error.message)))
         .seen(Evidence::at(FILE, line, text))
 }
 
-fn mend(verdict: Verdict) -> Verdict {
+fn with_fix(verdict: Verdict) -> Verdict {
     verdict
         .fix(format!("${{EDITOR:-vi}} {FILE} && containerd config dump > /dev/null && systemctl restart containerd"))
         .explains([id!("kubelet.crash-loop")])

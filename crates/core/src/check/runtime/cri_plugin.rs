@@ -5,7 +5,7 @@
 //! start.
 //!
 //! See it yourself: `crictl info`, `grep disabled_plugins /etc/containerd/config.toml`
-//! Mend it: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
+//! Fix: `containerd config default > /etc/containerd/config.toml`, set `SystemdCgroup = true` there,
 //! then `systemctl restart containerd`
 
 use crate::catalogue::{Class, Role};
@@ -43,13 +43,15 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     });
     Ok(match (facts.cri("status"), line) {
         (Ok(_), None) => pass("containerd answers CRI calls"),
-        (Ok(_), Some(line)) => mend(warn("containerd answers, but its configuration switches CRI off")).seen(line),
+        (Ok(_), Some(line)) => with_fix(warn("containerd answers, but its configuration switches CRI off")).seen(line),
         (Err(missing), line) => match &missing.why {
-            Why::Unimplemented(detail) => mend(fail("containerd does not know CRI: the plugin is off or did not load"))
-                .seen(line)
-                .seen(Evidence::of("CRI Status", detail))
-                .explains([id!("kubelet.crash-loop")]),
-            _ if line.is_some() => mend(fail("containerd's configuration switches CRI off"))
+            Why::Unimplemented(detail) => {
+                with_fix(fail("containerd does not know CRI: the plugin is off or did not load"))
+                    .seen(line)
+                    .seen(Evidence::of("CRI Status", detail))
+                    .explains([id!("kubelet.crash-loop")])
+            }
+            _ if line.is_some() => with_fix(fail("containerd's configuration switches CRI off"))
                 .seen(line)
                 .explains([id!("kubelet.crash-loop")]),
             _ => return Err(missing),
@@ -57,7 +59,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     })
 }
 
-fn mend(verdict: Verdict) -> Verdict {
+fn with_fix(verdict: Verdict) -> Verdict {
     verdict
         .fix("cp -a /etc/containerd/config.toml /etc/containerd/config.toml.before")
         .fix("containerd config default | sed 's/SystemdCgroup = false/SystemdCgroup = true/' > /etc/containerd/config.toml")

@@ -4,7 +4,7 @@
 //! is there: that is normal before a join.)
 //!
 //! See it yourself: `crictl info | jq .status.conditions`
-//! Mend it: `journalctl -u containerd -n 50`, then `systemctl restart containerd`
+//! Fix: `journalctl -u containerd -n 50`, then `systemctl restart containerd`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};

@@ -5,7 +5,7 @@
 //! fills up.
 //!
 //! See it yourself: `crictl images | grep pause`, `containerd config dump | grep -e sandbox_image -e 'sandbox ='`
-//! Mend it: `ctr -n k8s.io images pull registry.k8s.io/pause:3.10.1`, or set the image in containerd's configuration
+//! Fix: `ctr -n k8s.io images pull registry.k8s.io/pause:3.10.1`, or set the image in containerd's configuration
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

@@ -5,7 +5,7 @@
 //! first pod starts.
 //!
 //! See it yourself: `containerd config dump | grep snapshotter`, `ctr plugins ls | grep snapshotter`
-//! Mend it: set `snapshotter = "overlayfs"` in /etc/containerd/config.toml, then `systemctl restart containerd`
+//! Fix: set `snapshotter = "overlayfs"` in /etc/containerd/config.toml, then `systemctl restart containerd`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

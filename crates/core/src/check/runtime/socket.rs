@@ -5,7 +5,7 @@
 //! multiple CRI endpoints" until it is told which one to use. Where `--cri-socket` names one, only that one counts.
 //!
 //! See it yourself: `ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock`, `crictl info`
-//! Mend it: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
+//! Fix: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass, warn};

@@ -4,7 +4,7 @@
 //! service that is not enabled is a node that is lost at the next reboot.
 //!
 //! See it yourself: `systemctl status containerd`
-//! Mend it: `systemctl enable --now containerd`
+//! Fix: `systemctl enable --now containerd`
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn};

@@ -4,7 +4,7 @@
 //! cgroup driver; kubeadm 1.35 warns of that, 1.35 is the last release tested with containerd 1.x, and 1.38 refuses it.
 //!
 //! See it yourself: `containerd --version`, `kubelet --version`
-//! Mend it: `apt-get install containerd.io` (Docker's repository has 2.x), or a newer release of the distribution
+//! Fix: `apt-get install containerd.io` (Docker's repository has 2.x), or a newer release of the distribution
 
 use crate::catalogue::{Class, Role};
 use crate::check::{
@@ -47,7 +47,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let seen = Evidence::of(CONTAINERD.name, containerd.to_string());
     let has = (containerd.major, containerd.minor);
     if has < WITH_CRI_V1 {
-        return Ok(mend(fail(format!("containerd {containerd} is too old: it has no CRI v1")), facts).seen(seen));
+        return Ok(with_fix(fail(format!("containerd {containerd} is too old: it has no CRI v1")), facts).seen(seen));
     }
     if has >= WITH_RUNTIME_CONFIG {
         return Ok(pass(format!("containerd {containerd}")).seen(seen));
@@ -56,15 +56,16 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let seen = [seen, Evidence::of(KUBELET.name, kubelet.to_string())];
     let needs = (kubelet.major, kubelet.minor);
     Ok(if needs >= REFUSED_FROM {
-        mend(fail(format!("kubelet {kubelet} needs containerd 2.0 or later, not {containerd}")), facts).seen(seen)
+        with_fix(fail(format!("kubelet {kubelet} needs containerd 2.0 or later, not {containerd}")), facts).seen(seen)
     } else if needs >= WARNED_FROM {
-        mend(warn(format!("containerd {containerd} is old for kubelet {kubelet}: 1.38 needs 2.0")), facts).seen(seen)
+        with_fix(warn(format!("containerd {containerd} is old for kubelet {kubelet}: 1.38 needs 2.0")), facts)
+            .seen(seen)
     } else {
         pass(format!("containerd {containerd} goes with kubelet {kubelet}")).seen(seen)
     })
 }
 
-fn mend(verdict: Verdict, facts: &Facts) -> Verdict {
+fn with_fix(verdict: Verdict, facts: &Facts) -> Verdict {
     verdict.fix(format!("{}    # 2.0 or later, from Docker's repository", facts.install("containerd.io")))
 }
 

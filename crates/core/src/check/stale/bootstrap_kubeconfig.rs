@@ -5,7 +5,7 @@
 //! that starts may still use it.
 //!
 //! See it yourself: `ls -l /etc/kubernetes/bootstrap-kubelet.conf`
-//! Mend it: `rm /etc/kubernetes/bootstrap-kubelet.conf`, or `kubeadm reset` where more is left
+//! Fix: `rm /etc/kubernetes/bootstrap-kubelet.conf`, or `kubeadm reset` where more is left
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};

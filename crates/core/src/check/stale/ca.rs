@@ -5,7 +5,7 @@
 //! Every cluster's CA is called "kubernetes"; only the key tells them apart.
 //!
 //! See it yourself: `openssl x509 -noout -subject -dates -in /etc/kubernetes/pki/ca.crt`
-//! Mend it: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
+//! Fix: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -6,7 +6,7 @@
 //! signature tells.
 //!
 //! See it yourself: `openssl x509 -noout -subject -issuer -dates -in /var/lib/kubelet/pki/kubelet-client-current.pem`
-//! Mend it: `rm /var/lib/kubelet/pki/kubelet-client-*.pem`, or `kubeadm reset`
+//! Fix: `rm /var/lib/kubelet/pki/kubelet-client-*.pem`, or `kubeadm reset`
 
 use crate::catalogue::{About, Class, Role};
 use crate::check::{
@@ -46,7 +46,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         // reader.
         let verdict =
             if state == JoinState::Unjoined { warn(says) } else { fail(says).explains([id!("node.not-ready")]) };
-        return Ok(mend(verdict, &state).seen(dates));
+        return Ok(with_fix(verdict, &state).seen(dates));
     }
     if facts.taken_at < client.not_before {
         return Ok(fail("the kubelet's certificate is not valid yet: is the clock right?")
@@ -56,14 +56,14 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let own = facts.own_common_name()?;
     if client.common_name != own {
         let seen = Evidence::of(CLIENT, format!("CN={}, this machine is {own}", client.common_name));
-        return Ok(mend(fail(format!("the kubelet's certificate is {}'s", client.common_name)), &state)
+        return Ok(with_fix(fail(format!("the kubelet's certificate is {}'s", client.common_name)), &state)
             .seen(seen)
             .explains(LATER));
     }
     Ok(match authority(facts)? {
         Some((ca, whose)) if !client.is_signed_by(&ca) => {
             let seen = Evidence::of(CLIENT, format!("not signed by {whose} {}", ca.pin));
-            mend(fail("the kubelet's certificate is another cluster's"), &state).seen(seen).explains(LATER)
+            with_fix(fail("the kubelet's certificate is another cluster's"), &state).seen(seen).explains(LATER)
         }
         Some(_) => pass(format!("issued to {own} by this cluster, until {until}")).seen(dates),
         None if matches!(state, JoinState::Joined { .. }) => {
@@ -71,7 +71,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         }
         None => {
             let says = "an earlier join left a certificate: give --api to see if it fits";
-            mend(warn(says), &state).seen(dates)
+            with_fix(warn(says), &state).seen(dates)
         }
     })
 }
@@ -91,7 +91,7 @@ fn authority(facts: &Facts) -> Known<Option<(Certificate, &'static str)>> {
     }
 }
 
-fn mend(verdict: Verdict, state: &JoinState) -> Verdict {
+fn with_fix(verdict: Verdict, state: &JoinState) -> Verdict {
     match state {
         JoinState::Unjoined => verdict.fix("rm /var/lib/kubelet/pki/kubelet-client-*.pem"),
         _ => verdict.fix("kubeadm reset"),

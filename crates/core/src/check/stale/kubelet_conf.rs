@@ -6,7 +6,7 @@
 //!
 //! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`, `systemctl is-active kubelet`,
 //! `openssl x509 -noout -subject -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem`
-//! Mend it: `kubeadm reset`, on a machine that is no control plane
+//! Fix: `kubeadm reset`, on a machine that is no control plane
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

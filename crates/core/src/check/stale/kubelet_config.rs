@@ -5,7 +5,7 @@
 //! kubeadm is ready for it.
 //!
 //! See it yourself: `ls -l /var/lib/kubelet/config.yaml /etc/kubernetes/kubelet.conf`
-//! Mend it: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`,
+//! Fix: `systemctl stop kubelet && rm /var/lib/kubelet/config.yaml /var/lib/kubelet/kubeadm-flags.env`,
 //! or `kubeadm reset`
 
 use crate::catalogue::{Class, Role};

@@ -5,7 +5,7 @@
 //! the log. (The manifests of a control plane are another matter: see machine.control-plane.)
 //!
 //! See it yourself: `ls -la /etc/kubernetes/manifests`
-//! Mend it: move the files away
+//! Fix: move the files away
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

@@ -5,7 +5,7 @@
 //! is the Date of its answer, to the second.
 //!
 //! See it yourself: `curl -skI https://HOST:PORT/version | grep -i ^date; date -u`
-//! Mend it: `timedatectl set-ntp true`, and look again when it has synchronised.
+//! Fix: `timedatectl set-ntp true`, and look again when it has synchronised.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{

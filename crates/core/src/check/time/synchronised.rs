@@ -5,7 +5,7 @@
 //! corrects drifts there sooner or later, and a machine that slept wakes with one.
 //!
 //! See it yourself: `timedatectl` or `chronyc tracking`
-//! Mend it: `timedatectl set-ntp true`, with chrony or systemd-timesyncd installed and UDP 123 open to a server.
+//! Fix: `timedatectl set-ntp true`, with chrony or systemd-timesyncd installed and UDP 123 open to a server.
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};

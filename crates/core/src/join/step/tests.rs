@@ -251,7 +251,7 @@ fn a_kubelet_that_got_no_certificate_is_joined_anew() {
 }
 
 #[test]
-fn what_no_waiting_mends_ends_it_at_once() {
+fn what_no_waiting_fixes_ends_it_at_once() {
     let alone = || JoinEvent::Kubelet(Ok(Kubelet { active: true, standalone: true, ..Kubelet::default() }));
     let crashed = |restarts, exit| JoinEvent::Kubelet(Ok(Kubelet { restarts, exit, ..Kubelet::default() }));
     let ended = |status, causes: &[&str]| JoinEvent::KubeadmEnded {
@@ -496,7 +496,7 @@ fn the_node_of_a_machine_that_is_gone_for_good_is_removed_once() {
 }
 
 #[test]
-fn what_was_mended_is_looked_at_once_more() {
+fn what_was_fixed_is_looked_at_once_more() {
     let fixed = || JoinEvent::Checked { blockers: vec![], fixed: true };
     let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(nothing())).then(2, fixed());
     assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Begun, [JoinEffect::Observe].as_slice()));

@@ -4,7 +4,7 @@
 //! it. Networks that allot addresses by themselves (calico, cilium) are not held to the Node's podCIDR.
 //!
 //! See it yourself: `kubectl get node NAME -o jsonpath={.spec.podCIDRs}`, `ip address show cni0`, `ls /etc/cni/net.d`
-//! Mend it: move the file that comes first by its name out of /etc/cni/net.d; `carrick explain cni.first-file-wins`
+//! Fix: move the file that comes first by its name out of /etc/cni/net.d; `carrick explain cni.first-file-wins`
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};

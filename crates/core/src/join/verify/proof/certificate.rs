@@ -4,7 +4,7 @@
 //! has joined the cluster", and the API server answers Unauthorized for ever. A machine that never joined has none.
 //!
 //! See it yourself: `openssl x509 -noout -subject -issuer -dates -in /var/lib/kubelet/pki/kubelet-client-current.pem`
-//! Mend it: `carrick reset`, then join it again
+//! Fix: `carrick reset`, then join it again
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};

@@ -4,7 +4,7 @@
 //! compared.
 //!
 //! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`
-//! Mend it: `carrick reset` takes it out of the other cluster; then join it
+//! Fix: `carrick reset` takes it out of the other cluster; then join it
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};

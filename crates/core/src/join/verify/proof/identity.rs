@@ -5,7 +5,7 @@
 //!
 //! See it yourself: `kubectl get node NAME -o jsonpath={.status.nodeInfo}`, `cat /sys/class/dmi/id/product_uuid
 //! /etc/machine-id`
-//! Mend it: `systemctl restart kubelet` where the Node was deleted; another name where it is another machine's
+//! Fix: `systemctl restart kubelet` where the Node was deleted; another name where it is another machine's
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};

@@ -3,7 +3,7 @@
 //! Without one it runs alone (standalone): healthy, answering healthz, and in no cluster. kubeadm does not look.
 //!
 //! See it yourself: `systemctl status kubelet`, `ps -ww -C kubelet -o args`
-//! Mend it: `journalctl -u kubelet -n 30` says why it ended; `carrick check --fix` restores a lost drop-in
+//! Fix: `journalctl -u kubelet -n 30` says why it ended; `carrick check --fix` restores a lost drop-in
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};

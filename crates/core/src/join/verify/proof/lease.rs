@@ -5,7 +5,7 @@
 //! kubelet started says as much.
 //!
 //! See it yourself: `kubectl -n kube-node-lease get lease NAME -o jsonpath={.spec.renewTime}`, twice
-//! Mend it: `journalctl -u kubelet -n 50 | grep -i lease` says why; a kubelet that hangs wants `systemctl restart
+//! Fix: `journalctl -u kubelet -n 50 | grep -i lease` says why; a kubelet that hangs wants `systemctl restart
 //! kubelet`
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};

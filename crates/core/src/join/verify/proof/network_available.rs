@@ -1,7 +1,7 @@
 //! The Node's condition NetworkUnavailable is absent or False: no network agent says that it is still at work.
 //!
 //! See it yourself: `kubectl describe node NAME`
-//! Mend it: the log of the network's agent on this node says what it waits for
+//! Fix: the log of the network's agent on this node says what it waits for
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;

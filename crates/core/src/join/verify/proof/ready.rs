@@ -1,7 +1,7 @@
 //! The Node is Ready, as the API server has it.
 //!
 //! See it yourself: `kubectl describe node NAME`
-//! Mend it: `carrick diagnose` says what keeps it from being Ready
+//! Fix: `carrick diagnose` says what keeps it from being Ready
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;

@@ -4,7 +4,7 @@
 //! loop that is there already is told.
 //!
 //! See it yourself: `kubectl get pods -A -o wide --field-selector spec.nodeName=NAME`
-//! Mend it: `kubectl logs --previous` of the pod says why it ended; `carrick explain runtime.cgroup-driver`
+//! Fix: `kubectl logs --previous` of the pod says why it ended; `carrick explain runtime.cgroup-driver`
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};

@@ -4,7 +4,7 @@
 //! --until registered asks for no more.
 //!
 //! See it yourself: `crictl info`, `ls /etc/cni/net.d`
-//! Mend it: `carrick diagnose` says what the network waits for
+//! Fix: `carrick diagnose` says what the network waits for
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};

@@ -5,7 +5,7 @@
 //! cluster's own Pods: there a running pod of this node that has an address is the proof.
 //!
 //! See it yourself: `kubectl run try --image=registry.k8s.io/pause:3.10 --overrides='{"spec":{"nodeName":"NAME"}}'`
-//! Mend it: the runtime's own words say what is missing; `carrick diagnose` says why
+//! Fix: the runtime's own words say what is missing; `carrick diagnose` says why
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};

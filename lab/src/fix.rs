@@ -1,4 +1,4 @@
-//! `carrick check --fix` on a machine of the lab: what it finds, plans, mends and takes back, and the tree it leaves.
+//! `carrick check --fix` on a machine of the lab: what it finds, plans, fixes and takes back, and the tree it leaves.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,7 +24,7 @@ const TREE: &str = "cd / && find etc opt/cni var/lib/kubelet run/systemd/system 
     \\( -type f -exec sha256sum {} + \\) -o -true | sort -k2; \
     find etc opt/cni var/lib/kubelet run/systemd/system run/systemd/generator -printf '%p %y %m %U %G %l\\n' | sort";
 
-/// A machine with much to mend, all of it in one plan.
+/// A machine with much to fix, all of it in one plan.
 pub const BROKEN_IN_MANY_WAYS: &str = "
     sysctl -qw net.ipv4.ip_forward=0; echo 'net.ipv4.ip_forward = 0' > /etc/sysctl.d/zz-hardening.conf
     mkdir -p /lib/modules/$(uname -r); cd /lib/modules/$(uname -r); : > modules.builtin
@@ -35,7 +35,7 @@ pub const BROKEN_IN_MANY_WAYS: &str = "
     rm /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf
     systemctl -q disable --now kubelet; systemctl restart containerd; systemctl daemon-reload";
 
-/// A way to break a machine that `check --fix` mends.
+/// A way to break a machine that `check --fix` fixes.
 pub struct State {
     pub about: &'static str,
     /// Breaks a sound machine.
@@ -51,23 +51,23 @@ pub const fn state(about: &'static str, put_in: &'static str, wrong: &'static [&
     State { about, put_in, wrong, joins: true }
 }
 
-/// Breaks a machine, mends it, takes that back byte for byte, mends it again, and joins it.
+/// Breaks a machine, fixes it, takes that back byte for byte, fixes it again, and joins it.
 pub fn play(bench: &mut Bench, machine: &Arc<Machine>, state: &State) -> Result<()> {
-    let mender = Mender::on(bench, machine)?;
-    let sound = mender.wrong()?;
+    let fixer = Fixer::on(bench, machine)?;
+    let sound = fixer.wrong()?;
     machine.run(["sh", "-ec", state.put_in]).ok()?;
-    let broken = mender.wrong()?;
+    let broken = fixer.wrong()?;
     bench.say(format_args!("{}\n  sound: {sound:?}\n  broken: {broken:?}", state.about));
     for id in state.wrong {
         demand!(broken.contains(*id), "{id} is not found; found are {broken:?}");
     }
-    let before = mender.tree()?;
-    mends(bench, &mender, &sound)?;
-    let undone = mender.undo_all()?;
+    let before = fixer.tree()?;
+    fixes(bench, &fixer, &sound)?;
+    let undone = fixer.undo_all()?;
     demand!(undone > 0, "nothing was there to take back");
-    let changed = difference(&before, &mender.tree()?);
+    let changed = difference(&before, &fixer.tree()?);
     demand!(changed.is_empty(), "undo gave something else back:\n{}", changed.join("\n"));
-    mends(bench, &mender, &sound)?;
+    fixes(bench, &fixer, &sound)?;
     if state.joins {
         let cluster = bench.cluster()?;
         cluster.join(machine)?;
@@ -76,21 +76,21 @@ pub fn play(bench: &mut Bench, machine: &Arc<Machine>, state: &State) -> Result<
     Ok(())
 }
 
-fn mends(bench: &mut Bench, mender: &Mender, sound: &BTreeSet<String>) -> Result<()> {
-    let done = mender.fix()?;
+fn fixes(bench: &mut Bench, fixer: &Fixer, sound: &BTreeSet<String>) -> Result<()> {
+    let done = fixer.fix()?;
     bench.say(done.text());
-    let left = mender.left(sound)?;
+    let left = fixer.left(sound)?;
     demand!(left.is_empty(), "still wrong after check --fix: {left:?}\n{}", done.text());
     Ok(())
 }
 
-pub struct Mender {
+pub struct Fixer {
     carrick: Carrick,
     /// The cluster, as every command names it.
     target: Vec<String>,
 }
 
-impl Mender {
+impl Fixer {
     /// Puts the program of this tree on a machine, with what it needs to ask the cluster.
     pub fn on(bench: &mut Bench, machine: &Arc<Machine>) -> Result<Self> {
         let program = bench.carrick()?;
@@ -105,7 +105,7 @@ impl Mender {
         machine.write(TOKEN, &format!("{token}\n"))?;
         let target = ["--api", &api, "--token-file", TOKEN, "--ca-hash", &pin, "--time-box", TIME_BOX];
         let target = target.map(str::to_owned).to_vec();
-        Ok(Mender { carrick, target })
+        Ok(Fixer { carrick, target })
     }
 
     /// `carrick check` with these words behind it.
@@ -148,7 +148,7 @@ impl Mender {
         Ok(plan["steps"].as_array().cloned().unwrap_or_default())
     }
 
-    /// Mends what can be mended, without asking. The machine may still have what was wrong before.
+    /// Fixes what can be fixed, without asking. The machine may still have what was wrong before.
     pub fn fix(&self) -> Result<Done> {
         let done = self.check(&["--fix", "--yes"]).done()?;
         demand!(matches!(done.code(), 0 | 3 | 4), "check --fix ended with {}: {}", done.status, done.text());
