@@ -35,6 +35,7 @@ fn generate() -> Result<(), String> {
 fn table(folder: &Path, registry: &Registry) -> Result<String, String> {
     println!("cargo::rerun-if-changed={}", folder.display());
     let (kind, constant) = (registry.what, registry.what.to_uppercase());
+    let row = format!("Registered{}{}", &constant[..1], &kind[1..]);
     let (mut modules, mut rows) = (String::new(), String::new());
     for (file, role) in registry.roles(all(folder)?)? {
         let stem = file.file_stem().expect("it has a name").to_string_lossy().into_owned();
@@ -42,12 +43,12 @@ fn table(folder: &Path, registry: &Registry) -> Result<String, String> {
             Role::Root => continue,
             Role::Registered => {
                 let name = stem.replace('_', "-");
-                writeln!(rows, "    Registered {{ name: {name:?}, {kind}: &{stem}::{constant} }},")
+                writeln!(rows, "    {row} {{ name: {name:?}, {kind}: &{stem}::{constant} }},")
                     .expect("a String takes it");
             }
             Role::Shared => {}
         }
         writeln!(modules, "#[path = {:?}]\nmod {stem};", file.display().to_string()).expect("a String takes it");
     }
-    Ok(format!("{modules}pub static {constant}S: &[Registered] = &[\n{rows}];\n"))
+    Ok(format!("{modules}pub static {constant}S: &[{row}] = &[\n{rows}];\n"))
 }

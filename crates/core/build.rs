@@ -63,9 +63,9 @@ fn flavours(root: &Path) -> Result<String, String> {
 
 fn fixes(root: &Path) -> Result<String, String> {
     let row = |file: &Path| {
-        format!("Registered {{ file: {0:?}, fix: &{0}::FIX, explain: {1:?} }}", stem(file), head_comment(file))
+        format!("RegisteredFix {{ file: {0:?}, fix: &{0}::FIX, explain: {1:?} }}", stem(file), head_comment(file))
     };
-    table("pub static FIXES: &[Registered]", root, &FIX, row)
+    table("pub static FIXES: &[RegisteredFix]", root, &FIX, row)
 }
 
 /// Every file as a module, and a row for each that is registered.
@@ -103,14 +103,14 @@ fn checks(root: &Path) -> Result<String, String> {
         }
         modules.push_str("}\n");
     }
-    Ok(format!("{modules}pub static CHECKS: &[Registered] = &[\n{rows}];\n"))
+    Ok(format!("{modules}pub static CHECKS: &[RegisteredCheck] = &[\n{rows}];\n"))
 }
 
 fn check(family: &str, file: &Path) -> Result<String, String> {
     let name = stem(file);
     let id = format!("{family}.{name}").replace('_', "-");
     let explain = explained(file, &id)?;
-    Ok(format!("    Registered {{ file: {id:?}, check: &{family}::{name}::CHECK, explain: {explain:?} }},\n"))
+    Ok(format!("    RegisteredCheck {{ file: {id:?}, check: &{family}::{name}::CHECK, explain: {explain:?} }},\n"))
 }
 
 /// What `carrick explain` says of an id: the head of its file, which nobody may leave out.

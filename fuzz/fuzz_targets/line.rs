@@ -1,14 +1,14 @@
 //! Any bytes, any line of them: it is read, into a bounded number of lines that are lines.
 #![no_main]
 
-use carrick_core::diagnose::line::{Clock, read};
+use carrick_core::diagnose::line::{HostTimeZones, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u16, u16, &[u8])| {
     let (start, length, bytes) = input;
     let start = usize::from(start);
     let now = "2026-11-15T21:00:00Z".parse().expect("a time");
-    let mut clock = Clock::default();
+    let mut clock = HostTimeZones::default();
     for line in read(bytes, start..start + usize::from(length), now) {
         assert!(!line.text.contains(['\n', '\r']), "{line:?}");
         clock.learn(&line);

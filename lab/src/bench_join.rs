@@ -13,7 +13,7 @@ use carrick_host::{Local, cri, cri::sandbox};
 
 use crate::build::{self, Part};
 use crate::cache::{Cache, discard};
-use crate::case::{Bench, Manner};
+use crate::case::{Bench, Schedule};
 use crate::error::{During, Error, Result, said};
 use crate::join::{PROGRAM, is_joined, join, line};
 use crate::lab::Lab;
@@ -74,7 +74,7 @@ pub fn bench_join(cache: &Cache, lab: Option<&str>, options: &Options) -> Result
         lab.prepare()?;
         let cluster = up::start_cluster(&lab, &parts)?;
         let mut bench =
-            Bench::new(cache, &parts, &lab, Some(&cluster), Manner { tier: Tier::Full, alone: true }, &logs)?;
+            Bench::new(cache, &parts, &lab, Some(&cluster), Schedule { tier: Tier::Full, alone: true }, &logs)?;
         measure(&mut bench, options).inspect_err(|_| bench.keep_evidence())
     });
     lab.clear()?;
@@ -140,7 +140,7 @@ pub fn try_sandboxes() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.during(|| "no runtime".to_owned())?;
     let machine = Local::new(sandbox::PLUGIN);
-    let how = sandbox::How { endpoints: cri::ENDPOINTS, image: None, time: sandbox::PLUGIN };
+    let how = sandbox::SandboxOptions { endpoints: cri::ENDPOINTS, image: None, time: sandbox::PLUGIN };
     let begun = Instant::now();
     loop {
         let tried_at = Instant::now();

@@ -21,9 +21,9 @@ pub struct Cache {
 
 /// Gathers what a result depends on. Each part is framed by its length, so that no two lists look alike.
 #[derive(Clone)]
-pub struct Key(Context);
+pub struct CacheKey(Context);
 
-impl Key {
+impl CacheKey {
     pub fn new() -> Self {
         Self(Context::new(&SHA256))
     }
@@ -86,16 +86,16 @@ impl Cache {
     }
 
     /// The directory `kind-KEY`, where it is there.
-    pub fn find(&self, kind: &str, key: Key) -> Option<PathBuf> {
+    pub fn find(&self, kind: &str, key: CacheKey) -> Option<PathBuf> {
         Some(self.place(kind, key)).filter(|place| place.exists())
     }
 
-    fn place(&self, kind: &str, key: Key) -> PathBuf {
+    fn place(&self, kind: &str, key: CacheKey) -> PathBuf {
         self.root.join(format!("{kind}-{}", key.name()))
     }
 
     /// The directory `kind-KEY`, made by `build` where it is not there yet.
-    pub fn entry(&self, kind: &str, key: Key, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+    pub fn entry(&self, kind: &str, key: CacheKey, build: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let place = self.place(kind, key);
         if let Ok(entry) = File::open(&place) {
             // For `prune`; an entry that cannot be touched is still good.
@@ -156,18 +156,18 @@ mod tests {
     fn an_entry_is_built_once_and_a_failed_one_is_not_there() {
         let dir = tempfile::tempdir().expect("a scratch folder");
         let cache = Cache::at(dir.path()).expect("a cache");
-        let failed = cache.entry("thing", Key::new().part("a"), |place| {
+        let failed = cache.entry("thing", CacheKey::new().part("a"), |place| {
             fs::write(place.join("half"), "").during(String::new)?;
             said("no luck")
         });
         assert!(failed.is_err());
-        let path = cache.entry("thing", Key::new().part("a"), |place| {
+        let path = cache.entry("thing", CacheKey::new().part("a"), |place| {
             assert!(!place.join("half").exists(), "a half-made entry was taken over");
             fs::write(place.join("whole"), "").during(String::new)
         });
         let path = path.expect("built");
         assert!(path.join("whole").exists());
-        assert_eq!(cache.entry("thing", Key::new().part("a"), |_| said("built twice")).expect("cached"), path);
+        assert_eq!(cache.entry("thing", CacheKey::new().part("a"), |_| said("built twice")).expect("cached"), path);
         assert_eq!(cache.built(), ["thing"]);
     }
 
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn keys_tell_lists_apart() {
-        assert_ne!(Key::new().part("ab").part("c").name(), Key::new().part("a").part("bc").name());
-        assert_eq!(Key::new().part("ab").name(), Key::new().part("ab").name());
+        assert_ne!(CacheKey::new().part("ab").part("c").name(), CacheKey::new().part("a").part("bc").name());
+        assert_eq!(CacheKey::new().part("ab").name(), CacheKey::new().part("ab").name());
     }
 }

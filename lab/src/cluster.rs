@@ -14,7 +14,7 @@ use crate::build::image::BUSYBOX;
 use crate::error::{During, Error, Result, said};
 use crate::lab::{Lab, Record};
 use crate::machine::{Images, Kind, Machine};
-use crate::run::{Done, Look, Run, wait_for};
+use crate::run::{Done, Polled, Run, wait_for};
 
 /// Eight seconds on an idle machine; kubeadm itself gives up after four minutes.
 const INIT_DEADLINE: Duration = Duration::from_mins(5);
@@ -131,10 +131,10 @@ impl Cluster {
         let answered = wait_for(&what, READY_DEADLINE, || {
             let pod = self.get(["pod", &format!("web-{node}")])?;
             let Some(address) = pod["status"]["podIP"].as_str() else {
-                return Ok(Look::NotYet(pod["status"].to_string()));
+                return Ok(Polled::NotYet(pod["status"].to_string()));
             };
             let page = self.control.run(["curl", "-sS", "-m", "2", &format!("http://{address}/")]).done()?;
-            Ok(if page.out.trim() == format!("web-{node}") { Look::Seen(()) } else { Look::NotYet(page.text()) })
+            Ok(if page.out.trim() == format!("web-{node}") { Polled::Seen(()) } else { Polled::NotYet(page.text()) })
         });
         if let Err(error) = answered {
             let events = self.kubectl(["describe", "pod", &format!("web-{node}")]).done()?.text();

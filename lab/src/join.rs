@@ -11,10 +11,10 @@ use crate::case::Bench;
 use crate::cluster::Cluster;
 use crate::demand;
 use crate::error::{Error, Result, said};
-use crate::fault::{self, Patience, Scene, csr_by};
+use crate::fault::{self, KubeadmTimeouts, Scene, csr_by};
 use crate::machine::{Kind, Machine};
 use crate::run::{Done, Run};
-use crate::sighting::{self, Shows, Sighting};
+use crate::sighting::{self, Shows, ToldCause};
 use crate::tier::Tier;
 use crate::tree::Tree;
 
@@ -275,7 +275,7 @@ impl Row {
     }
 
     /// How soon it was told.
-    fn sighting(&self, scene: &Scene, done: &Done, started: Timestamp) -> Result<Sighting> {
+    fn sighting(&self, scene: &Scene, done: &Done, started: Timestamp) -> Result<ToldCause> {
         let what = match self.ends {
             Ends::Cause(cause, exit) | Ends::Owed { today: Today::Cause(cause, exit), .. } => {
                 format!("{cause}, exit {exit}")
@@ -289,7 +289,7 @@ impl Row {
             None => done.took,
             Some(words) => done.heard.ok_or_else(|| Error::Said(format!("it did not say {words:?}")))?,
         };
-        Sighting::of(self.fault, what, self.shows, &sighting::Run { started, told }, scene)
+        ToldCause::of(self.fault, what, self.shows, &sighting::ToldAt { started, told }, scene)
     }
 }
 
@@ -299,7 +299,7 @@ pub fn play(bench: &mut Bench, row: &Row) -> Result<()> {
     let fault = fault::find(row.fault)?.fault;
     let machine = bench.worker(fault.on)?;
     install(bench, &machine)?;
-    let mut scene = Scene::new(bench.lab, bench.parts, cluster, Arc::clone(&machine), Patience::Short)?;
+    let mut scene = Scene::new(bench.lab, bench.parts, cluster, Arc::clone(&machine), KubeadmTimeouts::Short)?;
     let played = (fault.put_in)(&mut scene).and_then(|()| {
         let before = row.tells().then(|| Tree::of(&machine)).transpose()?;
         let (done, started) = joined_meanwhile(&scene, row)?;

@@ -271,13 +271,13 @@ pub fn pause(time: Duration) -> Result<()> {
 }
 
 /// Looks again and again until `look` gives something, or the deadline passes; `what` is what is waited for.
-pub fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Result<Look<T>>) -> Result<T> {
+pub fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Result<Polled<T>>) -> Result<T> {
     const PAUSE: Duration = Duration::from_millis(200);
     let begun = Instant::now();
     loop {
         let last = match look()? {
-            Look::Seen(value) => return Ok(value),
-            Look::NotYet(last) => last,
+            Polled::Seen(value) => return Ok(value),
+            Polled::NotYet(last) => last,
         };
         if begun.elapsed() > deadline {
             return Err(Error::Deadline { what: what.to_owned(), after: begun.elapsed(), last });
@@ -286,7 +286,7 @@ pub fn wait_for<T>(what: &str, deadline: Duration, mut look: impl FnMut() -> Res
     }
 }
 
-pub enum Look<T> {
+pub enum Polled<T> {
     Seen(T),
     /// What was seen instead, for the message when time is up.
     NotYet(String),

@@ -34,13 +34,13 @@ pub enum Shows {
 }
 
 /// When carrick was started, and when it told the cause.
-pub struct Run {
+pub struct ToldAt {
     pub started: Timestamp,
     pub told: Duration,
 }
 
 /// A cause that was told, and how soon.
-pub struct Sighting {
+pub struct ToldCause {
     pub fault: &'static str,
     told: String,
     after_start: SignedDuration,
@@ -78,8 +78,8 @@ impl Shows {
     }
 }
 
-impl Sighting {
-    pub fn of(fault: &'static str, told: String, shows: Shows, run: &Run, scene: &Scene) -> Result<Self> {
+impl ToldCause {
+    pub fn of(fault: &'static str, told: String, shows: Shows, run: &ToldAt, scene: &Scene) -> Result<Self> {
         let after_start = SignedDuration::try_from(run.told).unwrap_or(SignedDuration::MAX);
         let before = shows.since(scene, run.started)?.duration_since(run.started);
         let after_seen = after_start.saturating_sub(before);
@@ -99,12 +99,12 @@ impl Sighting {
 }
 
 /// What came of a run, as Markdown.
-pub fn table(sightings: &[&Sighting]) -> String {
+pub fn table(sightings: &[&ToldCause]) -> String {
     let mut text =
         "| fault | told | after carrick's start, s | after it could be seen, s | held to, s | since when it \
                     could |\n|---|---|---|---|---|---|\n"
             .to_owned();
-    for Sighting { fault, told, after_start, after_seen, how, latest } in sightings.iter().copied() {
+    for ToldCause { fault, told, after_start, after_seen, how, latest } in sightings.iter().copied() {
         let (start, seen, bar) = (seconds(*after_start), seconds(*after_seen), latest.as_secs());
         let _ = writeln!(text, "| {fault} | {told} | {start} | {seen} | {bar} | {how} |");
     }
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn who_tells_in_time_is_told_from_who_does_not() {
-        let told = |millis| Sighting {
+        let told = |millis| ToldCause {
             fault: "swap-on",
             told: "machine.swap, exit 3".to_owned(),
             after_start: SignedDuration::from_millis(7000),

@@ -36,7 +36,7 @@ pub fn install(machine: &Machine) -> Result<()> {
 
 /// What was seen.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct TracedCalls {
     /// Paths that were opened for writing, made, renamed, removed or whose mode or owner was set.
     pub written: BTreeSet<String>,
     /// What the program itself ran, as strace writes it: `["systemctl", "daemon-reload"]`.
@@ -45,14 +45,14 @@ pub struct Seen {
     pub other: BTreeSet<String>,
 }
 
-pub fn seen(machine: &Arc<Machine>) -> Result<Seen> {
+pub fn seen(machine: &Arc<Machine>) -> Result<TracedCalls> {
     Ok(parse(&machine.ok(["cat", LOG])?))
 }
 
-pub fn parse(log: &str) -> Seen {
+pub fn parse(log: &str) -> TracedCalls {
     let calls = whole_calls(log);
     let children = children(&calls);
-    let mut seen = Seen::default();
+    let mut seen = TracedCalls::default();
     let mut begun = BTreeSet::new();
     for Call { pid, name, arguments } in calls {
         let quoted = quoted(&arguments);

@@ -10,13 +10,13 @@ use std::{fs, thread};
 
 use crate::build::{self, Parts};
 use crate::cache::{Cache, discard};
-use crate::case::{Bench, CASES, Case, Manner};
+use crate::case::{Bench, CASES, Case, Schedule};
 use crate::coverage::Covers;
 use crate::error::{During, Error, Result, said};
 use crate::fault::{FAULTS, Fault};
 use crate::lab::Lab;
 use crate::need::{Need, ROOM, Tools};
-use crate::sighting::{self, Sighting};
+use crate::sighting::{self, ToldCause};
 use crate::tier::{Choice, Tier};
 use crate::{coverage, fault, join, say, stop, up};
 
@@ -119,7 +119,7 @@ struct Ending {
     error: Option<Error>,
     /// What a fault asked to hold.
     demanded: BTreeSet<String>,
-    sightings: Vec<Sighting>,
+    sightings: Vec<ToldCause>,
     /// What carrick is to do, and does not yet.
     owed: Option<String>,
 }
@@ -188,7 +188,7 @@ fn tools(cache: &Cache, chosen: &[Item]) -> Result<Tools> {
 
 /// Prints how soon causes were told, and keeps it beside the logs.
 fn how_soon(endings: &[Ending], jobs: usize, logs: &Path) -> Result<()> {
-    let mut sightings: Vec<&Sighting> = endings.iter().flat_map(|ending| &ending.sightings).collect();
+    let mut sightings: Vec<&ToldCause> = endings.iter().flat_map(|ending| &ending.sightings).collect();
     if sightings.is_empty() {
         return Ok(());
     }
@@ -221,7 +221,7 @@ fn run(cache: &Cache, lab: &Lab, parts: &Parts, chosen: &[Item], pace: &Pace, lo
     let (alone, together): (Vec<&Item>, Vec<&Item>) = chosen.iter().partition(|item| item.is_alone(pace.tier));
     for (items, jobs) in [(together, pace.jobs), (alone, 1)] {
         let queue = Mutex::new(VecDeque::from(items));
-        let manner = Manner { tier: pace.tier, alone: jobs == 1 };
+        let manner = Schedule { tier: pace.tier, alone: jobs == 1 };
         thread::scope(|scope| {
             for _ in 0..jobs {
                 scope.spawn(|| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use carrick_core::catalogue::{Class, Role};
-use carrick_core::check::{CHECKS, FixedBy, Registered};
+use carrick_core::check::{CHECKS, FixedBy, RegisteredCheck};
 use carrick_core::fix;
 use carrick_core::join::event_line::EventLine;
 use carrick_core::join::verify::{PROOFS, Proof};
@@ -59,7 +59,7 @@ fn checks() -> String {
          terminal.\nThis page is made from the code: `cargo xtask docs`.\n",
         CHECKS.len()
     );
-    for Registered { check, explain, .. } in CHECKS {
+    for RegisteredCheck { check, explain, .. } in CHECKS {
         let (subsystem, does) = (check.subsystem.name(), check.does());
         let _ = writeln!(page, "\n## {}\n\nSubsystem: {subsystem}. In a join, carrick {does}.", check.id);
         if !check.kubeadm.is_empty() {
@@ -80,11 +80,11 @@ fn fixes() -> String {
          how many containers run on it and whether they go on\nrunning: with the unit of its packages (`KillMode=process`) they \
          do. This page is made from the code: `cargo xtask docs`.\n\n## What is fixed\n",
     );
-    for fix::Registered { fix, explain, .. } in fix::FIXES {
+    for fix::RegisteredFix { fix, explain, .. } in fix::FIXES {
         let _ = writeln!(page, "\n### {}\n\n{explain}", fix.fixes.join(", "));
     }
     page.push_str("\n## What is left to you\n\n| check | because |\n|---|---|\n");
-    for Registered { check, .. } in CHECKS {
+    for RegisteredCheck { check, .. } in CHECKS {
         if let FixedBy::Operator(why) = check.fixed_by {
             let _ = writeln!(page, "| {} | {why} |", check.id);
         }

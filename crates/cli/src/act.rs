@@ -8,7 +8,7 @@ use carrick_core::fact::Facts;
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
 use carrick_engine::Stop;
-use carrick_engine::act::undo::NotUndone;
+use carrick_engine::act::undo::UndoError;
 use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
 use carrick_engine::unit::TransientUnit;
 use carrick_host::cri;
@@ -248,13 +248,13 @@ pub fn stopped_as_failure(stopped: &Stopped) -> Failure {
     }
 }
 
-pub fn not_undone(error: &NotUndone) -> Failure {
-    use carrick_engine::act::journal::Broken;
+pub fn not_undone(error: &UndoError) -> Failure {
+    use carrick_engine::act::journal::JournalError;
     match error {
-        NotUndone::Nothing | NotUndone::Already(_) | NotUndone::Broken(Broken::Unknown(_)) => {
+        UndoError::Nothing | UndoError::Already(_) | UndoError::Broken(JournalError::Unknown(_)) => {
             Failure::usage(error.to_string())
         }
-        NotUndone::Told { signal, .. } => Failure::signal(*signal, error.to_string()),
+        UndoError::Told { signal, .. } => Failure::signal(*signal, error.to_string()),
         _ => Failure::failed(error.to_string()),
     }
 }

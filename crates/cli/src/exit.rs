@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
+use carrick_core::StopSignal;
 use carrick_core::report::Overall;
-use carrick_core::stop::StopSignal;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {

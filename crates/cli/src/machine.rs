@@ -10,7 +10,7 @@ use carrick_core::discovery::{Discovery, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
 use carrick_core::join::request::Socket;
 use carrick_engine::dialer;
-use carrick_engine::observe::observe;
+use carrick_engine::observe;
 use carrick_host::{Host, Local, Probe, Progress, Redactions, Ssh, SshOptions, bundle};
 use tokio::time::Instant;
 
@@ -19,7 +19,7 @@ use crate::terminal::{self, LiveLine};
 
 /// The machine to look at.
 #[derive(Debug, clap::Args)]
-pub struct Where {
+pub struct MachineArgs {
     /// Look at this machine over SSH instead: [user@]host, as your ssh knows it
     #[arg(short = 'H', long, value_name = "DEST")]
     host: Option<String>,
@@ -39,7 +39,7 @@ pub struct Where {
 
 /// The cluster to look at from there.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Cluster {
+pub struct ClusterArgs {
     /// The API server the machine is to join
     #[arg(long, value_name = "HOST:PORT")]
     api: Option<Endpoint>,
@@ -56,13 +56,13 @@ pub struct Cluster {
 
 /// An admin's way into the cluster, for verbs that need no more of it.
 #[derive(Clone, Debug, Default, clap::Args)]
-pub struct Credential {
+pub struct CredentialArgs {
     /// An admin's kubeconfig; without it the cluster is asked with the node's own credential, which may see less
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
 }
 
-impl Credential {
+impl CredentialArgs {
     pub fn admin(&self) -> Result<Option<ClusterCredentials>, Failure> {
         self.kubeconfig.as_deref().map(read_kubeconfig).transpose()
     }
@@ -73,9 +73,9 @@ pub fn client(host: &Arc<dyn Host>, credentials: &ClusterCredentials) -> Cluster
     dialer::client(credentials, Arc::<dyn Host>::downgrade(host))
 }
 
-impl From<Credential> for Cluster {
-    fn from(Credential { kubeconfig }: Credential) -> Self {
-        Cluster { api: None, token_file: None, ca_hash: Vec::new(), kubeconfig }
+impl From<CredentialArgs> for ClusterArgs {
+    fn from(CredentialArgs { kubeconfig }: CredentialArgs) -> Self {
+        ClusterArgs { api: None, token_file: None, ca_hash: Vec::new(), kubeconfig }
     }
 }
 
@@ -86,7 +86,7 @@ pub fn seconds(text: &str) -> Result<Duration, String> {
     }
 }
 
-impl Cluster {
+impl ClusterArgs {
     /// An API server was named.
     pub fn is_named(&self) -> bool {
         self.api.is_some()
@@ -143,9 +143,9 @@ pub fn read_short(path: &Path) -> Result<String, String> {
 }
 
 /// What was seen of a machine, and what was taken out of it.
-pub type Seen = (Facts, Redactions);
+pub type Inspection = (Facts, Redactions);
 
-impl Where {
+impl MachineArgs {
     pub fn time_box(&self) -> Duration {
         self.time_box
     }
@@ -156,7 +156,7 @@ impl Where {
     }
 
     /// Looks at the machine, saying what it waits for when that takes more than a second.
-    pub async fn observe(&self, cluster: Cluster) -> Result<Seen, Failure> {
+    pub async fn observe(&self, cluster: ClusterArgs) -> Result<Inspection, Failure> {
         let host = self.host().await?;
         let admin = cluster.admin()?.map(|admin| client(&host, &admin));
         self.observe_on(host.as_ref(), admin.as_ref(), cluster).await
@@ -182,8 +182,8 @@ impl Where {
         &self,
         probe: &dyn Probe,
         admin: Option<&ClusterClient>,
-        cluster: Cluster,
-    ) -> Result<Seen, Failure> {
+        cluster: ClusterArgs,
+    ) -> Result<Inspection, Failure> {
         let target = cluster.target()?;
         let mut line = LiveLine::new();
         let progress = Progress::default();

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use carrick_core::stop::StopSignal;
+use carrick_core::StopSignal;
 use carrick_engine::{Stop, StopTeller};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -153,17 +153,17 @@ const LIVELY: Duration = Duration::from_millis(200);
 const PLAINLY: Duration = Duration::from_secs(10);
 
 /// A wait, with its reason and how long it has lasted: a live line, or without a terminal a plain one every ten seconds.
-pub struct Waiting {
+pub struct WaitLine {
     line: LiveLine,
     begun: Instant,
     tick: Interval,
 }
 
-impl Waiting {
+impl WaitLine {
     pub fn begin() -> Self {
         let begun = Instant::now();
         let tick = if is_live() { interval_at(begun + QUIET, LIVELY) } else { interval_at(begun + PLAINLY, PLAINLY) };
-        Waiting { line: LiveLine::new(), begun, tick }
+        WaitLine { line: LiveLine::new(), begun, tick }
     }
 
     /// Comes back when something is to be shown.

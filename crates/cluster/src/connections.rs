@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use tower::Service;
 
 use crate::credentials::ClusterCredentials;
-use crate::dialer::{Dialer, Stream, dial_any};
+use crate::dialer::{DialedStream, Dialer, dial_any};
 use crate::error::ApiProblem;
 use crate::service::DEADLINE;
 use crate::tls;
@@ -111,7 +111,7 @@ impl Pool {
         Ok(sender)
     }
 
-    async fn dial(&self, until: Instant) -> Result<Box<dyn Stream>, ApiProblem> {
+    async fn dial(&self, until: Instant) -> Result<Box<dyn DialedStream>, ApiProblem> {
         let addresses = match self.server.address() {
             Some(address) => vec![address],
             None => self.dialer.resolve(&self.server.host).await.map_err(ApiProblem::Unresolved)?,

@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use carrick_core::discovery::{Endpoint, Token};
-use carrick_core::fact::kubeconfig::{self, Cluster, User};
+use carrick_core::fact::kubeconfig::{self, KubeconfigCluster, KubeconfigUser};
 use hyper::header::HeaderValue;
 use rustls::ClientConfig;
 use rustls::pki_types::pem::PemObject;
@@ -103,7 +103,7 @@ fn by_token(token: &Token) -> Result<HeaderValue, String> {
 }
 
 /// What Carrick does not do is refused, not passed over: the answer would be another user's, or come from anybody.
-fn supported(cluster: &Cluster, user: &User) -> Result<(), String> {
+fn supported(cluster: &KubeconfigCluster, user: &KubeconfigUser) -> Result<(), String> {
     const INSTEAD: &str = "is not supported: give one with a client certificate or a token, as kubeadm's admin.conf";
     let refused = if cluster.insecure_skip_tls_verify == Some(true) {
         "insecure-skip-tls-verify is refused: credentials would go to whoever answers; name the CA in certificate-authority-data".to_owned()
@@ -124,7 +124,7 @@ fn supported(cluster: &Cluster, user: &User) -> Result<(), String> {
 }
 
 /// `https://HOST[:PORT][/PREFIX]`.
-fn server(cluster: &Cluster) -> Result<(Endpoint, String), String> {
+fn server(cluster: &KubeconfigCluster) -> Result<(Endpoint, String), String> {
     let text = filled(cluster.server.as_deref()).ok_or("it has no server")?;
     if text.contains(['@', '?', '#']) {
         // Not repeated: before an @ stands a password.
@@ -143,7 +143,10 @@ fn server(cluster: &Cluster) -> Result<(Endpoint, String), String> {
     Ok((endpoint, prefix.trim_end_matches('/').to_owned()))
 }
 
-fn identity(user: &User, read: &impl Fn(&str) -> Result<String, String>) -> Result<Option<ClientIdentity>, String> {
+fn identity(
+    user: &KubeconfigUser,
+    read: &impl Fn(&str) -> Result<String, String>,
+) -> Result<Option<ClientIdentity>, String> {
     let certificate =
         Pem::of("client-certificate", user.client_certificate_data.as_deref(), user.client_certificate.as_deref());
     let key = Pem::of("client-key", user.client_key_data.as_deref(), user.client_key.as_deref());
@@ -164,7 +167,10 @@ fn identity(user: &User, read: &impl Fn(&str) -> Result<String, String>) -> Resu
 }
 
 /// The token; the one in a file goes first, as in kubectl.
-fn bearer(user: &User, read: &impl Fn(&str) -> Result<String, String>) -> Result<Option<HeaderValue>, String> {
+fn bearer(
+    user: &KubeconfigUser,
+    read: &impl Fn(&str) -> Result<String, String>,
+) -> Result<Option<HeaderValue>, String> {
     let (field, token) = match (filled(user.token_file.as_deref()), filled(user.token.as_deref())) {
         (Some(file), _) => ("tokenFile", read(file).map_err(|error| format!("tokenFile: {error}"))?),
         (None, Some(token)) => ("token", token.to_owned()),

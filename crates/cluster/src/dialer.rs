@@ -13,16 +13,16 @@ use tokio::time::{Instant, timeout};
 /// Names may resolve to many addresses; kubeadm would try them one after the other.
 const ADDRESSES: usize = 3;
 
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type DialFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A byte stream in both directions.
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+pub trait DialedStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> DialedStream for T {}
 
 /// The machine's own resolver, network and clock, wherever that machine is.
 pub trait Dialer: Send + Sync {
-    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>>;
-    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>>;
+    fn resolve<'a>(&'a self, name: &'a str) -> DialFuture<'a, Result<Vec<IpAddr>, Why>>;
+    fn dial(&self, address: IpAddr, port: u16) -> DialFuture<'_, io::Result<Box<dyn DialedStream>>>;
     fn now(&self) -> Timestamp;
 }
 
@@ -33,7 +33,7 @@ pub(crate) async fn dial_any(
     addresses: &[IpAddr],
     port: u16,
     until: Instant,
-) -> Result<(Box<dyn Stream>, IpAddr), Vec<(IpAddr, io::Error)>> {
+) -> Result<(Box<dyn DialedStream>, IpAddr), Vec<(IpAddr, io::Error)>> {
     let mut errors = Vec::new();
     let addresses = addresses.get(..ADDRESSES).unwrap_or(addresses);
     for (at, &address) in addresses.iter().enumerate() {

@@ -62,27 +62,27 @@ pub enum ApiProblem {
     NotHttp(String),
     /// 401.
     #[error("does not accept the credential (401 Unauthorized{0})")]
-    Unauthorized(Said),
+    Unauthorized(ServerMessage),
     /// 403.
     #[error("denied the request (403 Forbidden{0})")]
-    Forbidden(Said),
+    Forbidden(ServerMessage),
     /// 404.
     #[error("has no such object (404 Not Found{0})")]
-    NotFound(Said),
+    NotFound(ServerMessage),
     /// 409: the object was changed meanwhile, is another one by now, or exists already.
     #[error("refused the change (409 Conflict{0})")]
-    Conflict(Said),
+    Conflict(ServerMessage),
     /// 410: a list's next page is not to be had any more.
     #[error("has dropped what was asked for (410 Gone{0})")]
-    Gone(Said),
+    Gone(ServerMessage),
     /// 422.
     #[error("rejected the object (422 Unprocessable Entity{0})")]
-    Invalid(Said),
+    Invalid(ServerMessage),
     /// 429: a disruption budget's, or of a server with too much to do.
     #[error("refused the request for now (429 Too Many Requests{said})")]
-    TooManyRequests { retry_after: Option<Duration>, said: Said },
+    TooManyRequests { retry_after: Option<Duration>, said: ServerMessage },
     #[error("answered {0}{1}")]
-    Status(StatusCode, Said),
+    Status(StatusCode, ServerMessage),
     #[error("sent an answer of more than {0} bytes")]
     TooLarge(usize),
     /// Without a word of the answer: it may be a Secret.
@@ -97,15 +97,15 @@ pub enum ApiProblem {
 
 /// The server's own words about a refusal, where it had any; secrets redacted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Said(pub Option<String>);
+pub struct ServerMessage(pub Option<String>);
 
-impl fmt::Display for Said {
+impl fmt::Display for ServerMessage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.as_ref().map_or(Ok(()), |said| write!(f, ": {said}"))
     }
 }
 
-impl Said {
+impl ServerMessage {
     /// A Status object's message; a gateway, or a server with too much to do, answers in plain text.
     pub(crate) fn of(body: &[u8]) -> Self {
         let status: Option<Value> = serde_json::from_slice(body).ok();
@@ -114,7 +114,7 @@ impl Said {
             None => std::str::from_utf8(body).unwrap_or_default().lines().next().unwrap_or_default(),
         };
         let short: String = redact(message).chars().take(LONGEST_MESSAGE).collect();
-        Said(Some(short.trim().to_owned()).filter(|said| !said.is_empty() && !said.starts_with('<')))
+        ServerMessage(Some(short.trim().to_owned()).filter(|said| !said.is_empty() && !said.starts_with('<')))
     }
 }
 
@@ -202,7 +202,7 @@ impl From<ApiError> for Why {
 impl ApiProblem {
     /// Of an answer that is no success.
     pub(crate) fn of_status(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Self {
-        let said = Said::of(body);
+        let said = ServerMessage::of(body);
         match status {
             StatusCode::UNAUTHORIZED => ApiProblem::Unauthorized(said),
             StatusCode::FORBIDDEN => ApiProblem::Forbidden(said),
@@ -296,12 +296,12 @@ mod tests {
             ("{}", None),
             ("", None),
         ] {
-            assert_eq!(Said::of(body.as_bytes()).0.as_deref(), expected, "{body}");
+            assert_eq!(ServerMessage::of(body.as_bytes()).0.as_deref(), expected, "{body}");
         }
-        let token = Said::of(br#"{"message":"token abcdef.0123456789abcdef is unknown"}"#).to_string();
+        let token = ServerMessage::of(br#"{"message":"token abcdef.0123456789abcdef is unknown"}"#).to_string();
         assert!(!token.contains("0123456789abcdef"), "{token}");
-        assert_eq!(Said::of("x".repeat(9000).as_bytes()).0.map(|said| said.len()), Some(LONGEST_MESSAGE));
-        assert_eq!(Said::of(&[0xff, 0xfe]), Said(None));
+        assert_eq!(ServerMessage::of("x".repeat(9000).as_bytes()).0.map(|said| said.len()), Some(LONGEST_MESSAGE));
+        assert_eq!(ServerMessage::of(&[0xff, 0xfe]), ServerMessage(None));
     }
 
     #[test]

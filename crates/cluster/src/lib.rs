@@ -30,5 +30,5 @@ mod tls;
 
 pub use client::ClusterClient;
 pub use credentials::ClusterCredentials;
-pub use dialer::{Answer, Dialer, Stream};
-pub use error::{ApiError, ApiProblem, Said};
+pub use dialer::{DialFuture, DialedStream, Dialer};
+pub use error::{ApiError, ApiProblem, ServerMessage};

@@ -4,7 +4,7 @@
 //! A kubelet is shown its own Node and no other: for all others the API server says 403, also for what is not there.
 
 use carrick_core::fact::Capture;
-use carrick_core::fact::identity::Identity;
+use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::reset::CORDONED;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, Preconditions};
@@ -83,7 +83,7 @@ impl UnmarkedNode {
 pub async fn mark_not_ready_and_cordon(
     client: &ClusterClient,
     name: &str,
-    own: &Identity,
+    own: &MachineIdentity,
 ) -> Result<MarkedNode, UnmarkedNode> {
     let says = ("CarrickReset", "carrick reset has stopped the kubelet");
     let Some(before) = set_not_ready(client, name, own, says).await? else { return Ok(MarkedNode::Absent) };
@@ -95,7 +95,7 @@ pub async fn mark_not_ready_and_cordon(
 }
 
 /// Says of this machine's own Node that it is not ready, for a join that takes it up again at once.
-pub async fn mark_not_ready(client: &ClusterClient, name: &str, own: &Identity) -> Result<(), UnmarkedNode> {
+pub async fn mark_not_ready(client: &ClusterClient, name: &str, own: &MachineIdentity) -> Result<(), UnmarkedNode> {
     let says = ("CarrickJoin", "no kubelet runs on this machine: carrick join is about to join it again");
     set_not_ready(client, name, own, says).await.map(drop)
 }
@@ -104,7 +104,7 @@ pub async fn mark_not_ready(client: &ClusterClient, name: &str, own: &Identity) 
 async fn set_not_ready(
     client: &ClusterClient,
     name: &str,
-    own: &Identity,
+    own: &MachineIdentity,
     (reason, message): (&str, &str),
 ) -> Result<Option<Value>, UnmarkedNode> {
     let Some(node) = if_any(get(client, name).await)? else { return Ok(None) };

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::is_name;
-use crate::dialer::{Dialer, Stream, dial_any};
+use crate::dialer::{DialedStream, Dialer, dial_any};
 use crate::http::{self, Connection, Response};
 use crate::tls::{self, Trust};
 
@@ -126,7 +126,7 @@ impl Walk<'_> {
         }
     }
 
-    async fn tcp(&mut self, addresses: &[IpAddr]) -> Option<(Box<dyn Stream>, IpAddr)> {
+    async fn tcp(&mut self, addresses: &[IpAddr]) -> Option<(Box<dyn DialedStream>, IpAddr)> {
         let port = self.target.endpoint.port;
         match dial_any(self.dialer, addresses, port, self.until).await {
             Ok((stream, address)) => {
@@ -140,7 +140,7 @@ impl Walk<'_> {
         }
     }
 
-    async fn tls(&mut self, stream: Box<dyn Stream>) -> Option<Connection> {
+    async fn tls(&mut self, stream: Box<dyn DialedStream>) -> Option<Connection> {
         let host = self.target.endpoint.host.clone();
         match timeout_at(self.until, tls::handshake(stream, &host, &Trust::Anybody, self.dialer.now())).await {
             Err(_) => self.no_answer(PathStep::Tls, "connected, but the TLS handshake gets no answer (MTU? a proxy?)"),

@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Value, json};
 
 use crate::client::ClusterClient;
-use crate::error::{ApiError, ApiProblem, Said};
+use crate::error::{ApiError, ApiProblem, ServerMessage};
 
 /// The pods that are bound to a node, as a list for `carrick_core::join::observed` to read. A kubelet may list its own by this
 /// very selector, and no others.
@@ -53,7 +53,7 @@ pub async fn evict(client: &ClusterClient, pod: &KnownPod) -> Result<Evicted, Ap
     let retry_after = error.retry_after();
     match &error.problem {
         ApiProblem::NotFound(_) | ApiProblem::Conflict(_) => Ok(Evicted::Gone),
-        ApiProblem::TooManyRequests { said: Said(Some(said)), .. } => {
+        ApiProblem::TooManyRequests { said: ServerMessage(Some(said)), .. } => {
             Ok(Evicted::NotNow { why: said.clone(), retry_after })
         }
         // One of them is no answer in time: where another pod has its name by now, the API server tries for longer than

@@ -15,7 +15,7 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, Sign
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-use crate::dialer::Stream;
+use crate::dialer::DialedStream;
 
 /// Whom to believe.
 pub(crate) enum Trust<'a> {
@@ -33,22 +33,22 @@ pub(crate) struct ClientIdentity {
 
 /// Shakes hands. The certificate is checked as far as `trust` says.
 pub(crate) async fn handshake(
-    stream: Box<dyn Stream>,
+    stream: Box<dyn DialedStream>,
     host: &str,
     trust: &Trust<'_>,
     now: Timestamp,
-) -> io::Result<TlsStream<Box<dyn Stream>>> {
+) -> io::Result<TlsStream<Box<dyn DialedStream>>> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     connect(stream, name, &*settings(trust, None)?, now).await
 }
 
 /// `now`: by the clock of the machine that asks. Its kubelet will judge the same certificate by that.
 pub(crate) async fn connect(
-    stream: Box<dyn Stream>,
+    stream: Box<dyn DialedStream>,
     name: ServerName<'static>,
     settings: &ClientConfig,
     now: Timestamp,
-) -> io::Result<TlsStream<Box<dyn Stream>>> {
+) -> io::Result<TlsStream<Box<dyn DialedStream>>> {
     let mut settings = settings.clone();
     settings.time_provider = Arc::new(At(now));
     TlsConnector::from(Arc::new(settings)).connect(name, stream).await
@@ -91,7 +91,7 @@ fn ca_verifier(pem: &str, provider: Arc<CryptoProvider>) -> io::Result<Arc<dyn S
 }
 
 /// The certificate the other side showed, DER.
-pub(crate) fn shown_certificate(stream: &TlsStream<Box<dyn Stream>>) -> Option<Vec<u8>> {
+pub(crate) fn shown_certificate(stream: &TlsStream<Box<dyn DialedStream>>) -> Option<Vec<u8>> {
     let certificates = stream.get_ref().1.peer_certificates()?;
     certificates.first().map(|certificate| certificate.to_vec())
 }

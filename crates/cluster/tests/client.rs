@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use carrick_cluster::{
-    ApiError, ApiProblem, ClusterClient, Dialer, Said, Stream, bootstrap_tokens, certificate_requests, config_maps,
-    daemon_sets, leases, nodes, pods,
+    ApiError, ApiProblem, ClusterClient, DialedStream, Dialer, ServerMessage, bootstrap_tokens, certificate_requests,
+    config_maps, daemon_sets, leases, nodes, pods,
 };
 use carrick_core::discovery::{Discovery, Token};
 use carrick_core::fact::api_path::{ApiPath, PathStep, StepOutcome};
@@ -130,8 +130,8 @@ type Answer = fn() -> Reply;
 /// By its answer.
 #[tokio::test(start_paused = true)]
 async fn each_answer_that_is_none_has_a_name_of_its_own() {
-    let said = |text: &str| Said(Some(text.to_owned()));
-    let none = Said::default;
+    let said = |text: &str| ServerMessage(Some(text.to_owned()));
+    let none = ServerMessage::default;
     let rows: [(Answer, ApiProblem, Why, bool); 14] = [
         (|| Reply::text("401 Unauthorized", "{}"), ApiProblem::Unauthorized(none()), Why::Denied, false),
         (
@@ -233,7 +233,7 @@ fn a_failure_on_the_way_may_pass_or_not_as_a_fact_too() {
 
 #[test]
 fn a_server_is_left_alone_for_as_long_as_it_asks_within_reason() {
-    let asked = |seconds| ApiProblem::TooManyRequests { retry_after: seconds, said: Said::default() };
+    let asked = |seconds| ApiProblem::TooManyRequests { retry_after: seconds, said: ServerMessage::default() };
     let second = Duration::from_secs;
     for (problem, expected) in [
         (asked(Some(second(7))), Some(second(7))),
@@ -416,7 +416,7 @@ async fn lists_come_page_by_page() {
         if is_next { Reply::text("410 Gone", "{}") } else { Reply::json("200 OK", &page("web", "next")) }
     });
     let error = pods::on_node(&always.client(&ca), "w1").await.unwrap_err();
-    assert_eq!((error.problem, count(&always)), (ApiProblem::Gone(Said::default()), 4), "once");
+    assert_eq!((error.problem, count(&always)), (ApiProblem::Gone(ServerMessage::default()), 4), "once");
 
     // A hundred objects on each page.
     let full = move |asked: &Asked| {
@@ -461,12 +461,12 @@ async fn what_is_bounded_of_a_list_is_its_objects_and_its_time_not_its_pages() {
 struct Swallowing(Server, usize);
 
 impl Dialer for Swallowing {
-    fn resolve<'a>(&'a self, _: &'a str) -> carrick_cluster::Answer<'a, Result<Vec<IpAddr>, Why>> {
+    fn resolve<'a>(&'a self, _: &'a str) -> carrick_cluster::DialFuture<'a, Result<Vec<IpAddr>, Why>> {
         let holes = (1..=self.1).map(|last| IpAddr::from([10, 9, 9, u8::try_from(last).unwrap()]));
         Box::pin(async move { Ok(holes.chain([support::LOOPBACK]).collect()) })
     }
 
-    fn dial(&self, address: IpAddr, port: u16) -> carrick_cluster::Answer<'_, io::Result<Box<dyn Stream>>> {
+    fn dial(&self, address: IpAddr, port: u16) -> carrick_cluster::DialFuture<'_, io::Result<Box<dyn DialedStream>>> {
         if address == support::LOOPBACK { self.0.dial(address, port) } else { Box::pin(std::future::pending()) }
     }
 

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
 use carrick_cluster::pods::{self, Evicted};
-use carrick_cluster::{ApiError, ApiProblem, Said, bootstrap_tokens};
-use carrick_core::fact::identity::Identity;
+use carrick_cluster::{ApiError, ApiProblem, ServerMessage, bootstrap_tokens};
+use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::reset::CORDONED;
 use carrick_core::reset::pods::Pod;
 use serde_json::{Value, json};
@@ -32,8 +32,8 @@ fn ok(object: &Value) -> Reply {
 const ID: &str = "0123456789abcdef0123456789abcdef";
 const NODE: &str = "GET /api/v1/nodes/w1";
 
-fn own() -> Identity {
-    Identity { uuid: None, machine_id: Some(ID.to_owned()) }
+fn own() -> MachineIdentity {
+    MachineIdentity { uuid: None, machine_id: Some(ID.to_owned()) }
 }
 
 fn object(machine_id: &str, spec: &Value, annotations: &Value) -> Value {
@@ -66,7 +66,10 @@ async fn what_is_not_this_machines_to_say_is_not_said() {
         ok(&node)
     };
     let denied: Answers = |_| Reply::text("403 Forbidden", "{}");
-    let error = ApiError { server: "10.0.0.11:6443".parse().unwrap(), problem: ApiProblem::Forbidden(Said::default()) };
+    let error = ApiError {
+        server: "10.0.0.11:6443".parse().unwrap(),
+        problem: ApiProblem::Forbidden(ServerMessage::default()),
+    };
     let rows = [
         (another, UnmarkedNode::AnotherMachine("w1".into())),
         (plane, UnmarkedNode::ControlPlane("w1".into())),
@@ -111,7 +114,7 @@ async fn a_node_is_deleted_as_it_was_seen_or_not_at_all() {
     assert_eq!(nodes::delete_as_seen(&client, "w1", &seen(json!("u"))).await, Ok(()), "gone is as good as deleted");
     let (_, client) = that(|_| Reply::text("409 Conflict", "{}"));
     let error = nodes::delete_as_seen(&client, "w1", &seen(json!("u"))).await.unwrap_err();
-    assert_eq!(error.problem, ApiProblem::Conflict(Said::default()));
+    assert_eq!(error.problem, ApiProblem::Conflict(ServerMessage::default()));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use crate::catalogue::nearest;
 use crate::check::{self, CheckPolicy, Finding, Outcome};
 use crate::fact::Facts;
 use crate::fix;
-use crate::report::{self, Judged, Machine, Report};
+use crate::report::{self, Judged, MachineVersions, Report};
 
 /// Runs every check on the facts of a machine; what `ignore` names does not count.
 pub fn check(facts: &Facts, policy: &CheckPolicy, ignore: &Ignore) -> Report {
@@ -43,8 +43,8 @@ pub fn judged(Finding { check, verdict }: Finding, ignore: &Ignore) -> Judged {
 }
 
 /// What the facts say the machine is.
-pub fn machine(facts: &Facts) -> Machine {
-    Machine {
+pub fn machine(facts: &Facts) -> MachineVersions {
+    MachineVersions {
         os: facts.os_release().ok().map(|os| os.pretty_name),
         containerd: facts.containerd_version().ok().map(|version| version.to_string()),
         kubelet: facts.kubelet_version().ok().map(|version| version.to_string()),

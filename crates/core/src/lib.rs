@@ -15,7 +15,7 @@
 //! * [`report`]: what every renderer prints
 //! * [`shown`]: what of a text a person is shown, so that no terminal obeys it
 //! * [`redact`]: takes secrets out of everything that is read, before anything else sees it
-//! * [`stop`]: signals that ask for an end
+//! * [`StopSignal`]: signals that ask for an end
 //! * [`discovery`]: what kubeadm's token discovery proves: the JWS, the pinned key
 
 pub mod catalogue;
@@ -34,6 +34,8 @@ pub mod report;
 pub mod reset;
 pub mod shown;
 pub mod signature;
-pub mod stop;
+mod stop;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+
+pub use stop::StopSignal;

@@ -26,7 +26,7 @@ pub struct Report {
     pub host: String,
     /// The worst of the findings that count.
     pub verdict: Overall,
-    pub machine: Machine,
+    pub machine: MachineVersions,
     /// Root causes, the first first; empty where nothing is wrong, and for verbs that look for none.
     pub causes: Vec<Cause>,
     pub findings: Vec<Judged>,
@@ -139,8 +139,8 @@ pub enum Overall {
 
 /// What the machine is, as far as it is known.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Machine {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Machine"))]
+pub struct MachineVersions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub os: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -229,7 +229,7 @@ pub fn of(verb: &'static str, host: &str, findings: Vec<Judged>) -> Report {
         verb,
         host: shown::in_line(host),
         verdict: overall(&findings),
-        machine: Machine::default(),
+        machine: MachineVersions::default(),
         causes: Vec::new(),
         findings,
         subsystems,

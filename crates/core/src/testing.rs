@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use jiff::Timestamp;
 
 use crate::check::{Check, CheckPolicy, Outcome};
-use crate::fact::listing::{self, Entry};
+use crate::fact::listing::{self, DirectoryEntry};
 use crate::fact::{Capture, Facts, Query, Source, Why, dir_key, file_key};
 use crate::fix::Fix;
 use crate::plan::Effect;
@@ -110,9 +110,9 @@ impl Facts {
     }
 }
 
-fn entry(mode: &str, name: &str) -> Entry {
+fn entry(mode: &str, name: &str) -> DirectoryEntry {
     let (name, target) = name.split_once(" -> ").map_or((name, None), |(name, target)| (name, Some(target.to_owned())));
-    Entry {
+    DirectoryEntry {
         mode: mode.to_owned(),
         uid: 0,
         gid: 0,

@@ -13,9 +13,9 @@ use carrick_core::join::verify::Until;
 use carrick_core::judge::{self, Ignore};
 use carrick_core::plan::edit::Set;
 use carrick_core::plan::printed::{PlanReport, PlannedStep};
-use carrick_core::plan::{Edit, Effect, PlaceState, Running, Step};
+use carrick_core::plan::{Edit, Effect, PlaceState, RunningContainers, Step};
 use carrick_core::record::printed::{HistoryLine, JOIN, JoinEnd, JoinLine, RunLine};
-use carrick_core::record::{self, Damage, Line, Mark, Past, Recorded, Run};
+use carrick_core::record::{self, Damage, JournalLine, Mark, PastRun, Recorded, Run};
 use carrick_core::report::{self, Report, example};
 use carrick_core::testing::every_effect;
 use jiff::Timestamp;
@@ -49,7 +49,7 @@ fn plans_are_as_documented() {
     let more = [
         Effect::Edit { path: "/etc/fstab".into(), edit: both },
         Effect::Write { path: "/etc/cni/net.d/10-a.conf".into(), text: "{}".into(), mode: 0o600, in_place: true },
-        Effect::RestartRuntime { unit: "crio".into(), running: Running::default() },
+        Effect::RestartRuntime { unit: "crio".into(), running: RunningContainers::default() },
     ];
     let steps: Vec<PlannedStep> = every_effect().into_iter().chain(more).enumerate().map(step).collect();
     let mut refused = PlanReport { refused: Some("refused".into()), ..PlanReport::new("w1", steps.clone()) };
@@ -66,7 +66,7 @@ fn histories_are_as_documented() {
     let more = [
         Effect::Edit { path: "/etc/fstab".into(), edit: Edit::Both { edits: vec![comment_out, toml] } },
         Effect::Write { path: "/etc/cni/net.d/10-a.conf".into(), text: "{}".into(), mode: 0o600, in_place: true },
-        Effect::RestartRuntime { unit: "crio".into(), running: Running::default() },
+        Effect::RestartRuntime { unit: "crio".into(), running: RunningContainers::default() },
     ];
     let states = states();
     let step = |(at, effect): (usize, Effect)| Recorded {
@@ -76,12 +76,12 @@ fn histories_are_as_documented() {
     };
     let steps: Vec<Recorded> = every_effect().into_iter().chain(more).enumerate().map(step).collect();
     let marks = [Mark::Begun, Mark::Done, Mark::Failed, Mark::Finished, Mark::Final, Mark::UndoBegun, Mark::Undone];
-    let line = |mark| Line { at, step: Some(0), mark, error: "no".into() };
+    let line = |mark| JournalLine { at, step: Some(0), mark, error: "no".into() };
     let damage = Some(Damage { line: 9, why: "expected value".into() });
     let run = |continues, steps, lines, damage| {
         let (verb, by, version) = ("reset".into(), "root".into(), "1".into());
         let run = Run { schema: schema.clone(), run: 7, verb, by, begun: at, version, continues, steps };
-        HistoryLine::Run(RunLine::new(&Past { run, lines, damage }))
+        HistoryLine::Run(RunLine::new(&PastRun { run, lines, damage }))
     };
     let ends = [JoinEnd::Joined, JoinEnd::Failed, JoinEnd::CutOff, JoinEnd::Superseded, JoinEnd::AtWork];
     let join = |state| {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::{ClusterClient, config_maps, nodes};
-use carrick_core::cni::sync::{self, SyncRefusal, Wanted};
-use carrick_core::cni::wait::{self, Now, Reason};
-use carrick_core::cni::{Flavour, Key};
+use carrick_core::cni::sync::{self, ClusterCniConfig, SyncRefusal};
+use carrick_core::cni::wait::{self, NetworkState, WaitReason};
+use carrick_core::cni::{ConfigMapKey, Flavour};
 use carrick_core::fact::{Facts, Source, Why, containerd_config};
 use carrick_core::redact::redact;
-use carrick_host::cri::sandbox::{self, Tried};
+use carrick_host::cri::sandbox::{self, TriedSandbox};
 use carrick_host::{Host, Progress, cri, gather};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
@@ -35,12 +35,12 @@ pub struct Network<'a> {
 
 /// How long is waited.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct WaitPolicy {
     pub tries: u32,
     pub every: Duration,
 }
 
-impl Patience {
+impl WaitPolicy {
     pub fn whole(self) -> Duration {
         self.every.saturating_mul(self.tries)
     }
@@ -50,8 +50,8 @@ impl Patience {
 #[derive(Debug)]
 pub enum CniWaitEnd {
     Works { says: String, after: Duration },
-    TimedOut { reason: Reason, after: Duration },
-    CannotTell(Reason),
+    TimedOut { reason: WaitReason, after: Duration },
+    CannotTell(WaitReason),
 }
 
 impl Network<'_> {
@@ -112,40 +112,40 @@ impl Network<'_> {
     /// changes, and at least every ten seconds.
     pub async fn wait(
         &self,
-        patience: Patience,
-        sandbox: Option<&sandbox::How<'_>>,
-        tell: &mut (dyn FnMut(Duration, &Reason) + Send),
+        patience: WaitPolicy,
+        sandbox: Option<&sandbox::SandboxOptions<'_>>,
+        tell: &mut (dyn FnMut(Duration, &WaitReason) + Send),
     ) -> CniWaitEnd {
         until(patience, async || self.now(sandbox).await, tell).await
     }
 
-    async fn now(&self, sandbox: Option<&sandbox::How<'_>>) -> Now {
+    async fn now(&self, sandbox: Option<&sandbox::SandboxOptions<'_>>) -> NetworkState {
         let facts = match self.look().await {
             Ok(facts) => facts,
-            Err(says) => return Now::Waits(plain(says)),
+            Err(says) => return NetworkState::Waits(plain(says)),
         };
         let (says, how) = match (wait::now(&facts), sandbox) {
-            (Now::Works(says), Some(how)) => (says, how),
+            (NetworkState::Works(says), Some(how)) => (says, how),
             (now, _) => return now,
         };
         if let Some(flavour) = facts.pod_network().ok().flatten().map(|found| found.flavour).filter(|it| it.needs_pod) {
             let why = "'s plugin asks the cluster for the Pod: a sandbox without one proves nothing";
-            return Now::CannotTell(plain(format!("{}{why}", flavour.name)));
+            return NetworkState::CannotTell(plain(format!("{}{why}", flavour.name)));
         }
         match sandbox::try_one(self.host(), how).await {
-            Ok(Tried { addresses, left, .. }) => {
+            Ok(TriedSandbox { addresses, left, .. }) => {
                 let addresses: Vec<String> = addresses.iter().map(ToString::to_string).collect();
                 let left = left.map(|left| format!("; it could not be taken away: {left}")).unwrap_or_default();
-                Now::Works(format!("{says}; a sandbox got {}{left}", addresses.join(", ")))
+                NetworkState::Works(format!("{says}; a sandbox got {}{left}", addresses.join(", ")))
             }
-            Err(failed) => Now::Waits(plain(format!("a sandbox gets no address: {failed}"))),
+            Err(failed) => NetworkState::Waits(plain(format!("a sandbox gets no address: {failed}"))),
         }
     }
 
     /// What the cluster has for this machine's file: the first network that can be read, else the first complaint.
-    pub async fn wanted(&self, facts: &Facts) -> Result<Wanted, Unwanted> {
-        let own = self.own(facts).await.map_err(Unwanted::Credential)?;
-        let client = self.admin.or(own.as_ref()).ok_or(Unwanted::NotJoined)?;
+    pub async fn wanted(&self, facts: &Facts) -> Result<ClusterCniConfig, NoClusterConfig> {
+        let own = self.own(facts).await.map_err(NoClusterConfig::Credential)?;
+        let client = self.admin.or(own.as_ref()).ok_or(NoClusterConfig::NotJoined)?;
         let name = facts.node_name().unwrap_or_else(|_| "NODE".to_owned());
         let mut first = None;
         for flavour in sync::networks(facts) {
@@ -158,7 +158,7 @@ impl Network<'_> {
                 Err(complaint) => first = first.or(Some(complaint)),
             }
         }
-        Err(first.unwrap_or(Unwanted::NotJoined))
+        Err(first.unwrap_or(NoClusterConfig::NotJoined))
     }
 
     async fn config_map(
@@ -166,10 +166,10 @@ impl Network<'_> {
         client: &ClusterClient,
         facts: &Facts,
         flavour: &'static Flavour,
-        key: &Key,
-    ) -> Result<Wanted, Unwanted> {
+        key: &ConfigMapKey,
+    ) -> Result<ClusterCniConfig, NoClusterConfig> {
         let data = config_maps::value(client, key.namespace, key.name, key.key).await;
-        let data = data.map_err(Why::from).map_err(|why| Unwanted::ConfigMap {
+        let data = data.map_err(Why::from).map_err(|why| NoClusterConfig::ConfigMap {
             name: format!("{}/{}", key.namespace, key.name),
             why: match (&why, self.admin) {
                 (Why::Denied, None) => format!(
@@ -182,18 +182,18 @@ impl Network<'_> {
                 _ => why.to_string(),
             },
         })?;
-        Ok(Wanted::of(facts, flavour, key, data)?)
+        Ok(ClusterCniConfig::of(facts, flavour, key, data)?)
     }
 
     /// Whether the file holds exactly what it should.
-    pub async fn is_same(&self, wanted: &Wanted) -> Result<bool, carrick_host::Trouble> {
-        use carrick_host::Entry;
+    pub async fn is_same(&self, wanted: &ClusterCniConfig) -> Result<bool, carrick_host::Trouble> {
+        use carrick_host::PathEntry;
         let there = self.host().look(&wanted.path).await?;
-        Ok(matches!(there, Some(Entry::File(file)) if file.bytes == wanted.text.as_bytes()))
+        Ok(matches!(there, Some(PathEntry::File(file)) if file.bytes == wanted.text.as_bytes()))
     }
 
     /// Waits until the runtime has loaded it, for a moment; the last look.
-    pub async fn confirm(&self, wanted: &Wanted) -> Result<(bool, Facts), String> {
+    pub async fn confirm(&self, wanted: &ClusterCniConfig) -> Result<(bool, Facts), String> {
         let begun = Instant::now();
         loop {
             let looked = self.look().await;
@@ -208,9 +208,9 @@ impl Network<'_> {
 
 /// Looks again and again, for as long as there is patience.
 async fn until(
-    patience: Patience,
-    mut look: impl AsyncFnMut() -> Now,
-    tell: &mut (dyn FnMut(Duration, &Reason) + Send),
+    patience: WaitPolicy,
+    mut look: impl AsyncFnMut() -> NetworkState,
+    tell: &mut (dyn FnMut(Duration, &WaitReason) + Send),
 ) -> CniWaitEnd {
     let begun = Instant::now();
     let word = patience.every.clamp(PAUSE, WORD);
@@ -229,9 +229,9 @@ async fn until(
             }
         };
         let reason = match now {
-            Now::Works(says) => return CniWaitEnd::Works { says, after: begun.elapsed() },
-            Now::CannotTell(reason) => return CniWaitEnd::CannotTell(reason),
-            Now::Waits(reason) => reason,
+            NetworkState::Works(says) => return CniWaitEnd::Works { says, after: begun.elapsed() },
+            NetworkState::CannotTell(reason) => return CniWaitEnd::CannotTell(reason),
+            NetworkState::Waits(reason) => reason,
         };
         let left = patience.whole().saturating_sub(begun.elapsed());
         if left.is_zero() {
@@ -253,13 +253,13 @@ pub async fn sandbox_image(host: &dyn Host) -> Option<String> {
     facts.containerd_config().ok().and_then(|effective| effective.config.sandbox_image)
 }
 
-fn plain(says: String) -> Reason {
-    Reason { id: None, says, evidence: Vec::new(), remedy: Vec::new(), is_network: true }
+fn plain(says: String) -> WaitReason {
+    WaitReason { id: None, says, evidence: Vec::new(), remedy: Vec::new(), is_network: true }
 }
 
 /// Why it is not known what the cluster has.
 #[derive(Debug, thiserror::Error)]
-pub enum Unwanted {
+pub enum NoClusterConfig {
     #[error("this machine has not joined, and no --kubeconfig was given: there is no cluster to ask")]
     NotJoined,
     #[error("the kubelet's own credential cannot be used: {0}; give --kubeconfig")]
@@ -275,7 +275,11 @@ mod tests {
     use super::*;
 
     /// The word a look gives at a time, and how long the look takes.
-    async fn waited(patience: Patience, look_takes: u64, says: impl Fn(u64) -> Now) -> (CniWaitEnd, Vec<u64>) {
+    async fn waited(
+        patience: WaitPolicy,
+        look_takes: u64,
+        says: impl Fn(u64) -> NetworkState,
+    ) -> (CniWaitEnd, Vec<u64>) {
         let begun = Instant::now();
         let mut words = Vec::new();
         let look = async || {
@@ -287,10 +291,10 @@ mod tests {
         (ended, words)
     }
 
-    const USUAL: Patience = Patience { tries: 30, every: Duration::from_secs(10) };
+    const USUAL: WaitPolicy = WaitPolicy { tries: 30, every: Duration::from_secs(10) };
 
-    fn waits(says: &str) -> Now {
-        Now::Waits(plain(says.to_owned()))
+    fn waits(says: &str) -> NetworkState {
+        NetworkState::Waits(plain(says.to_owned()))
     }
 
     fn longest_silence(words: &[u64], end: u64) -> u64 {
@@ -300,13 +304,13 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn it_ends_as_soon_as_it_works() {
-        let (ended, words) = waited(USUAL, 0, |_| Now::Works("so".to_owned())).await;
+        let (ended, words) = waited(USUAL, 0, |_| NetworkState::Works("so".to_owned())).await;
         assert!(matches!(ended, CniWaitEnd::Works { after, .. } if after.is_zero()) && words.is_empty());
         let (ended, words) =
-            waited(USUAL, 0, |at| if at < 14 { waits("a") } else { Now::Works("so".to_owned()) }).await;
+            waited(USUAL, 0, |at| if at < 14 { waits("a") } else { NetworkState::Works("so".to_owned()) }).await;
         assert!(matches!(ended, CniWaitEnd::Works { after, .. } if after == Duration::from_secs(14)), "{ended:?}");
         assert_eq!(words, [0, 10]);
-        let (ended, _) = waited(USUAL, 0, |_| Now::CannotTell(plain("denied".to_owned()))).await;
+        let (ended, _) = waited(USUAL, 0, |_| NetworkState::CannotTell(plain("denied".to_owned()))).await;
         assert!(matches!(ended, CniWaitEnd::CannotTell(_)));
     }
 
@@ -322,7 +326,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_new_reason_is_told_at_once() {
-        let short = Patience { tries: 2, every: Duration::from_secs(5) };
+        let short = WaitPolicy { tries: 2, every: Duration::from_secs(5) };
         let (ended, words) = waited(short, 0, |at| waits(if at < 3 { "a" } else { "b" })).await;
         assert!(matches!(ended, CniWaitEnd::TimedOut { reason, .. } if reason.says == "b"));
         assert_eq!(words, [0, 3, 8]);

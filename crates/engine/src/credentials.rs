@@ -7,7 +7,7 @@ use std::time::Duration;
 use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::discovery::Token;
 use carrick_core::fact::kubeconfig;
-use carrick_host::{Entry, Host};
+use carrick_host::{Host, PathEntry};
 
 use crate::dialer;
 
@@ -15,12 +15,16 @@ use crate::dialer;
 const LINKS: Duration = Duration::from_secs(10);
 
 /// A client with the kubelet's certificate. What is read here goes nowhere else.
-pub async fn of_kubelet(machine: &Arc<dyn Host>) -> Result<ClusterClient, String> {
+pub(crate) async fn of_kubelet(machine: &Arc<dyn Host>) -> Result<ClusterClient, String> {
     of_file(machine, kubeconfig::KUBELET, None).await
 }
 
 /// A client as a kubeconfig on the machine says, and with the token where that names nobody who may ask.
-pub async fn of_file(machine: &Arc<dyn Host>, path: &str, token: Option<&Token>) -> Result<ClusterClient, String> {
+pub(crate) async fn of_file(
+    machine: &Arc<dyn Host>,
+    path: &str,
+    token: Option<&Token>,
+) -> Result<ClusterClient, String> {
     let at_fault = |error: String| format!("{path}: {error}");
     let conf = read(machine.as_ref(), path).await?;
     let (cluster, user) = match token {
@@ -46,7 +50,7 @@ async fn read(host: &dyn Host, path: &str) -> Result<String, String> {
     let ended = host.run(&argv, LINKS).await.map_err(|trouble| trouble.to_string())?;
     let target = ended.well(&argv).map_err(|_| format!("{path}: not there"))?;
     match host.look(target.trim_end_matches('\n')).await.map_err(|trouble| trouble.to_string())? {
-        Some(Entry::File(file)) => String::from_utf8(file.bytes).map_err(|_| format!("{path}: not text")),
+        Some(PathEntry::File(file)) => String::from_utf8(file.bytes).map_err(|_| format!("{path}: not text")),
         _ => Err(format!("{path}: not there")),
     }
 }

@@ -4,7 +4,7 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use carrick_cluster::{Answer, ClusterClient, ClusterCredentials, Dialer, Stream};
+use carrick_cluster::{ClusterClient, ClusterCredentials, DialFuture, DialedStream, Dialer};
 use carrick_core::fact::Why;
 use carrick_host::{Probe, Target};
 use jiff::Timestamp;
@@ -20,14 +20,14 @@ pub fn client(credentials: &ClusterCredentials, machine: Weak<dyn Probe>) -> Clu
 pub(crate) struct FromMachine<'a>(pub(crate) &'a dyn Probe);
 
 impl Dialer for FromMachine<'_> {
-    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+    fn resolve<'a>(&'a self, name: &'a str) -> DialFuture<'a, Result<Vec<IpAddr>, Why>> {
         self.0.resolve(name)
     }
 
-    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
+    fn dial(&self, address: IpAddr, port: u16) -> DialFuture<'_, io::Result<Box<dyn DialedStream>>> {
         Box::pin(async move {
             let stream = self.0.connect(&Target::Tcp { host: address.to_string(), port }).await?;
-            Ok(Box::new(stream) as Box<dyn Stream>)
+            Ok(Box::new(stream) as Box<dyn DialedStream>)
         })
     }
 
@@ -54,14 +54,14 @@ impl OfMachine {
 }
 
 impl Dialer for OfMachine {
-    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+    fn resolve<'a>(&'a self, name: &'a str) -> DialFuture<'a, Result<Vec<IpAddr>, Why>> {
         Box::pin(async move {
             let machine = self.machine.upgrade().ok_or_else(|| Why::Broken(LET_GO.to_owned()))?;
             machine.resolve(name).await
         })
     }
 
-    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
+    fn dial(&self, address: IpAddr, port: u16) -> DialFuture<'_, io::Result<Box<dyn DialedStream>>> {
         Box::pin(async move {
             let machine = self.machine.upgrade().ok_or_else(|| io::Error::other(LET_GO))?;
             FromMachine(machine.as_ref()).dial(address, port).await
@@ -93,11 +93,11 @@ pub(crate) mod stub {
     struct Clock(Timestamp);
 
     impl Dialer for Clock {
-        fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+        fn resolve<'a>(&'a self, _: &'a str) -> DialFuture<'a, Result<Vec<IpAddr>, Why>> {
             Box::pin(async { Err(Why::Absent) })
         }
 
-        fn dial(&self, _: IpAddr, _: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
+        fn dial(&self, _: IpAddr, _: u16) -> DialFuture<'_, io::Result<Box<dyn DialedStream>>> {
             Box::pin(async { Err(io::ErrorKind::NetworkUnreachable.into()) })
         }
 
@@ -166,19 +166,22 @@ mod tests {
             "2026-11-15T12:00:00Z".parse().unwrap()
         }
 
-        fn observe<'a>(&'a self, _: &'a [Source], _: &'a Progress) -> Answer<'a, Vec<Observation>> {
+        fn observe<'a>(&'a self, _: &'a [Source], _: &'a Progress) -> carrick_host::BoxFuture<'a, Vec<Observation>> {
             Box::pin(async { Vec::new() })
         }
 
-        fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+        fn resolve<'a>(&'a self, _: &'a str) -> carrick_host::BoxFuture<'a, Result<Vec<IpAddr>, Why>> {
             Box::pin(async { Err(Why::Absent) })
         }
 
-        fn connect<'a>(&'a self, _: &'a Target) -> Answer<'a, io::Result<Box<dyn carrick_host::Stream>>> {
+        fn connect<'a>(
+            &'a self,
+            _: &'a Target,
+        ) -> carrick_host::BoxFuture<'a, io::Result<Box<dyn carrick_host::ByteStream>>> {
             Box::pin(async {
                 let (ours, theirs) = tokio::io::duplex(1 << 14);
                 tokio::spawn(answers(self.server.clone(), theirs));
-                Ok(Box::new(ours) as Box<dyn carrick_host::Stream>)
+                Ok(Box::new(ours) as Box<dyn carrick_host::ByteStream>)
             })
         }
     }

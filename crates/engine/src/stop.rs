@@ -1,7 +1,7 @@
 //! Whether whoever acts was told to stop. It is looked at between two changes, and ends every wait: the change at hand is
 //! finished.
 
-use carrick_core::stop::StopSignal;
+use carrick_core::StopSignal;
 use tokio::sync::watch;
 
 /// Listens. One that nobody can tell anything never stops.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use carrick_core::fact::unit::{UnitState, parse_show};
 use carrick_core::join::place;
 use carrick_core::redact::redact;
-use carrick_host::{Entry, File, Host, How, Trouble};
+use carrick_host::{File, Host, PathEntry, Trouble, WriteMode};
 use tokio::time::{Instant, sleep};
 
 /// One of Carrick's.
@@ -65,7 +65,7 @@ pub async fn at_work(host: &dyn Host, but: &[TransientUnit]) -> Result<Option<Tr
 /// Starts a program in a unit. `log`, where it writes to, is made anew, for root alone.
 pub async fn start(host: &dyn Host, unit: TransientUnit, program: &[&str], log: &str) -> Result<(), Trouble> {
     clear(host, unit).await?;
-    host.write(log, &File::new("", 0o600), How::Replace).await?;
+    host.write(log, &File::new("", 0o600), WriteMode::Replace).await?;
     let (name, describes) =
         (format!("--unit={}", unit.name), format!("--description={}, started by carrick", unit.does));
     let output = format!("--property=StandardOutput=append:{log}");
@@ -107,7 +107,7 @@ pub async fn run(
     start(host, unit, program, log).await?;
     let ended = ends_within(host, unit, limit).await?;
     let said = match host.look(log).await? {
-        Some(Entry::File(file)) => redact(&String::from_utf8_lossy(&file.bytes)),
+        Some(PathEntry::File(file)) => redact(&String::from_utf8_lossy(&file.bytes)),
         _ => String::new(),
     };
     clear(host, unit).await?;

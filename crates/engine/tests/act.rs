@@ -1,20 +1,20 @@
 //! Plans carried out, cut off and taken back, on a machine in memory.
 #![allow(clippy::unwrap_used)] // What helps a test is a test.
 
+use carrick_core::StopSignal;
 use carrick_core::fact::{Source, sources};
 use carrick_core::plan::edit::{Edit, Set};
 use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Effect, PlaceState, Plan, Step};
 use carrick_core::record::keep::{DAYS, RUNS};
-use carrick_core::stop::StopSignal;
 use carrick_core::testing::every_effect;
-use carrick_engine::act::journal::{self, Broken, End, Mark};
+use carrick_engine::act::journal::{self, End, JournalError, Mark};
 use carrick_engine::act::keep::{self, Seal};
-use carrick_engine::act::undo::{self, NotUndone};
+use carrick_engine::act::undo::{self, UndoError};
 use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
 use carrick_engine::{Stop, StopTeller};
-use carrick_host::{Entry, File, Host, How, Probe, Progress, gather};
+use carrick_host::{File, Host, PathEntry, Probe, Progress, WriteMode, gather};
 use carrick_testkit::Machine;
 use jiff::{SignedDuration, Timestamp};
 
@@ -84,7 +84,7 @@ fn of(effects: impl IntoIterator<Item = Effect>) -> Plan {
     Plan { steps: effects.into_iter().map(|effect| Step { effect, why: vec!["a.check".into()] }).collect() }
 }
 
-async fn take_back(machine: &Machine, run: Option<u32>) -> Result<(), NotUndone> {
+async fn take_back(machine: &Machine, run: Option<u32>) -> Result<(), UndoError> {
     let back = undo::plan(machine, run).await?;
     undo::apply(&machine.shared(), &back, &Protected::default(), &Stop::never(), &mut |_| {}).await
 }
@@ -94,7 +94,7 @@ async fn a_plan_is_carried_out_once_and_taken_back_byte_for_byte() {
     let (machine, before) = (machine(), machine().all_but(HOME));
     assert_eq!(apply(&machine, &plan()).await.unwrap(), 1);
     let text = |path: &str| match machine.all_but(HOME).files.get(path) {
-        Some(Entry::File(file)) => String::from_utf8(file.bytes.clone()).unwrap(),
+        Some(PathEntry::File(file)) => String::from_utf8(file.bytes.clone()).unwrap(),
         other => panic!("{path}: {other:?}"),
     };
     assert_eq!(text("/etc/containerd/config.toml"), "# mine\nversion = 2\ndisabled_plugins = []\n");
@@ -108,8 +108,8 @@ async fn a_plan_is_carried_out_once_and_taken_back_byte_for_byte() {
 
     take_back(&machine, None).await.unwrap();
     assert_eq!(machine.all_but(HOME), before);
-    assert!(matches!(take_back(&machine, None).await, Err(NotUndone::Nothing)));
-    assert!(matches!(take_back(&machine, Some(1)).await, Err(NotUndone::Already(1))));
+    assert!(matches!(take_back(&machine, None).await, Err(UndoError::Nothing)));
+    assert!(matches!(take_back(&machine, Some(1)).await, Err(UndoError::Already(1))));
 }
 
 /// Where the power may go: after every single change that an undisturbed run makes, the journal's own included.
@@ -204,7 +204,7 @@ async fn cut_off_anywhere_it_can_be_taken_back_at_once() {
         assert!(apply(&machine, &plan()).await.is_err());
         machine.power(None);
         match take_back(&machine, None).await {
-            Ok(()) | Err(NotUndone::Nothing) => {}
+            Ok(()) | Err(UndoError::Nothing) => {}
             Err(error) => panic!("cut off after {power} changes: {error}"),
         }
         assert_eq!(machine.all_but(HOME), before, "cut off after {power} changes");
@@ -365,15 +365,15 @@ async fn records_that_cannot_be_relied_on_are_told() {
     let machine = machine();
     apply(&machine, &plan()).await.unwrap();
     assert_eq!(journal::load(&machine, 1).await.unwrap().end(), End::Finished);
-    assert_eq!(journal::load(&machine, 7).await.unwrap_err(), Broken::Unknown(7));
+    assert_eq!(journal::load(&machine, 7).await.unwrap_err(), JournalError::Unknown(7));
     let record = format!("{HOME}/runs/0001/run.json");
-    let Some(Entry::File(whole)) = machine.look(&record).await.unwrap() else { panic!("no record") };
+    let Some(PathEntry::File(whole)) = machine.look(&record).await.unwrap() else { panic!("no record") };
     let newer = String::from_utf8(whole.bytes.clone()).unwrap().replace("carrick.run/v1", "carrick.run/v2");
     for (text, says) in [
         (newer.as_bytes(), "run 1 was recorded by a newer Carrick (carrick.run/v2); take that version"),
         (&whole.bytes[..whole.bytes.len() / 2], "the record of run 1 cannot be read (run.json: "),
     ] {
-        machine.write(&record, &File::new(text, 0o600), How::Replace).await.unwrap();
+        machine.write(&record, &File::new(text, 0o600), WriteMode::Replace).await.unwrap();
         let told = take_back(&machine, Some(1)).await.unwrap_err().to_string();
         assert!(told.starts_with(says), "{told}");
     }
@@ -404,7 +404,7 @@ async fn a_journal_is_read_up_to_the_damage_and_its_run_is_taken_back() {
             assert_eq!(back.unwrap().notes.is_empty(), past.damage.is_none());
             take_back(&machine, Some(1)).await.unwrap();
             assert_eq!(machine.all_but(HOME), before, "{damage:?} at {at}");
-            assert!(matches!(take_back(&machine, Some(1)).await, Err(NotUndone::Already(1))), "{damage:?} at {at}");
+            assert!(matches!(take_back(&machine, Some(1)).await, Err(UndoError::Already(1))), "{damage:?} at {at}");
             let kept = machine.text(&format!("{HOME}/runs/0001/journal.damaged"));
             assert_eq!(kept.is_some(), past.damage.is_some(), "as it was found");
         }
@@ -528,7 +528,7 @@ async fn a_file_that_was_half_written_is_put_back_and_an_edit_in_between_is_kept
     let write = Effect::Write { path: CONFLIST.into(), text: "new".into(), mode: 0o644, in_place: true };
     apply(&machine, &of([write])).await.unwrap();
     machine.meddle(CONFLIST, "ne");
-    assert!(matches!(take_back(&machine, None).await, Err(NotUndone::Changed { .. })));
+    assert!(matches!(take_back(&machine, None).await, Err(UndoError::Changed { .. })));
 }
 
 const KUBELET_CONF: &str = "/etc/kubernetes/kubelet.conf";
@@ -686,7 +686,7 @@ async fn what_a_live_node_needs_stays_unless_it_joined_before() {
             "remove /etc/sysctl.d/90-carrick.conf",
         ]
     );
-    let taken: Vec<String> = back.backs.iter().map(undo::Back::sentence).collect();
+    let taken: Vec<String> = back.backs.iter().map(undo::UndoStep::sentence).collect();
     let dirs = ["/etc/systemd/system", "/etc/systemd"].map(|dir| format!("remove the directory {dir} if it is empty"));
     assert_eq!(taken, dirs, "nothing is reloaded for what stays");
     undo::apply(&machine.shared(), &back, &Protected::default(), &Stop::never(), &mut |_| {}).await.unwrap();

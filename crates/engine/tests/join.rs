@@ -10,8 +10,8 @@ use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::Stop;
 use carrick_engine::act::Actor;
-use carrick_engine::join::{JoinEnd, JoinOptions, JoinProgress, join};
-use carrick_host::{Entry, Host as _};
+use carrick_engine::join::{JoinOptions, JoinProgress, JoinReport, join};
+use carrick_host::{Host as _, PathEntry};
 use carrick_testkit::Machine;
 
 const RECORDS: &str = "/var/lib/carrick/joins";
@@ -43,7 +43,7 @@ fn options() -> JoinOptions<'static> {
     }
 }
 
-async fn joined(machine: &Machine, library: &Library) -> (JoinEnd, Vec<JoinProgress>) {
+async fn joined(machine: &Machine, library: &Library) -> (JoinReport, Vec<JoinProgress>) {
     let actor = Actor { verb: "join".into(), by: "root".into(), version: "0".into(), stop: Stop::never() };
     let mut told = Vec::new();
     let ended = join(&machine.shared(), &actor, options(), library, None, &mut |it| told.push(it)).await;
@@ -85,7 +85,7 @@ async fn what_was_cut_off_is_remembered_until_a_join_can_end_it() {
         );
         assert!(ended.left.unfinished, "{run}: {ended:?}");
         let log = machine.look(ended.record.as_deref().unwrap()).await.unwrap();
-        let Some(Entry::File(log)) = log else { panic!("{log:?}") };
+        let Some(PathEntry::File(log)) = log else { panic!("{log:?}") };
         let log = String::from_utf8(log.bytes).unwrap();
         assert!(log.contains("not joined, at begun") && !log.contains("0123456789abcdef"), "{log}");
     }

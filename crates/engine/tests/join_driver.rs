@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::{ClusterClient, ClusterCredentials};
+use carrick_core::StopSignal;
 use carrick_core::discovery;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
@@ -18,17 +19,16 @@ use carrick_core::plan::protect::Protected;
 use carrick_core::record::printed;
 use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
-use carrick_core::stop::StopSignal;
 use carrick_core::testing::secret::{KINDS, Plant, pieces_found, plant_one};
 use carrick_engine::act::{Actor, journal, undo};
 use carrick_engine::dialer;
-use carrick_engine::join::{JoinEnd, JoinOptions, JoinProgress, join, joins};
+use carrick_engine::join::{JoinOptions, JoinProgress, JoinReport, join, joins};
 use carrick_engine::{Stop, StopTeller};
-use carrick_host::{Entry, Host, Probe};
+use carrick_host::{Host, PathEntry, Probe};
 use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
 use carrick_testkit::memory_api::tls::kubeconfig;
-use carrick_testkit::{API, Authority, Cluster, Kubeadm, Machine, NODE, Worker};
+use carrick_testkit::{API, Authority, Kubeadm, Machine, MemoryCluster, NODE, Worker};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -41,13 +41,13 @@ const BOOTSTRAP_CONF: &str = "/etc/kubernetes/bootstrap-kubelet.conf";
 const CONFIG: &str = "/run/carrick/join.yaml";
 const DROP_IN: &str = "/run/systemd/system/kubelet.service.d/90-carrick-join.conf";
 
-fn cluster() -> Cluster {
-    let cluster = Cluster::start(BEGAN.parse().unwrap()).unwrap();
+fn cluster() -> MemoryCluster {
+    let cluster = MemoryCluster::start(BEGAN.parse().unwrap()).unwrap();
     cluster.token(TOKEN);
     cluster
 }
 
-fn options(cluster: &Cluster) -> JoinOptions<'static> {
+fn options(cluster: &MemoryCluster) -> JoinOptions<'static> {
     let pins = discovery::pins(cluster.authority.pem()).unwrap();
     let request = Request {
         api: format!("{}:{}", API.0, API.1).parse().ok(),
@@ -66,7 +66,7 @@ fn options(cluster: &Cluster) -> JoinOptions<'static> {
     }
 }
 
-async fn joined(machine: &Arc<Machine>, options: JoinOptions<'_>) -> (JoinEnd, Vec<JoinProgress>) {
+async fn joined(machine: &Arc<Machine>, options: JoinOptions<'_>) -> (JoinReport, Vec<JoinProgress>) {
     joined_and(machine, options, |_| {}).await
 }
 
@@ -75,7 +75,7 @@ async fn joined_and(
     machine: &Arc<Machine>,
     options: JoinOptions<'_>,
     act: impl FnMut(&JoinProgress) + Send,
-) -> (JoinEnd, Vec<JoinProgress>) {
+) -> (JoinReport, Vec<JoinProgress>) {
     joined_until(Stop::never(), machine, options, act).await
 }
 
@@ -85,7 +85,7 @@ async fn joined_until(
     machine: &Arc<Machine>,
     options: JoinOptions<'_>,
     mut act: impl FnMut(&JoinProgress) + Send,
-) -> (JoinEnd, Vec<JoinProgress>) {
+) -> (JoinReport, Vec<JoinProgress>) {
     /// A look every 0.4 s and a word every second: whoever waits twice as long hears nothing.
     const SILENCE: Duration = Duration::from_secs(2);
     let library = Library::built_in().unwrap();
@@ -104,14 +104,14 @@ async fn joined_until(
 }
 
 /// A cluster in which nobody decides about certificate requests, until the test does.
-fn undecided() -> Cluster {
-    let cluster = Cluster::without_controllers(BEGAN.parse().unwrap()).unwrap();
+fn undecided() -> MemoryCluster {
+    let cluster = MemoryCluster::without_controllers(BEGAN.parse().unwrap()).unwrap();
     cluster.token(TOKEN);
     cluster.api.start(Controller::TokenSigner);
     cluster
 }
 
-fn deny(cluster: &Cluster) {
+fn deny(cluster: &MemoryCluster) {
     cluster.api.start(Controller::Denier("not this one".to_owned()));
 }
 
@@ -120,7 +120,7 @@ fn waits_for_its_certificate(told: &JoinProgress) -> bool {
 }
 
 /// An admin's kubeconfig in place of a token.
-fn admin(cluster: &Cluster, machine: &Arc<Machine>) -> ClusterClient {
+fn admin(cluster: &MemoryCluster, machine: &Arc<Machine>) -> ClusterClient {
     let issued = cluster.authority.client("kubernetes-admin", &["kubeadm:cluster-admins"]).unwrap();
     let server = format!("https://{}:{}", API.0, API.1);
     let text = kubeconfig(&server, cluster.authority.pem(), Some(&issued));
@@ -129,7 +129,7 @@ fn admin(cluster: &Cluster, machine: &Arc<Machine>) -> ClusterClient {
     dialer::client(&credentials, Arc::downgrade(&probe))
 }
 
-fn with_admin<'a>(cluster: &Cluster, admin: &'a ClusterClient, replace_node: bool) -> JoinOptions<'a> {
+fn with_admin<'a>(cluster: &MemoryCluster, admin: &'a ClusterClient, replace_node: bool) -> JoinOptions<'a> {
     let options = options(cluster);
     let request = Request { token: None, ..options.request };
     JoinOptions { request, admin: Some(admin), policy: JoinPolicy { replace_node, ..JoinPolicy::default() }, ..options }
@@ -142,22 +142,23 @@ fn stages(told: &[JoinProgress]) -> Vec<Stage> {
 }
 
 /// Everything on the machine but our own records.
-fn files(machine: &Machine) -> BTreeMap<String, Entry> {
+fn files(machine: &Machine) -> BTreeMap<String, PathEntry> {
     machine.all_but("/var/lib/carrick").files
 }
 
 /// The machine is as it was, and so is the kubelet's unit.
 #[track_caller]
-fn assert_put_back(machine: &Machine, unit: &str, before: &(BTreeMap<String, Entry>, &str), what: &str) {
+fn assert_put_back(machine: &Machine, unit: &str, before: &(BTreeMap<String, PathEntry>, &str), what: &str) {
     let now = files(machine);
-    let changed = |(path, entry): &(&String, &Entry), other: &BTreeMap<String, Entry>| other.get(*path) != Some(entry);
+    let changed =
+        |(path, entry): &(&String, &PathEntry), other: &BTreeMap<String, PathEntry>| other.get(*path) != Some(entry);
     let gone: Vec<_> = before.0.iter().filter(|it| changed(it, &now)).collect();
     let new: Vec<_> = now.iter().filter(|it| changed(it, &before.0)).collect();
     assert_eq!((gone, new, unit), (Vec::new(), Vec::new(), before.1), "{what}");
 }
 
 #[track_caller]
-fn assert_joined(ended: &JoinEnd, told: &[JoinProgress]) {
+fn assert_joined(ended: &JoinReport, told: &[JoinProgress]) {
     assert!(matches!(ended.outcome, JoinOutcome::Joined { .. }), "{:#?}\n{told:#?}", ended.outcome);
 }
 
@@ -311,7 +312,7 @@ async fn an_admin_needs_no_token_and_the_one_that_is_made_does_not_stay() {
 }
 
 /// The Node of a machine of this name that fell silent a while ago.
-fn of_the_dead(cluster: &Cluster) -> serde_json::Value {
+fn of_the_dead(cluster: &MemoryCluster) -> serde_json::Value {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"name": NODE, "namespace": "kube-node-lease"},
@@ -463,7 +464,7 @@ async fn what_a_killed_join_changed_is_taken_back_once() {
 }
 
 /// A join that is killed while its kubelet waits for its certificate, and kubeadm with it: the power is cut.
-async fn cut_off(cluster: &Cluster, machine: &Arc<Machine>, worker: &Worker) {
+async fn cut_off(cluster: &MemoryCluster, machine: &Arc<Machine>, worker: &Worker) {
     let killed = Notify::new();
     let kill = |it: &JoinProgress| {
         if waits_for_its_certificate(it) {
@@ -481,7 +482,7 @@ async fn cut_off(cluster: &Cluster, machine: &Arc<Machine>, worker: &Worker) {
 const REFUSES: &str = "error execution phase preflight: [preflight] Some fatal errors occurred:\n\t[ERROR NumCPU]: no";
 
 /// One attempt that fails before its kubeadm has done anything.
-async fn fails(cluster: &Cluster, machine: &Arc<Machine>) -> Vec<String> {
+async fn fails(cluster: &MemoryCluster, machine: &Arc<Machine>) -> Vec<String> {
     let once = JoinPolicy { attempts: 1, ..JoinPolicy::default() };
     let (ended, told) = joined(machine, JoinOptions { policy: once, ..options(cluster) }).await;
     assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{told:#?}");
@@ -563,10 +564,10 @@ async fn history_knows_joins_and_what_to_do_about_one_that_was_cut_off() {
         (ended, _) = joined_and(&machine, options(&cluster), kill) => panic!("{:#?}", ended.outcome),
         () = killed.notified() => {}
     }
-    let at_work = (printed::JoinEnd::AtWork, vec![1], "carrick join".to_owned());
+    let at_work = (printed::JoinReport::AtWork, vec![1], "carrick join".to_owned());
     assert_eq!(told(machine.clone()).await, [at_work], "kubeadm runs on");
     machine.run(&["systemctl", "stop", "carrick-kubeadm.service"], Duration::ZERO).await.unwrap();
-    let cut_off = (printed::JoinEnd::CutOff, vec![1], "carrick join, carrick reset".to_owned());
+    let cut_off = (printed::JoinReport::CutOff, vec![1], "carrick join, carrick reset".to_owned());
     assert_eq!(told(machine.clone()).await, [cut_off]);
     cluster.api.start(Controller::Approver);
     cluster.api.start(Controller::Signer(Arc::clone(&cluster.authority)));
@@ -574,8 +575,8 @@ async fn history_knows_joins_and_what_to_do_about_one_that_was_cut_off() {
     tokio::time::advance(Duration::from_secs(2)).await;
     let (ended, progress) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &progress);
-    let went_on = (printed::JoinEnd::Superseded, vec![1], String::new());
-    assert_eq!(told(machine.clone()).await, [went_on, (printed::JoinEnd::Joined, vec![1], String::new())]);
+    let went_on = (printed::JoinReport::Superseded, vec![1], String::new());
+    assert_eq!(told(machine.clone()).await, [went_on, (printed::JoinReport::Joined, vec![1], String::new())]);
     // One that cannot be read keeps nobody from reading the others.
     machine.meddle("/var/lib/carrick/joins/7.json", "{");
     let lines = joins(machine.as_ref()).await.unwrap();
@@ -603,7 +604,7 @@ async fn no_key_stays_in_a_backup_once_the_join_is_verified() {
         let policy = JoinPolicy { until, ..JoinPolicy::default() };
         let (ended, told) = joined(&machine, JoinOptions { policy, ..options(&cluster) }).await;
         assert_joined(&ended, &told);
-        let kept = |entry: &Entry| matches!(entry, Entry::File(file) if file.bytes == stale.as_bytes());
+        let kept = |entry: &PathEntry| matches!(entry, PathEntry::File(file) if file.bytes == stale.as_bytes());
         assert_eq!(machine.all_but("/none").files.values().any(kept), stays, "{until:?}");
         let past = journal::load(machine.as_ref(), 1).await.unwrap();
         assert_eq!(past.final_steps().is_empty(), stays);
@@ -640,7 +641,7 @@ async fn where_nothing_can_be_written_down_nothing_is_begun() {
 }
 
 /// A worker that has joined.
-async fn rejoining(cluster: &Cluster) -> (Arc<Machine>, Arc<Worker>) {
+async fn rejoining(cluster: &MemoryCluster) -> (Arc<Machine>, Arc<Worker>) {
     let (machine, worker) = Worker::start(cluster, []);
     worker.connect_network("10.244.0.7");
     let (ended, told) = joined(&machine, options(cluster)).await;
@@ -648,7 +649,7 @@ async fn rejoining(cluster: &Cluster) -> (Arc<Machine>, Arc<Worker>) {
     (machine, worker)
 }
 
-fn node_of(cluster: &Cluster) -> serde_json::Value {
+fn node_of(cluster: &MemoryCluster) -> serde_json::Value {
     cluster.api.object("/api/v1/nodes/w1").unwrap()
 }
 
@@ -841,7 +842,7 @@ async fn a_token_that_a_join_had_to_leave_is_revoked_by_the_next_with_the_same_a
     let admin = admin(&cluster, &machine);
     let (teller, stop) = StopTeller::new();
     // Those that are still there.
-    let made = |cluster: &Cluster| {
+    let made = |cluster: &MemoryCluster| {
         let sent = cluster.api.sent("create secrets");
         let places = sent.iter().map(|secret| secret["metadata"]["name"].as_str().unwrap().to_owned());
         let is_there =

@@ -10,9 +10,9 @@ use carrick_core::reset::{self, ResetOptions};
 use carrick_engine::Stop;
 use carrick_engine::act::journal::{self, End};
 use carrick_engine::act::keep::{self, Seal};
-use carrick_engine::act::undo::{self, NotUndone};
+use carrick_engine::act::undo::{self, UndoError};
 use carrick_engine::act::{self, Actor, StepProgress, Stopped};
-use carrick_host::{Entry, Probe, Progress, gather};
+use carrick_host::{PathEntry, Probe, Progress, gather};
 use carrick_testkit::Machine;
 
 const HOME: &str = "/var/lib/carrick";
@@ -75,9 +75,9 @@ async fn take_out(machine: &Machine) -> Result<Vec<String>, Stopped> {
     Ok(told)
 }
 
-fn text(entry: &Entry) -> String {
+fn text(entry: &PathEntry) -> String {
     match entry {
-        Entry::File(file) => String::from_utf8(file.bytes.clone()).unwrap(),
+        PathEntry::File(file) => String::from_utf8(file.bytes.clone()).unwrap(),
         _ => String::new(),
     }
 }
@@ -88,7 +88,7 @@ async fn what_was_of_the_join_is_gone_and_nothing_else() {
     let told = take_out(&machine).await.unwrap();
     assert_eq!(told.len(), 9, "{told:#?}");
     let sight = machine.all_but(HOME);
-    let is_file = |entry: &&Entry| matches!(entry, Entry::File(_));
+    let is_file = |entry: &&PathEntry| matches!(entry, PathEntry::File(_));
     let files: Vec<&str> =
         sight.files.iter().filter(|(_, entry)| is_file(entry)).map(|(path, _)| path.as_str()).collect();
     assert_eq!(
@@ -131,7 +131,7 @@ async fn before_kubeadm_began_it_can_be_taken_back_and_after_that_undo_says_no()
     let whole = machine();
     take_out(&whole).await.unwrap();
     let refused = undo::plan(&whole, None).await.unwrap_err();
-    assert!(matches!(&refused, NotUndone::Final { run: 1, .. }), "{refused}");
+    assert!(matches!(&refused, UndoError::Final { run: 1, .. }), "{refused}");
     assert!(refused.to_string().contains("join again"), "{refused}");
 
     let begins = whole.changes().iter().position(|change| change.starts_with("clear /var/lib/kubelet")).unwrap();
@@ -149,7 +149,7 @@ async fn before_kubeadm_began_it_can_be_taken_back_and_after_that_undo_says_no()
                 assert!(machine.all_but(HOME).files.contains_key("/etc/kubernetes/kubelet.conf"));
             }
             // Nothing was done yet; or kubeadm was about to begin, and who can tell that it had not.
-            Err(NotUndone::Nothing | NotUndone::Final { .. }) => {}
+            Err(UndoError::Nothing | UndoError::Final { .. }) => {}
             Err(error) => panic!("cut off after {power} changes: {error}"),
         }
     }
@@ -248,7 +248,7 @@ async fn a_link_goes_and_what_it_leads_to_stays() {
     take_out(&machine).await.unwrap();
     let files = machine.all_but(HOME).files;
     let links: Vec<&str> =
-        files.iter().filter(|(_, entry)| matches!(entry, Entry::Link(_))).map(|(path, _)| path.as_str()).collect();
+        files.iter().filter(|(_, entry)| matches!(entry, PathEntry::Link(_))).map(|(path, _)| path.as_str()).collect();
     assert_eq!(links, ["/etc/kubernetes/audit"]);
     assert_eq!(text(&files["/mnt/media/film"]), "data");
     assert_eq!(take_out(&machine).await.unwrap(), Vec::<String>::new(), "twice is once");

@@ -10,7 +10,7 @@ use std::time::Duration;
 use carrick_core::reset::chains::{self, find};
 use carrick_core::reset::symlinks::{self, Symlink};
 use carrick_core::testing::rules::iptables_save;
-use carrick_host::{Entry, Host, Local};
+use carrick_host::{Host, Local, PathEntry};
 
 const BOX: Duration = Duration::from_secs(30);
 
@@ -96,7 +96,7 @@ async fn of_twenty_thousand_rules_the_lines_that_matter_are_kept() {
     fs::write(&file, &whole).unwrap();
     let argv = ["sed", "-i", "-n", "-E", chains::LINES, &file];
     local().run(&argv, BOX).await.unwrap().well(&argv).unwrap();
-    let Some(Entry::File(kept)) = local().look(&file).await.unwrap() else { panic!("no file") };
+    let Some(PathEntry::File(kept)) = local().look(&file).await.unwrap() else { panic!("no file") };
     assert!(kept.bytes.len() < whole.len() / 10, "{} of {}", kept.bytes.len(), whole.len());
     assert_eq!(find(&String::from_utf8(kept.bytes).unwrap()), find(&whole));
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carrick_core::check::Outcome;
-use carrick_core::fact::identity::Identity;
+use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::join::verify::{Until, holds, report};
 use carrick_core::report::Overall;
 use carrick_engine::join::NodeObserver;
@@ -15,7 +15,8 @@ async fn a_machine_without_a_certificate_has_not_joined() {
     let machine = Machine::default();
     let shared = machine.shared();
     for until in [Until::Registered, Until::Network, Until::Verified] {
-        let mut observer = NodeObserver::new(&shared, "w1".to_owned(), Identity { uuid: None, machine_id: None }, None);
+        let mut observer =
+            NodeObserver::new(&shared, "w1".to_owned(), MachineIdentity { uuid: None, machine_id: None }, None);
         let seen = look(&mut observer, until, Some(Duration::from_mins(1)), &mut |_| ()).await;
         assert!(!holds(&seen, until));
         let report = report("w1", &seen, until);

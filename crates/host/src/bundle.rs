@@ -14,7 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::probe::Redactions;
-pub use open::{BundleError, Fault, open};
+pub use open::{BundleError, BundleFault, open};
 
 const SCHEMA: &str = "carrick.bundle/v";
 const VERSION: u32 = 1;
@@ -75,7 +75,7 @@ pub fn is_tar(head: &[u8]) -> bool {
 
 /// What went into a bundle.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Written {
+pub struct BundleSummary {
     pub facts: usize,
     /// Facts whose text found no room.
     pub left_out: usize,
@@ -84,11 +84,11 @@ pub struct Written {
 }
 
 /// Writes a `.tar.gz`. The same facts give the same bytes.
-pub fn write(facts: &Facts, redactions: &Redactions, out: impl Write) -> io::Result<Written> {
+pub fn write(facts: &Facts, redactions: &Redactions, out: impl Write) -> io::Result<BundleSummary> {
     write_within(LARGEST, facts, redactions, out)
 }
 
-fn write_within(largest: usize, facts: &Facts, redactions: &Redactions, out: impl Write) -> io::Result<Written> {
+fn write_within(largest: usize, facts: &Facts, redactions: &Redactions, out: impl Write) -> io::Result<BundleSummary> {
     let (listed, texts) = list(largest, facts);
     let reported = redactions.iter().flat_map(|(key, found)| {
         found.iter().map(move |redaction| Reported {
@@ -106,7 +106,7 @@ fn write_within(largest: usize, facts: &Facts, redactions: &Redactions, out: imp
         facts: listed,
         redactions: reported.collect(),
     };
-    let written = Written {
+    let written = BundleSummary {
         facts: manifest.facts.len(),
         left_out: manifest.facts.iter().filter(|listed| listed.why == Some(no_room())).count(),
         redacted: manifest.redactions.iter().map(|reported| reported.count).sum(),
@@ -191,7 +191,7 @@ mod tests {
         facts.insert("file /c".into(), Ok(Capture::text("12345")));
         let mut out = Vec::new();
         let written = write_within(10, &facts, &Redactions::new(), &mut out).unwrap();
-        assert_eq!(written, Written { facts: 3, left_out: 1, redacted: 0 });
+        assert_eq!(written, BundleSummary { facts: 3, left_out: 1, redacted: 0 });
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("b.tar.gz");
         std::fs::write(&path, out).unwrap();

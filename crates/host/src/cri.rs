@@ -28,7 +28,7 @@ use message::{
 };
 
 use crate::command;
-use crate::probe::{Kept, Observation, Probe, Stream, Target};
+use crate::probe::{ByteStream, Kept, Observation, Probe, Target};
 
 /// Where runtimes listen, the usual one first. The first whose socket is there is asked.
 pub const ENDPOINTS: &[&str] = &["/run/containerd/containerd.sock", "/run/crio/crio.sock", "/run/cri-dockerd.sock"];
@@ -112,7 +112,7 @@ async fn reach<'a>(probe: &dyn Probe, endpoints: &[&'a str], time_box: Duration)
 }
 
 /// A channel over the one connection there is; it is never made again.
-async fn channel(stream: Box<dyn Stream>) -> Result<Channel, Why> {
+async fn channel(stream: Box<dyn ByteStream>) -> Result<Channel, Why> {
     let mut stream = Some(TokioIo::new(stream));
     let connector = tower::service_fn(move |_| {
         let stream = stream.take().ok_or_else(|| io::Error::other("the runtime closed the connection"));

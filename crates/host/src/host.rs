@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carrick_core::fact::{Missing, Why};
 
-use crate::probe::{Answer, Probe};
+use crate::probe::{BoxFuture, Probe};
 
 /// What is read whole, to be put back byte for byte: configuration is small. The kernel's table of mounts is not (4 MB with 500
 /// pods), and what would be deleted hangs on it.
@@ -33,35 +33,35 @@ pub(crate) fn of_commands(lock: &str) -> String {
 /// A machine that can be changed. Paths are absolute; links are never followed.
 pub trait Host: Probe {
     /// What is at a path; `None`: nothing.
-    fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>>;
+    fn look<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<PathEntry>, Trouble>>;
 
     /// The names in a directory, in no order. One that is not there has none.
-    fn list<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Vec<String>, Trouble>>;
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<String>, Trouble>>;
 
     /// Makes a file hold exactly these bytes, on disk before this returns.
-    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>>;
+    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: WriteMode) -> BoxFuture<'a, Result<(), Trouble>>;
 
     /// Makes a link, in the place of what is there.
-    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>>;
+    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> BoxFuture<'a, Result<(), Trouble>>;
 
     /// Makes a directory; the one it is in must be there.
-    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>>;
+    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> BoxFuture<'a, Result<(), Trouble>>;
 
-    fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>>;
+    fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> BoxFuture<'a, Result<(), Trouble>>;
 
     /// Removes a file, a link or an empty directory. That it is not there is fine.
-    fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>>;
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), Trouble>>;
 
     /// Runs a command to its end; what it prints is bounded, and without secrets.
-    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>>;
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> BoxFuture<'a, Result<CommandOutput, Trouble>>;
 
     /// Takes the machine's lock, which ends with the guard, or with us. `holder`: a line about who holds it.
-    fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> Answer<'a, Result<Lock, Locked>>;
+    fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> BoxFuture<'a, Result<Lock, Locked>>;
 }
 
 /// What is at a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Entry {
+pub enum PathEntry {
     File(File),
     Dir {
         mode: u32,
@@ -100,7 +100,7 @@ impl std::fmt::Debug for File {
 
 /// How a file comes to hold something new.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
+pub enum WriteMode {
     /// A new file takes the old one's place: nobody ever sees half of it.
     Replace,
     /// The file there is stays the same one, for who watches it.

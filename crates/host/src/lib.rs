@@ -24,7 +24,7 @@ mod local;
 mod probe;
 mod ssh;
 
-pub use host::{CommandOutput, Entry, File, Host, How, Lock, Locked, Trouble, beside};
+pub use host::{CommandOutput, File, Host, Lock, Locked, PathEntry, Trouble, WriteMode, beside};
 pub use local::Local;
-pub use probe::{Answer, Observation, Probe, Progress, Redactions, Stream, Target, gather};
+pub use probe::{BoxFuture, ByteStream, Observation, Probe, Progress, Redactions, Target, gather};
 pub use ssh::{Ssh, SshOptions};

@@ -4,13 +4,13 @@ use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 
 use carrick_core::fact::keep::USUAL;
-use carrick_core::fact::listing::{Entry, render};
+use carrick_core::fact::listing::{DirectoryEntry, render};
 
 use crate::command;
 use crate::probe::{Kept, MOST_ENTRIES};
 
-pub(crate) fn entry(name: String, metadata: &Metadata, target: Option<String>) -> Entry {
-    Entry {
+pub(crate) fn entry(name: String, metadata: &Metadata, target: Option<String>) -> DirectoryEntry {
+    DirectoryEntry {
         mode: mode(metadata.mode()),
         uid: metadata.uid(),
         gid: metadata.gid(),
@@ -23,16 +23,16 @@ pub(crate) fn entry(name: String, metadata: &Metadata, target: Option<String>) -
 
 /// The entries in what observe.sh has `find` print: `%M %U %G %s %T@ %f\t%l\0`, ended by a NUL because a name may hold
 /// anything else. The last may be cut short; it is left out.
-pub(crate) fn entries(found: &[u8]) -> Vec<Entry> {
+pub(crate) fn entries(found: &[u8]) -> Vec<DirectoryEntry> {
     let whole = found.iter().rposition(|&byte| byte == 0).map_or(&[][..], |end| found.get(..end).unwrap_or_default());
     whole.split(|&byte| byte == 0).filter_map(|record| record_entry(&String::from_utf8_lossy(record))).collect()
 }
 
-fn record_entry(record: &str) -> Option<Entry> {
+fn record_entry(record: &str) -> Option<DirectoryEntry> {
     // A name may hold a tab, a target too; the last tab is right for every entry that is not a link.
     let (fields, target) = record.rsplit_once('\t')?;
     let mut fields = fields.splitn(6, ' ');
-    Some(Entry {
+    Some(DirectoryEntry {
         mode: fields.next()?.to_owned(),
         uid: fields.next()?.parse().ok()?,
         gid: fields.next()?.parse().ok()?,
@@ -45,7 +45,7 @@ fn record_entry(record: &str) -> Option<Entry> {
 }
 
 /// A directory's capture: its entries by name.
-pub(crate) fn capture(mut entries: Vec<Entry>) -> Kept {
+pub(crate) fn capture(mut entries: Vec<DirectoryEntry>) -> Kept {
     let more = entries.len().saturating_sub(MOST_ENTRIES);
     entries.truncate(MOST_ENTRIES);
     entries.sort_by(|a, b| a.name.cmp(&b.name));
@@ -120,8 +120,15 @@ mod tests {
 
     #[test]
     fn an_overfull_directory_says_so() {
-        let entry =
-            Entry { mode: "-rw-r--r--".into(), uid: 0, gid: 0, size: 0, mtime: 0, name: "x".into(), target: None };
+        let entry = DirectoryEntry {
+            mode: "-rw-r--r--".into(),
+            uid: 0,
+            gid: 0,
+            size: 0,
+            mtime: 0,
+            name: "x".into(),
+            target: None,
+        };
         let (capture, _) = capture(vec![entry; MOST_ENTRIES + 3]);
         assert_eq!((capture.text.lines().count(), capture.dropped), (MOST_ENTRIES, 3));
     }

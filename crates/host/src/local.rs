@@ -30,7 +30,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 use crate::command::{self, Intake};
 use crate::listing;
 use crate::probe::{
-    Answer, Kept, MOST_ENTRIES, MOST_FILES, Observation, Probe, Progress, Read, SLACK, Stream, TREE_FILE, Target,
+    BoxFuture, ByteStream, Kept, MOST_ENTRIES, MOST_FILES, Observation, Probe, Progress, Read, SLACK, TREE_FILE, Target,
 };
 
 /// What a command that has ended may still have in its pipes; a child that it left behind may hold them open for ever.
@@ -90,7 +90,7 @@ impl Probe for Local {
         &self.name
     }
 
-    fn observe<'a>(&'a self, sources: &'a [Source], progress: &'a Progress) -> Answer<'a, Vec<Observation>> {
+    fn observe<'a>(&'a self, sources: &'a [Source], progress: &'a Progress) -> BoxFuture<'a, Vec<Observation>> {
         Box::pin(async move {
             let mut looks = JoinSet::new();
             for (at, source) in sources.iter().copied().enumerate() {
@@ -108,7 +108,7 @@ impl Probe for Local {
         })
     }
 
-    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<IpAddr>, Why>> {
         Box::pin(async move {
             if let Ok(address) = name.parse() {
                 return Ok(vec![address]);
@@ -118,11 +118,11 @@ impl Probe for Local {
         })
     }
 
-    fn connect<'a>(&'a self, target: &'a Target) -> Answer<'a, io::Result<Box<dyn Stream>>> {
+    fn connect<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, io::Result<Box<dyn ByteStream>>> {
         Box::pin(async move {
             Ok(match target {
                 Target::Tcp { host, port } => {
-                    Box::new(TcpStream::connect((host.as_str(), *port)).await?) as Box<dyn Stream>
+                    Box::new(TcpStream::connect((host.as_str(), *port)).await?) as Box<dyn ByteStream>
                 }
                 Target::Unix(path) => Box::new(UnixStream::connect(path).await?),
             })

@@ -31,7 +31,7 @@ pub(crate) const TREE_FILE: Keep = Keep::Head(256 << 10);
 /// Read beyond what is kept, so that a secret that crosses the limit is still seen whole, and masked.
 pub(crate) const SLACK: usize = 64 << 10;
 
-pub type Answer<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// A machine that can be looked at. There is no way to change it through this.
 pub trait Probe: Send + Sync {
@@ -43,13 +43,13 @@ pub trait Probe: Send + Sync {
 
     /// Reads all sources side by side, each in its own time box. Takes files, directories, trees and queries; the
     /// runtime's and the cluster's answers come over [`Probe::connect`].
-    fn observe<'a>(&'a self, sources: &'a [Source], progress: &'a Progress) -> Answer<'a, Vec<Observation>>;
+    fn observe<'a>(&'a self, sources: &'a [Source], progress: &'a Progress) -> BoxFuture<'a, Vec<Observation>>;
 
     /// What the machine itself takes a name for, through its own resolver. `Absent`: it knows no such name.
-    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>>;
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<IpAddr>, Why>>;
 
     /// A connection as the machine itself would make it. The caller bounds the wait.
-    fn connect<'a>(&'a self, target: &'a Target) -> Answer<'a, io::Result<Box<dyn Stream>>>;
+    fn connect<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, io::Result<Box<dyn ByteStream>>>;
 
     /// The socket of the container runtime, where somebody named one: no other is asked then.
     fn runtime(&self) -> Option<&str> {
@@ -64,9 +64,9 @@ pub enum Target {
     Unix(String),
 }
 
-pub trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
 
-impl<T: AsyncRead + AsyncWrite + Unpin + Send> Stream for T {}
+impl<T: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for T {}
 
 /// What one look gave. A tree gives several: its listing, and each file in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,14 +119,14 @@ struct Ledger {
 
 /// The state of a [`Progress`] at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Waiting {
+pub struct ProgressSnapshot {
     pub done: usize,
     pub total: usize,
     /// What is still out, in the order it was asked for.
     pub pending: Vec<String>,
 }
 
-impl fmt::Display for Waiting {
+impl fmt::Display for ProgressSnapshot {
     /// `12 of 150, waiting for: systemctl show, nft list ruleset and 3 more`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const NAMED: usize = 2;
@@ -141,9 +141,13 @@ impl fmt::Display for Waiting {
 }
 
 impl Progress {
-    pub fn now(&self) -> Waiting {
+    pub fn now(&self) -> ProgressSnapshot {
         let ledger = self.ledger();
-        Waiting { done: ledger.done, total: ledger.done + ledger.pending.len(), pending: ledger.pending.clone() }
+        ProgressSnapshot {
+            done: ledger.done,
+            total: ledger.done + ledger.pending.len(),
+            pending: ledger.pending.clone(),
+        }
     }
 
     pub fn begin(&self, name: &str) {

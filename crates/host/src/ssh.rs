@@ -31,7 +31,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::command::{self, last_line, whole_lines};
 use crate::local;
-use crate::probe::{Answer, Observation, Probe, Progress, Stream, TIME_BOX, Target};
+use crate::probe::{BoxFuture, ByteStream, Observation, Probe, Progress, TIME_BOX, Target};
 use transcript::{Ask, Transcript};
 
 const SCRIPT: &str = include_str!("observe.sh");
@@ -265,7 +265,7 @@ impl Ssh {
     }
 
     /// A connection from there to a TCP address, as the client's own stdin and stdout.
-    async fn tunnel(&self, host: &str, port: u16) -> io::Result<Box<dyn Stream>> {
+    async fn tunnel(&self, host: &str, port: u16) -> io::Result<Box<dyn ByteStream>> {
         let address = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
         let mut client = self.client();
         client.args(["-o", "LogLevel=DEBUG1", "-W", &address]).arg("--").arg(&self.destination);
@@ -289,7 +289,7 @@ impl Ssh {
     }
 
     /// A connection from there to a socket, through one of ours that is gone as soon as it has been used.
-    async fn forward(&self, path: &str) -> io::Result<Box<dyn Stream>> {
+    async fn forward(&self, path: &str) -> io::Result<Box<dyn ByteStream>> {
         if !path.starts_with('/') || path.contains([':', '\\']) {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{path:?} is not the path of a socket")));
         }
@@ -372,7 +372,7 @@ impl Probe for Ssh {
         Timestamp::now().checked_add(ahead).unwrap_or_else(|_| Timestamp::now())
     }
 
-    fn observe<'a>(&'a self, sources: &'a [Source], progress: &'a Progress) -> Answer<'a, Vec<Observation>> {
+    fn observe<'a>(&'a self, sources: &'a [Source], progress: &'a Progress) -> BoxFuture<'a, Vec<Observation>> {
         Box::pin(async move {
             let asks: Vec<Ask> = sources.iter().filter_map(Ask::of).collect();
             let names: Vec<String> = asks.iter().map(|ask| shown(&ask.key()).to_owned()).collect();
@@ -388,7 +388,7 @@ impl Probe for Ssh {
         })
     }
 
-    fn resolve<'a>(&'a self, name: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+    fn resolve<'a>(&'a self, name: &'a str) -> BoxFuture<'a, Result<Vec<IpAddr>, Why>> {
         Box::pin(async move {
             if let Ok(address) = name.parse() {
                 return Ok(vec![address]);
@@ -400,7 +400,7 @@ impl Probe for Ssh {
         })
     }
 
-    fn connect<'a>(&'a self, target: &'a Target) -> Answer<'a, io::Result<Box<dyn Stream>>> {
+    fn connect<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, io::Result<Box<dyn ByteStream>>> {
         Box::pin(async move {
             match target {
                 Target::Tcp { host, port } => self.tunnel(host, *port).await,

@@ -10,7 +10,7 @@ use std::time::Duration;
 use carrick_core::fact::keep::{RULESET, RULESET_JSON};
 use carrick_core::fact::{Facts, Source};
 use carrick_core::testing::rules::{iptables_save, nft_json};
-use carrick_host::{Entry, File, Host, How, Local, Progress, bundle};
+use carrick_host::{File, Host, Local, PathEntry, Progress, WriteMode, bundle};
 use jiff::Timestamp;
 use support::{Sshd, leak, query, seen};
 
@@ -32,8 +32,10 @@ async fn is_read_whole(host: &dyn Host, dir: &Path) {
     // As a reset reads and writes them.
     let said = host.run(&["cat", at("save")], BOX).await.unwrap();
     assert!(said.exit == 0 && said.out == save, "{} of {}", said.out.len(), save.len());
-    assert!(matches!(host.look(at("save")).await.unwrap(), Some(Entry::File(file)) if file.bytes == save.as_bytes()));
-    host.write(at("script"), &File::new(save.clone(), 0o600), How::Replace).await.unwrap();
+    assert!(
+        matches!(host.look(at("save")).await.unwrap(), Some(PathEntry::File(file)) if file.bytes == save.as_bytes())
+    );
+    host.write(at("script"), &File::new(save.clone(), 0o600), WriteMode::Replace).await.unwrap();
     assert_eq!(fs::read_to_string(at("script")).unwrap(), save);
 }
 

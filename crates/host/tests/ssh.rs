@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use carrick_core::fact::keep::{Keep, USUAL};
 use carrick_core::fact::{Source, Why};
-use carrick_host::{Entry, File, Host, How, Local, Locked, Observation, Probe, Progress, Ssh, SshOptions, Target};
+use carrick_host::{
+    File, Host, Local, Locked, Observation, PathEntry, Probe, Progress, Ssh, SshOptions, Target, WriteMode,
+};
 use jiff::Timestamp;
 use support::{Sshd, fifo, kill, leak, path, program, query, seen, shell, text};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -118,20 +120,20 @@ async fn changes(host: &dyn Host, dir: &Path) -> Vec<String> {
     let odd = "it's \"a\" $(name) `x` \\ *\nline";
     let all_bytes: Vec<u8> = (0..=255).collect();
     for (name, bytes, mode, how) in [
-        ("plain", &b"one\n"[..], 0o644, How::Replace),
-        ("plain", &all_bytes, 0o640, How::InPlace),
-        ("plain", b"short", 0o600, How::InPlace),
-        ("plain", b"+ more\n", 0o600, How::Append),
-        ("new", b"appended\n", 0o600, How::Append),
-        (odd, b"", 0o755, How::Replace),
-        ("link", b"x", 0o644, How::InPlace),
-        ("link", b"x", 0o644, How::Append),
-        ("no/dir", b"x", 0o644, How::Replace),
+        ("plain", &b"one\n"[..], 0o644, WriteMode::Replace),
+        ("plain", &all_bytes, 0o640, WriteMode::InPlace),
+        ("plain", b"short", 0o600, WriteMode::InPlace),
+        ("plain", b"+ more\n", 0o600, WriteMode::Append),
+        ("new", b"appended\n", 0o600, WriteMode::Append),
+        (odd, b"", 0o755, WriteMode::Replace),
+        ("link", b"x", 0o644, WriteMode::InPlace),
+        ("link", b"x", 0o644, WriteMode::Append),
+        ("no/dir", b"x", 0o644, WriteMode::Replace),
     ] {
         let path = at(name);
         say(format!("write {name} {how:?}: {:?}", host.write(&path, &file(bytes, mode), how).await));
         let seen = host.look(&path).await;
-        if let Ok(Some(Entry::File(file))) = &seen {
+        if let Ok(Some(PathEntry::File(file))) = &seen {
             say(format!("{:?}", file.bytes));
         }
         say(format!("look {name}: {seen:?}"));
@@ -217,11 +219,11 @@ async fn who_has_lost_the_lock_changes_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (ssh, lock, file) = (sshd.connect(BOX).await, path(dir.path(), "lock"), path(dir.path(), "file"));
     let held = ssh.lock(lock, "carrick join\n").await.unwrap();
-    ssh.write(file, &File::new("one", 0o600), How::Replace).await.unwrap();
+    ssh.write(file, &File::new("one", 0o600), WriteMode::Replace).await.unwrap();
     // As after a suspend: the session there has given up, and this one has not heard of it.
     end_who_holds(lock);
     let lost = "the link was gone for so long that the machine's lock is lost";
-    let trouble = ssh.write(file, &File::new("two", 0o600), How::Replace).await.unwrap_err();
+    let trouble = ssh.write(file, &File::new("two", 0o600), WriteMode::Replace).await.unwrap_err();
     assert!(trouble.of_the_link && trouble.why.contains(lost), "{trouble}");
     // Somebody else has it by now.
     let _other = Local::new(BOX).lock(lock, "carrick reset\n").await.unwrap();
@@ -229,7 +231,7 @@ async fn who_has_lost_the_lock_changes_nothing() {
     assert!(trouble.of_the_link && trouble.why.contains(lost), "{trouble}");
     assert_eq!(fs::read_to_string(file).unwrap(), "one");
     drop(held);
-    ssh.write(file, &File::new("free", 0o600), How::Replace).await.unwrap();
+    ssh.write(file, &File::new("free", 0o600), WriteMode::Replace).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -474,7 +476,7 @@ async fn connects_from_there_to_sockets() {
     assert!(kind("a:b").await.unwrap().ends_with("is not the path of a socket"));
 }
 
-async fn exchange(mut ours: Box<dyn carrick_host::Stream>, mut other: impl carrick_host::Stream) {
+async fn exchange(mut ours: Box<dyn carrick_host::ByteStream>, mut other: impl carrick_host::ByteStream) {
     ours.write_all(b"ping").await.unwrap();
     ours.flush().await.unwrap();
     let mut heard = [0; 4];

@@ -11,8 +11,8 @@ use carrick_core::fact::{Capture, Source, Why, listing};
 use carrick_core::reset::chains;
 use carrick_core::reset::symlinks::LINKED;
 use carrick_host::{
-    Answer, CommandOutput, Entry, File, Host, How, Lock, Locked, Observation, Probe, Progress, Stream, Target, Trouble,
-    beside,
+    BoxFuture, ByteStream, CommandOutput, File, Host, Lock, Locked, Observation, PathEntry, Probe, Progress, Target,
+    Trouble, WriteMode, beside,
 };
 use jiff::Timestamp;
 use tokio::time::sleep;
@@ -30,7 +30,7 @@ pub trait Script: Send + Sync {
     fn run(&self, machine: &Machine, argv: &[&str]) -> Option<CommandOutput>;
 
     /// The far end of a connection; `NotFound`: nobody is there.
-    fn connect(&self, target: &Target) -> io::Result<Box<dyn Stream>>;
+    fn connect(&self, target: &Target) -> io::Result<Box<dyn ByteStream>>;
 
     /// A file that is never twice the same, as the kernel has them.
     fn file(&self, path: &str) -> Option<String>;
@@ -40,7 +40,7 @@ pub trait Script: Send + Sync {
 
 #[derive(Debug, Default)]
 struct Inner {
-    files: BTreeMap<String, Entry>,
+    files: BTreeMap<String, PathEntry>,
     swaps: Vec<String>,
     /// `enabled UNIT` and `active UNIT`.
     units: BTreeMap<String, bool>,
@@ -65,8 +65,8 @@ const MOUNTS: &str = "/proc/self/mountinfo";
 
 /// What can be seen of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sight {
-    pub files: BTreeMap<String, Entry>,
+pub struct MachineSnapshot {
+    pub files: BTreeMap<String, PathEntry>,
     pub swaps: Vec<String>,
     /// Those that are on: `enabled UNIT`, `active UNIT`.
     pub units: Vec<String>,
@@ -95,7 +95,7 @@ impl Machine {
     }
 
     pub fn with_link(self, path: &str, to: &str) -> Self {
-        self.inner().files.insert(path.to_owned(), Entry::Link(to.to_owned()));
+        self.inner().files.insert(path.to_owned(), PathEntry::Link(to.to_owned()));
         self
     }
 
@@ -168,21 +168,21 @@ impl Machine {
     /// The mode of a file or a directory.
     pub fn mode(&self, path: &str) -> Option<u32> {
         match self.inner().files.get(path)? {
-            Entry::File(File { mode, .. }) | Entry::Dir { mode, .. } => Some(*mode),
-            Entry::Link(_) | Entry::Other(_) => None,
+            PathEntry::File(File { mode, .. }) | PathEntry::Dir { mode, .. } => Some(*mode),
+            PathEntry::Link(_) | PathEntry::Other(_) => None,
         }
     }
 
     /// The text of a file, by way of a link where it is one.
     pub fn text(&self, path: &str) -> Option<String> {
         let inner = self.inner();
-        let Some(Entry::File(file)) = inner.files.get(inner.target(path)) else { return None };
+        let Some(PathEntry::File(file)) = inner.files.get(inner.target(path)) else { return None };
         String::from_utf8(file.bytes.clone()).ok()
     }
 
     /// A program on the machine, not Carrick, makes a link.
     pub fn meddle_link(&self, path: &str, to: &str) {
-        self.inner().files.insert(path.to_owned(), Entry::Link(to.to_owned()));
+        self.inner().files.insert(path.to_owned(), PathEntry::Link(to.to_owned()));
     }
 
     /// A program on the machine, not Carrick, makes a directory and those above it.
@@ -224,12 +224,12 @@ impl Machine {
     }
 
     /// All that can be seen of it but what is below a path.
-    pub fn all_but(&self, hidden: &str) -> Sight {
+    pub fn all_but(&self, hidden: &str) -> MachineSnapshot {
         let Inner { files, swaps, units, rules, .. } = &*self.inner();
         let files = files.iter().filter(|(path, _)| !path.starts_with(hidden));
         let files = files.map(|(path, entry)| (path.clone(), entry.clone())).collect();
         let units = units.iter().filter(|(_, on)| **on).map(|(unit, _)| unit.clone()).collect();
-        Sight { files, swaps: swaps.clone(), units, rules: rules.clone() }
+        MachineSnapshot { files, swaps: swaps.clone(), units, rules: rules.clone() }
     }
 
     /// What kubeadm does, one change after the other: it may be killed in between.
@@ -301,7 +301,7 @@ impl Inner {
     fn see(&self, source: &Source) -> Option<Result<Capture, Why>> {
         match source {
             Source::File(path) => Some(match self.files.get(self.target(path)) {
-                Some(Entry::File(file)) => Ok(Capture::text(String::from_utf8_lossy(&file.bytes))),
+                Some(PathEntry::File(file)) => Ok(Capture::text(String::from_utf8_lossy(&file.bytes))),
                 _ => Err(Why::Absent),
             }),
             Source::Dir(path) | Source::Tree(path) if self.files.contains_key(*path) => {
@@ -320,21 +320,21 @@ impl Inner {
     /// Where a link leads, or the path itself.
     fn target<'a>(&'a self, path: &'a str) -> &'a str {
         match self.files.get(path) {
-            Some(Entry::Link(to)) => to,
+            Some(PathEntry::Link(to)) => to,
             _ => path,
         }
     }
 
     fn put(&mut self, path: &str, file: File) {
         self.make_dirs(path.rsplit_once('/').map_or("", |(parent, _)| parent));
-        self.files.insert(path.to_owned(), Entry::File(file));
+        self.files.insert(path.to_owned(), PathEntry::File(file));
         self.written.insert(path.to_owned(), self.now);
     }
 
     /// The bytes of all files below a path.
     fn used(&self, path: &str) -> usize {
         let below = self.files.iter().filter(|(file, _)| file.starts_with(path));
-        below.map(|(_, entry)| if let Entry::File(file) = entry { file.bytes.len() } else { 0 }).sum()
+        below.map(|(_, entry)| if let PathEntry::File(file) = entry { file.bytes.len() } else { 0 }).sum()
     }
 
     fn has_room(&self, path: &str, bytes: usize) -> Result<(), Trouble> {
@@ -348,7 +348,7 @@ impl Inner {
     /// The file there is, or an empty one.
     fn file(&self, path: &str, mode: u32) -> File {
         match self.files.get(path) {
-            Some(Entry::File(old)) => old.clone(),
+            Some(PathEntry::File(old)) => old.clone(),
             _ => File::new("", mode),
         }
     }
@@ -356,14 +356,14 @@ impl Inner {
     fn make_dirs(&mut self, path: &str) {
         let mut dir = path;
         while !dir.is_empty() {
-            self.files.entry(dir.to_owned()).or_insert(Entry::Dir { mode: 0o755, uid: 0, gid: 0 });
+            self.files.entry(dir.to_owned()).or_insert(PathEntry::Dir { mode: 0o755, uid: 0, gid: 0 });
             dir = dir.rsplit_once('/').map_or("", |(parent, _)| parent);
         }
     }
 
     fn needs_parent(&self, path: &str) -> Result<(), Trouble> {
         let parent = path.rsplit_once('/').map_or("", |(parent, _)| parent);
-        let there = parent.is_empty() || matches!(self.files.get(parent), Some(Entry::Dir { .. }));
+        let there = parent.is_empty() || matches!(self.files.get(parent), Some(PathEntry::Dir { .. }));
         if there { Ok(()) } else { Err(Trouble::new(path, "No such file or directory")) }
     }
 
@@ -463,8 +463,8 @@ impl Inner {
         let is_there = |path: &str| tops.iter().any(|top| is_at_or_under(path, top));
         let is_of_pods = |path: &str| path.starts_with("/var/lib/kubelet/pods/");
         let links = self.files.iter().filter(|(path, _)| is_there(path) && !is_of_pods(path));
-        let line = |(path, entry): (&String, &Entry)| match entry {
-            Entry::Link(to) => format!("{path} -> {to}\n"),
+        let line = |(path, entry): (&String, &PathEntry)| match entry {
+            PathEntry::Link(to) => format!("{path} -> {to}\n"),
             _ => String::new(),
         };
         links.map(line).collect()
@@ -473,7 +473,7 @@ impl Inner {
     /// Of a file; nothing where there is none.
     fn text(&self, path: &str) -> String {
         match self.files.get(path) {
-            Some(Entry::File(file)) => String::from_utf8_lossy(&file.bytes).into_owned(),
+            Some(PathEntry::File(file)) => String::from_utf8_lossy(&file.bytes).into_owned(),
             _ => String::new(),
         }
     }
@@ -502,7 +502,7 @@ impl Inner {
             ("save", []) => return Some(CommandOutput { exit: 0, out: rules, errors: String::new() }),
             ("save", ["-f", file]) => self.put(file, File::new(rules, 0o644)),
             ("restore", ["--noflush", _, file]) => {
-                let Some(Entry::File(script)) = self.files.get(*file) else { return None };
+                let Some(PathEntry::File(script)) = self.files.get(*file) else { return None };
                 let script = String::from_utf8_lossy(&script.bytes).into_owned();
                 self.rules.insert(tool.to_owned(), restored(&rules, &script));
             }
@@ -543,19 +543,19 @@ fn is_of_chains(line: &str) -> bool {
         || line.strip_prefix("-A ").is_some_and(|rule| !of_ours(rule) && named(rule))
 }
 
-fn listed(name: &str, entry: &Entry, mtime: i64) -> String {
+fn listed(name: &str, entry: &PathEntry, mtime: i64) -> String {
     let mode = match entry {
-        Entry::File(_) => "-rw-r--r--",
-        Entry::Dir { .. } => "drwxr-xr-x",
-        Entry::Link(_) => "lrwxrwxrwx",
-        Entry::Other(_) => "srwxrwxrwx",
+        PathEntry::File(_) => "-rw-r--r--",
+        PathEntry::Dir { .. } => "drwxr-xr-x",
+        PathEntry::Link(_) => "lrwxrwxrwx",
+        PathEntry::Other(_) => "srwxrwxrwx",
     };
     let target = match entry {
-        Entry::Link(to) => Some(to.clone()),
+        PathEntry::Link(to) => Some(to.clone()),
         _ => None,
     };
     let (mode, name) = (mode.to_owned(), name.to_owned());
-    listing::render(&listing::Entry { mode, uid: 0, gid: 0, size: 0, mtime, name, target })
+    listing::render(&listing::PathEntry { mode, uid: 0, gid: 0, size: 0, mtime, name, target })
 }
 
 fn is_a_look(argv: &[&str]) -> bool {
@@ -570,12 +570,12 @@ fn is_a_look(argv: &[&str]) -> bool {
 /// Where the kernel shows network interfaces, one a line.
 const CARDS: &str = "/proc/net/dev";
 
-fn is_file(entry: &Entry) -> bool {
-    matches!(entry, Entry::File(_))
+fn is_file(entry: &PathEntry) -> bool {
+    matches!(entry, PathEntry::File(_))
 }
 
 /// Looking needs no power of its own.
-fn ready<'a, T: Send + 'a>(value: T) -> Answer<'a, T> {
+fn ready<'a, T: Send + 'a>(value: T) -> BoxFuture<'a, T> {
     Box::pin(std::future::ready(value))
 }
 
@@ -589,7 +589,7 @@ impl Probe for Machine {
         self.script.as_ref().map_or_else(own, |script| script.now())
     }
 
-    fn observe<'a>(&'a self, sources: &'a [Source], _: &'a Progress) -> Answer<'a, Vec<Observation>> {
+    fn observe<'a>(&'a self, sources: &'a [Source], _: &'a Progress) -> BoxFuture<'a, Vec<Observation>> {
         Box::pin(async move {
             self.delay().await;
             let seen = sources.iter().filter_map(|source| Some((source.key(), self.see(source)?)));
@@ -597,30 +597,30 @@ impl Probe for Machine {
         })
     }
 
-    fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+    fn resolve<'a>(&'a self, _: &'a str) -> BoxFuture<'a, Result<Vec<IpAddr>, Why>> {
         ready(Err(Why::Absent))
     }
 
-    fn connect<'a>(&'a self, target: &'a Target) -> Answer<'a, io::Result<Box<dyn Stream>>> {
+    fn connect<'a>(&'a self, target: &'a Target) -> BoxFuture<'a, io::Result<Box<dyn ByteStream>>> {
         let nobody = || Err(io::ErrorKind::NotFound.into());
         ready(self.script.as_ref().map_or_else(nobody, |script| script.connect(target)))
     }
 }
 
 impl Host for Machine {
-    fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>> {
+    fn look<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<PathEntry>, Trouble>> {
         ready(Ok(self.inner().files.get(path).cloned()))
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Vec<String>, Trouble>> {
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<String>, Trouble>> {
         let inner = self.inner();
         let inside = inner.files.keys().filter_map(|file| file.strip_prefix(path)?.strip_prefix('/'));
         ready(Ok(inside.filter(|name| !name.contains('/')).map(str::to_owned).collect()))
     }
 
-    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>> {
+    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: WriteMode) -> BoxFuture<'a, Result<(), Trouble>> {
         let written = match how {
-            How::Replace => {
+            WriteMode::Replace => {
                 let temporary = beside(path);
                 let into_it = |inner: &mut Inner| {
                     inner.needs_parent(path)?;
@@ -636,7 +636,7 @@ impl Host for Machine {
                     })
                 })
             }
-            How::InPlace => {
+            WriteMode::InPlace => {
                 let (half, _) = file.bytes.split_at(file.bytes.len() / 2);
                 let begin = |inner: &mut Inner| {
                     inner.needs_parent(path)?;
@@ -654,7 +654,7 @@ impl Host for Machine {
                     })
                 })
             }
-            How::Append => {
+            WriteMode::Append => {
                 let (half, rest) = file.bytes.split_at(file.bytes.len() / 2);
                 let add = |inner: &mut Inner, bytes: &[u8]| {
                     let mut whole = inner.file(path, file.mode);
@@ -678,28 +678,28 @@ impl Host for Machine {
         ready(written)
     }
 
-    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>> {
+    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> BoxFuture<'a, Result<(), Trouble>> {
         ready(self.change("link", path, |inner| {
             inner.needs_parent(path)?;
-            inner.files.insert(path.to_owned(), Entry::Link(to.to_owned()));
+            inner.files.insert(path.to_owned(), PathEntry::Link(to.to_owned()));
             Ok(())
         }))
     }
 
-    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
-        if matches!(self.inner().files.get(path), Some(Entry::Dir { .. })) {
+    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> BoxFuture<'a, Result<(), Trouble>> {
+        if matches!(self.inner().files.get(path), Some(PathEntry::Dir { .. })) {
             return ready(Ok(()));
         }
         ready(self.change("make", path, |inner| {
             inner.needs_parent(path)?;
-            inner.files.insert(path.to_owned(), Entry::Dir { mode, uid: 0, gid: 0 });
+            inner.files.insert(path.to_owned(), PathEntry::Dir { mode, uid: 0, gid: 0 });
             Ok(())
         }))
     }
 
-    fn set_mode<'a>(&'a self, path: &'a str, new: u32) -> Answer<'a, Result<(), Trouble>> {
+    fn set_mode<'a>(&'a self, path: &'a str, new: u32) -> BoxFuture<'a, Result<(), Trouble>> {
         ready(self.change("set the mode of", path, |inner| match inner.files.get_mut(path) {
-            Some(Entry::File(File { mode, .. }) | Entry::Dir { mode, .. }) => {
+            Some(PathEntry::File(File { mode, .. }) | PathEntry::Dir { mode, .. }) => {
                 *mode = new;
                 Ok(())
             }
@@ -707,7 +707,7 @@ impl Host for Machine {
         }))
     }
 
-    fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>> {
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), Trouble>> {
         let inside = format!("{path}/");
         if !self.inner().files.contains_key(path) {
             // What is not there is removed already.
@@ -722,14 +722,14 @@ impl Host for Machine {
         }))
     }
 
-    fn run<'a>(&'a self, argv: &'a [&'a str], _: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
+    fn run<'a>(&'a self, argv: &'a [&'a str], _: Duration) -> BoxFuture<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
             self.delay().await;
             self.run_now(argv)
         })
     }
 
-    fn lock<'a>(&'a self, _: &'a str, _: &'a str) -> Answer<'a, Result<Lock, Locked>> {
+    fn lock<'a>(&'a self, _: &'a str, _: &'a str) -> BoxFuture<'a, Result<Lock, Locked>> {
         ready(Ok(Lock::new(())))
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use carrick_host::{CommandOutput, Stream, Target};
+use carrick_host::{ByteStream, CommandOutput, Target};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use jiff::{SignedDuration, Timestamp};
@@ -68,7 +68,7 @@ const SIGNED: Duration = Duration::from_secs(1);
 const RENEWS: Duration = Duration::from_secs(10);
 
 /// A cluster of kubeadm's with nothing in it, and the way to it.
-pub struct Cluster {
+pub struct MemoryCluster {
     pub api: MemoryApi,
     pub authority: Arc<Authority>,
     gate: Gate,
@@ -86,7 +86,7 @@ impl Clock {
     }
 }
 
-impl Cluster {
+impl MemoryCluster {
     /// With all its controllers at work.
     pub fn start(began: Timestamp) -> io::Result<Self> {
         let cluster = Self::without_controllers(began)?;
@@ -179,7 +179,7 @@ struct State {
 
 impl Worker {
     /// A machine on which everything is installed and nothing has joined.
-    pub fn start(cluster: &Cluster, plays: impl IntoIterator<Item = Kubeadm>) -> (Arc<Machine>, Arc<Self>) {
+    pub fn start(cluster: &MemoryCluster, plays: impl IntoIterator<Item = Kubeadm>) -> (Arc<Machine>, Arc<Self>) {
         let mut worker = None;
         let machine = Arc::new_cyclic(|machine: &Weak<Machine>| {
             let state = State { plays: plays.into_iter().collect(), ..State::default() };
@@ -336,7 +336,7 @@ impl Script for Worker {
         }
     }
 
-    fn connect(&self, target: &Target) -> io::Result<Box<dyn Stream>> {
+    fn connect(&self, target: &Target) -> io::Result<Box<dyn ByteStream>> {
         match target {
             Target::Tcp { host, port } if (host.as_str(), *port) == API => Ok(Box::new(self.gate.dial()?)),
             Target::Unix(path) if path == "/run/containerd/containerd.sock" => Ok(Box::new(self.runtime.dial())),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{Part, root};
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, CacheKey};
 use crate::error::{During, Result, said};
 use crate::need::{GCC, LIBC, Tools};
 use crate::run::{Done, Run, pause, which};
@@ -123,9 +123,9 @@ impl Module {
         Path::new(env!("CARGO_MANIFEST_DIR")).join("go").join(self.name)
     }
 
-    fn key(&self) -> Result<Key> {
+    fn key(&self) -> Result<CacheKey> {
         let source = self.source();
-        let mut key = Key::new().part(self.stamp.linker_flags()).file(&source.join("go.mod"))?;
+        let mut key = CacheKey::new().part(self.stamp.linker_flags()).file(&source.join("go.mod"))?;
         for optional in ["go.sum", "main.go"] {
             let file = source.join(optional);
             key = if file.exists() { key.file(&file)? } else { key };

@@ -13,7 +13,7 @@ use tar::{Builder, EntryType, Header};
 use super::go::{COREDNS, ETCD_TAG, FLANNEL, KUBERNETES};
 use super::root::Suite;
 use super::{Part, Parts};
-use crate::cache::{Cache, Key, discard, hex};
+use crate::cache::{Cache, CacheKey, discard, hex};
 use crate::error::{During, Result, said};
 use crate::run::Run;
 
@@ -37,7 +37,7 @@ pub const CONTROL: &str = "control.tar";
 pub const WORKER: &str = "worker.tar";
 
 pub fn build(cache: &Cache, parts: &Parts) -> Result<PathBuf> {
-    let mut key = Key::new().entry(parts.place(DEBIAN)?).part("images 1");
+    let mut key = CacheKey::new().entry(parts.place(DEBIAN)?).part("images 1");
     for part in BELOW.iter().filter(|part| **part != DEBIAN) {
         key = key.entry(parts.place(*part)?);
     }

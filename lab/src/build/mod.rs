@@ -12,7 +12,7 @@ use std::time::Instant;
 use std::{fs, io, thread};
 
 use self::root::Suite;
-use crate::cache::{Cache, Key, discard};
+use crate::cache::{Cache, CacheKey, discard};
 use crate::error::{During, Result, said};
 use crate::machine::Kind;
 use crate::need::{DEBOOTSTRAP, KEYGEN, Tools};
@@ -154,7 +154,7 @@ fn build_roots(cache: &Cache, wanted: &BTreeSet<Part>) -> Result<Vec<(Part, Path
 
 /// What has to be installed here to make what is not there yet.
 pub fn tools_to_build(cache: &Cache, wanted: &BTreeSet<Part>, tools: &mut Tools) -> Result<()> {
-    if cache.find("key", Key::new()).is_none() {
+    if cache.find("key", CacheKey::new()).is_none() {
         tools.wanted(&[KEYGEN], "the key to log in with");
     }
     for part in wanted {
@@ -182,7 +182,7 @@ fn has_room(cache: &Cache) -> Result<()> {
 
 /// The key the lab logs in to its machines with.
 pub fn build_key(cache: &Cache) -> Result<PathBuf> {
-    Ok(cache.entry("key", Key::new(), template::login_key)?.join("id"))
+    Ok(cache.entry("key", CacheKey::new(), template::login_key)?.join("id"))
 }
 
 /// `current/` has every program that is built under its own name, for tests that want a kube-apiserver and know nothing of

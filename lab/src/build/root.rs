@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use super::Parts;
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, CacheKey};
 use crate::error::{During, Result};
 use crate::run::Run;
 use crate::say;
@@ -97,8 +97,8 @@ impl Suite {
         }
     }
 
-    fn key(self) -> Key {
-        Key::new().part(self.name()).part(PACKAGES.join(",")).part(MASKED.join(",")).part(DISABLED.join(","))
+    fn key(self) -> CacheKey {
+        CacheKey::new().part(self.name()).part(PACKAGES.join(",")).part(MASKED.join(",")).part(DISABLED.join(","))
     }
 
     fn entry(self) -> String {
@@ -120,7 +120,7 @@ impl Suite {
 /// A Debian root with Go in it, for a machine that has none.
 pub fn with_go(cache: &Cache) -> Result<PathBuf> {
     let packages = [GO_PACKAGE, "gcc", "libc6-dev", "ca-certificates"];
-    let key = Key::new().part(packages.join(","));
+    let key = CacheKey::new().part(packages.join(","));
     cache.entry("root-go", key, |place| debootstrap(Suite::Trixie, &packages, place))
 }
 
@@ -165,7 +165,7 @@ fn finish(root: &Path) -> Result<()> {
 /// The layer over a Debian root that makes it a node: Kubernetes, its units, containerd's settings.
 pub fn node_layer(cache: &Cache, parts: &Parts) -> Result<PathBuf> {
     let (kube, cni) = (parts.programs("kube")?, parts.programs("cni-flannel")?);
-    let mut key = Key::new().entry(kube).entry(cni).part("layer 1");
+    let mut key = CacheKey::new().entry(kube).entry(cni).part("layer 1");
     for (place, text, _) in NODE_FILES {
         key = key.part(place).part(text);
     }
@@ -190,7 +190,7 @@ pub fn node_layer(cache: &Cache, parts: &Parts) -> Result<PathBuf> {
 /// On top of that: the kubeadm and the kubelet of a cluster that was not upgraded for years.
 pub fn old_layer(cache: &Cache, parts: &Parts) -> Result<PathBuf> {
     let old = parts.programs("kube-1.29")?;
-    cache.entry("node-1.29", Key::new().entry(old), |layer| {
+    cache.entry("node-1.29", CacheKey::new().entry(old), |layer| {
         for program in ["kubeadm", "kubelet"] {
             copy(&old.join(program), &layer.join("usr/bin").join(program))?;
         }

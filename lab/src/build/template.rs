@@ -6,7 +6,7 @@ use std::{fs, thread};
 
 use super::root::Suite;
 use super::{Part, Parts, Store, image};
-use crate::cache::{Cache, Key};
+use crate::cache::{Cache, CacheKey};
 use crate::error::{During, Result, said};
 use crate::lab::Lab;
 use crate::machine::{Images, Kind, Machine};
@@ -30,7 +30,8 @@ pub fn build(cache: &Cache, parts: &Parts, store: Store) -> Result<PathBuf> {
     };
     let (root, images) = (parts.place(Part::Root(suite))?, parts.place(Part::Images)?);
     let archive = images.join(archive);
-    let key = Key::new().entry(root).entry(images).entry(&archive).part(include_str!("../../files/containerd.toml"));
+    let key =
+        CacheKey::new().entry(root).entry(images).entry(&archive).part(include_str!("../../files/containerd.toml"));
     let entry = cache.entry(&format!("store-{name}"), key, |place| make(cache, parts, kind, &archive, place))?;
     Ok(entry.join("containerd"))
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use carrick_core::discovery::Discovery;
 use carrick_core::fact::{Capture, Facts, Why};
-use carrick_engine::observe::observe;
+use carrick_engine::observe;
 use carrick_host::{Progress, Redactions, Ssh, SshOptions, bundle};
 
 use crate::error::{During, Error, Result};

@@ -23,14 +23,14 @@ use crate::build::{self, Part, Parts};
 use crate::cache::{Cache, discard};
 use crate::cluster::Cluster;
 use crate::error::{During, Error, Result, said};
-use crate::fault::{self, FAULTS, Fault, Patience, Registered, Scene};
+use crate::fault::{self, FAULTS, Fault, KubeadmTimeouts, RegisteredFault, Scene};
 use crate::lab::Lab;
 use crate::machine::{Machine, net};
 use crate::need::Need;
 use crate::run::Done;
 use crate::{need, say, stop, up};
 
-use self::paste::Manner;
+use self::paste::PasteStyle;
 
 /// The labs captures are made in, one a lane, beside a person's and the tests'.
 const LAB: &str = "capture";
@@ -70,7 +70,7 @@ pub fn put_in(cache: &Cache, lab: &str, name: &str, machine: &str) -> Result<()>
     lab.enter()?;
     let machine = Machine::attach(&lab, &parts, record.machine(machine)?);
     let cluster = Cluster::attach(&lab, &parts, &record)?;
-    let mut scene = Scene::new(&lab, &parts, &cluster, machine.into(), Patience::Short)?;
+    let mut scene = Scene::new(&lab, &parts, &cluster, machine.into(), KubeadmTimeouts::Short)?;
     (fault.put_in)(&mut scene)?;
     say::line(&format!("{}: {}", scene.node_name(), fault.about));
     say::plain(&format!("now try:  cargo xtask lab shell {} {}", scene.node_name(), scene.join_line()));
@@ -82,7 +82,7 @@ fn parts_for(fault: &Fault) -> impl Iterator<Item = Part> {
 }
 
 /// All that can be captured: the faults, and machines with nothing wrong.
-fn all() -> impl Iterator<Item = &'static Registered> {
+fn all() -> impl Iterator<Item = &'static RegisteredFault> {
     FAULTS.iter().chain(sound::SOUND)
 }
 
@@ -97,13 +97,13 @@ fn fnv_1a(name: &str) -> u64 {
     name.bytes().fold(BASIS, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME))
 }
 
-fn chosen(options: &Options) -> Result<Vec<&'static Registered>> {
+fn chosen(options: &Options) -> Result<Vec<&'static RegisteredFault>> {
     let known = || all().map(|one| one.name).collect::<Vec<_>>().join(", ");
     let unknown = options.names.iter().find(|name| all().all(|one| one.name != **name));
     if let Some(name) = unknown {
         return said(format!("no capture \"{name}\"; there are: {}", known()));
     }
-    let named = |one: &&Registered| options.names.is_empty() || options.names.iter().any(|name| name == one.name);
+    let named = |one: &&RegisteredFault| options.names.is_empty() || options.names.iter().any(|name| name == one.name);
     Ok(all().filter(named).filter(|one| !options.again || is_set_aside(one.name)).collect())
 }
 
@@ -123,7 +123,7 @@ pub fn capture(cache: &Cache, lab: Option<&str>, options: &Options) -> Result<Ex
     let recording = Recording {
         parts: &parts,
         cache,
-        patience: if options.full { Patience::AsKubeadm } else { Patience::Short },
+        patience: if options.full { KubeadmTimeouts::AsKubeadm } else { KubeadmTimeouts::Short },
         again: options.again,
         out: options.out.clone().unwrap_or_else(|| PathBuf::from(if options.again { KEPT_AGAIN } else { KEPT })),
         queue: Mutex::new(wanted.into_iter().collect()),
@@ -163,10 +163,10 @@ fn take_labs(cache: &Cache, name: &str, options: &Options) -> Result<Vec<Lab>> {
 struct Recording<'a> {
     parts: &'a Parts,
     cache: &'a Cache,
-    patience: Patience,
+    patience: KubeadmTimeouts,
     again: bool,
     out: PathBuf,
-    queue: Mutex<VecDeque<&'static Registered>>,
+    queue: Mutex<VecDeque<&'static RegisteredFault>>,
     endings: Mutex<Vec<(&'static str, Result<Size>)>>,
 }
 
@@ -210,7 +210,7 @@ impl Recording<'_> {
         }
     }
 
-    fn one(&self, lab: &Lab, cluster: &Cluster, one: &Registered) -> Result<Size> {
+    fn one(&self, lab: &Lab, cluster: &Cluster, one: &RegisteredFault) -> Result<Size> {
         let worker = up::worker(lab, self.parts, one.fault.on)?;
         let mut scene = Scene::new(lab, self.parts, cluster, worker, self.patience)?;
         let made = fault::show(&mut scene, one.fault).and_then(|()| self.keep(&scene, one));
@@ -219,11 +219,11 @@ impl Recording<'_> {
     }
 
     /// Writes the capture beside its place, and puts it there when it is whole.
-    fn keep(&self, scene: &Scene, one: &Registered) -> Result<Size> {
+    fn keep(&self, scene: &Scene, one: &RegisteredFault) -> Result<Size> {
         let (raw, place) = (self.out.join(format!(".{}", one.name)), self.out.join(one.name));
         discard(&raw)?;
         fs::create_dir_all(&raw).at("make", &raw)?;
-        let manner = Manner { iso: self.again, reversed: self.again, banners: fnv_1a(one.name) % 7 < 2 };
+        let manner = PasteStyle { iso: self.again, reversed: self.again, banners: fnv_1a(one.name) % 7 < 2 };
         let paste = paste::of(scene, &manner)?;
         let written = |file: &str, bytes: &[u8]| fs::write(raw.join(file), bytes).at("write", &raw.join(file));
         written("paste.txt", self.unlabbed(&paste).as_bytes())?;
@@ -291,7 +291,7 @@ struct Attempt {
     seconds: f64,
 }
 
-fn expected(one: &Registered, attempts: &[Done]) -> Result<String> {
+fn expected(one: &RegisteredFault, attempts: &[Done]) -> Result<String> {
     let Fault { about, cause, on, .. } = one.fault;
     let kubeadm = attempts
         .iter()

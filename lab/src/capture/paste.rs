@@ -10,7 +10,7 @@ use crate::fault::{Scene, Typed};
 use crate::run::Run;
 
 /// How this person pastes.
-pub struct Manner {
+pub struct PasteStyle {
     /// Journals with ISO times instead of the usual ones.
     pub iso: bool,
     /// The last command first.
@@ -75,7 +75,7 @@ done; true";
 const MARK: char = '\x1e';
 
 /// The whole paste, secrets taken out.
-pub fn of(scene: &Scene, manner: &Manner) -> Result<String> {
+pub fn of(scene: &Scene, manner: &PasteStyle) -> Result<String> {
     let mut sections = scene.typed();
     sections.extend(on_machine(scene, manner)?);
     sections.extend(from_control(scene)?);
@@ -86,7 +86,7 @@ pub fn of(scene: &Scene, manner: &Manner) -> Result<String> {
     Ok(redact(&text))
 }
 
-fn printed(section: &Typed, manner: &Manner) -> String {
+fn printed(section: &Typed, manner: &PasteStyle) -> String {
     let Typed { host, line, said, exit } = section;
     let end = if said.is_empty() || said.ends_with('\n') { "" } else { "\n" };
     let (before, after) = if manner.banners {
@@ -99,7 +99,7 @@ fn printed(section: &Typed, manner: &Manner) -> String {
     format!("{before}\n{said}{end}{after}")
 }
 
-fn on_machine(scene: &Scene, manner: &Manner) -> Result<Vec<Typed>> {
+fn on_machine(scene: &Scene, manner: &PasteStyle) -> Result<Vec<Typed>> {
     let iso = |line: &str| if manner.iso && line.starts_with("journalctl") { " -o short-iso" } else { "" };
     let lines: Vec<(String, Bound)> =
         MACHINE.iter().map(|(line, bound)| (format!("{line}{}", iso(line)), *bound)).collect();

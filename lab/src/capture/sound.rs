@@ -1,17 +1,17 @@
 //! Machines with nothing wrong, captured like the broken ones: what is said on a good day is no symptom.
 
 use crate::error::Result;
-use crate::fault::{Fault, Registered, Scene};
+use crate::fault::{Fault, RegisteredFault, Scene};
 use crate::machine::Kind;
 use crate::tier::Tier;
 
-pub static SOUND: &[Registered] = &[
-    Registered { name: "sound-join-debian12", fault: &JOIN_DEBIAN12 },
-    Registered { name: "sound-join-debian13", fault: &JOIN_DEBIAN13 },
-    Registered { name: "sound-join-kube-1-29", fault: &JOIN_KUBE_1_29 },
-    Registered { name: "sound-rejoin", fault: &REJOIN },
-    Registered { name: "sound-before-join", fault: &BEFORE_JOIN },
-    Registered { name: "sound-before-join-debian13", fault: &BEFORE_JOIN_DEBIAN13 },
+pub static SOUND: &[RegisteredFault] = &[
+    RegisteredFault { name: "sound-join-debian12", fault: &JOIN_DEBIAN12 },
+    RegisteredFault { name: "sound-join-debian13", fault: &JOIN_DEBIAN13 },
+    RegisteredFault { name: "sound-join-kube-1-29", fault: &JOIN_KUBE_1_29 },
+    RegisteredFault { name: "sound-rejoin", fault: &REJOIN },
+    RegisteredFault { name: "sound-before-join", fault: &BEFORE_JOIN },
+    RegisteredFault { name: "sound-before-join-debian13", fault: &BEFORE_JOIN_DEBIAN13 },
 ];
 
 const JOIN_DEBIAN12: Fault = good("a Debian 12 machine joined", Kind::Debian12, joins);

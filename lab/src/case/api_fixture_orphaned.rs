@@ -11,7 +11,7 @@ use super::{Bench, Case};
 use crate::demand;
 use crate::error::{Error, Result};
 use crate::need::Need;
-use crate::run::{Look, wait_for};
+use crate::run::{Polled, wait_for};
 use crate::say;
 use crate::tier::Tier;
 
@@ -49,7 +49,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     wait_for("etcd and kube-apiserver to end", Duration::from_secs(10), || {
         let listens = TcpStream::connect(address).is_ok();
         let gone = servers() == 0 && !listens;
-        Ok(if gone { Look::Seen(()) } else { Look::NotYet(format!("{} run, listening: {listens}", servers())) })
+        Ok(if gone { Polled::Seen(()) } else { Polled::NotYet(format!("{} run, listening: {listens}", servers())) })
     })?;
     bench.time("ended", begun.elapsed());
     // Nobody was left to remove it.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use carrick_testkit::memory_api::rows::{self, Stage as _};
+use carrick_testkit::memory_api::rows::{self, RowServer as _};
 use carrick_testkit::memory_api::tls::Https;
 use carrick_testkit::{Authority, MemoryApi};
 use jiff::Timestamp;

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::fix::{BROKEN_IN_MANY_WAYS, Fixer};
 use crate::machine::Kind;
 use crate::need::{Need, STRACE};
-use crate::strace::{self, Seen, as_written};
+use crate::strace::{self, TracedCalls, as_written};
 use crate::tier::Tier;
 
 pub const CASE: Case = Case {
@@ -47,7 +47,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     ran(&plan, &seen)
 }
 
-fn written(plan: &[Value], seen: &Seen) -> Result<()> {
+fn written(plan: &[Value], seen: &TracedCalls) -> Result<()> {
     let planned: BTreeSet<String> = plan.iter().filter_map(|step| step["path"].as_str().map(str::to_owned)).collect();
     for path in &planned {
         demand!(seen.written.contains(path), "{path} is in the plan and was not written; this case sees too little");
@@ -68,7 +68,7 @@ fn written(plan: &[Value], seen: &Seen) -> Result<()> {
     Ok(())
 }
 
-fn ran(plan: &[Value], seen: &Seen) -> Result<()> {
+fn ran(plan: &[Value], seen: &TracedCalls) -> Result<()> {
     let wanted: BTreeSet<String> = plan.iter().filter_map(command).collect();
     for command in &wanted {
         demand!(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 
-use super::join_link_cut::{Afar, POINT, joins_again};
+use super::join_link_cut::{POINT, RemoteCarrick, joins_again};
 use super::{Bench, Case};
 use crate::coverage::Covers;
 use crate::demand;
@@ -33,7 +33,7 @@ done"#;
 
 fn run(bench: &mut Bench) -> Result<()> {
     let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
-    let afar = Afar::to(bench, &worker)?;
+    let afar = RemoteCarrick::to(bench, &worker)?;
     let mut running = bench.start(afar.join(&["--events", "-"]).into_command(), &afar.line, POINT)?;
     let silenced = worker.ok(["sh", "-ec", SILENCE])?;
     demand!(!silenced.trim().is_empty(), "carrick had no connection to the machine");

@@ -4,7 +4,7 @@ use super::{Bench, Case};
 use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
-use crate::fault::{self, Patience, Scene};
+use crate::fault::{self, KubeadmTimeouts, Scene};
 use crate::join::{fresh, is_joined, join, line};
 use crate::machine::Kind;
 use crate::need::Need;
@@ -22,7 +22,7 @@ const SOCKET: &str = "unix:///run/elsewhere/containerd.sock";
 
 fn run(bench: &mut Bench) -> Result<()> {
     let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
-    let mut scene = Scene::new(bench.lab, bench.parts, cluster, worker.clone(), Patience::Short)?;
+    let mut scene = Scene::new(bench.lab, bench.parts, cluster, worker.clone(), KubeadmTimeouts::Short)?;
     (fault::find("containerd-elsewhere")?.fault.put_in)(&mut scene)?;
     let done = join(&worker, &[], &["--cri-socket", SOCKET, "-"], &line(cluster))?;
     bench.say(format_args!("carrick join ended with {}\n{}", done.code(), done.text()));

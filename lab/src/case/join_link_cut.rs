@@ -13,7 +13,7 @@ use crate::error::{During, Result};
 use crate::join::{PROGRAM, fresh, is_joined, line};
 use crate::machine::{Kind, Machine};
 use crate::need::Need;
-use crate::run::{Look, Run, pause, wait_for};
+use crate::run::{Polled, Run, pause, wait_for};
 use crate::tier::Tier;
 
 pub const CASE: Case = Case {
@@ -53,19 +53,19 @@ fn in_a_session(bench: &mut Bench) -> Result<()> {
 /// carrick runs here, and reaches the machine over SSH.
 fn from_afar(bench: &mut Bench) -> Result<()> {
     let worker = fresh(bench)?;
-    let afar = Afar::to(bench, &worker)?;
+    let afar = RemoteCarrick::to(bench, &worker)?;
     cut(bench, &worker, "-H", afar.join(&["--events", "-"]), &afar.line, || afar.join(&["-"]).input(afar.line.as_str()))
 }
 
 /// carrick here, for a machine there.
-pub struct Afar {
+pub struct RemoteCarrick {
     program: PathBuf,
     host: String,
     config: PathBuf,
     pub line: String,
 }
 
-impl Afar {
+impl RemoteCarrick {
     pub fn to(bench: &mut Bench, worker: &Machine) -> Result<Self> {
         let (program, line) = (bench.carrick()?, line(bench.cluster()?));
         let config = bench.logs.join("ssh_config");
@@ -100,7 +100,7 @@ pub fn joins_again(bench: &mut Bench, again: impl Fn() -> Run) -> Result<()> {
     let done = wait_for("what was cut off to let go of the machine", LEARNT, || {
         let done = again().deadline(JOIN).done()?;
         bench.say(format_args!("the next run ended with {}\n{}", done.code(), done.text()));
-        Ok(if done.text().contains(AT_WORK) { Look::NotYet(done.text()) } else { Look::Seen(done) })
+        Ok(if done.text().contains(AT_WORK) { Polled::NotYet(done.text()) } else { Polled::Seen(done) })
     })?;
     demand!(done.code() == 0, "the next run ended with {}:\n{}", done.code(), done.text());
     Ok(())

@@ -5,7 +5,7 @@ use crate::build::{Part, image};
 use crate::coverage::Covers;
 use crate::demand;
 use crate::error::Result;
-use crate::fault::{self, Patience, Scene};
+use crate::fault::{self, KubeadmTimeouts, Scene};
 use crate::join::{fresh, joins};
 use crate::machine::Kind;
 use crate::need::Need;
@@ -31,7 +31,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     let (cluster, worker) = (bench.cluster()?, fresh(bench)?);
     let archive = bench.parts.place(Part::Images)?.join(image::WORKER);
     let registry = Registry::start(bench.lab.site().gateway(), &archive, image::PAUSE)?;
-    let mut scene = Scene::new(bench.lab, bench.parts, cluster, worker.clone(), Patience::Short)?;
+    let mut scene = Scene::new(bench.lab, bench.parts, cluster, worker.clone(), KubeadmTimeouts::Short)?;
     (fault::find("pause-image-missing")?.fault.put_in)(&mut scene)?;
     worker.ok(["sh", "-ec", MIRROR, "sh", &registry.address.to_string()])?;
     let before = worker.ok(["sh", "-ec", HAS])?;

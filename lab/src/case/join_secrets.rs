@@ -16,7 +16,7 @@ use crate::fix::bring;
 use crate::join::{PROGRAM, bring_admin, fresh, is_joined, line, nothing_left};
 use crate::machine::{Kind, Machine};
 use crate::need::{Need, STRACE};
-use crate::run::{Done, Look, pause, wait_for};
+use crate::run::{Done, Polled, pause, wait_for};
 use crate::tier::Tier;
 
 pub const CASE: Case = Case {
@@ -225,6 +225,6 @@ fn watch(worker: &Machine) -> Result<()> {
     wait_for("strace to have attached", Duration::from_secs(20), || {
         let tracer = worker.ok(["sh", "-c", "grep TracerPid /proc/1/status /proc/$(pgrep -o -x sshd)/status"])?;
         let attached = tracer.lines().all(|line| !line.ends_with("\t0"));
-        Ok(if attached { Look::Seen(()) } else { Look::NotYet(tracer) })
+        Ok(if attached { Polled::Seen(()) } else { Polled::NotYet(tracer) })
     })
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use rustix::process::Signal;
 
 use super::join_killed::begin;
-use super::join_link_cut::Afar;
+use super::join_link_cut::RemoteCarrick;
 use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::coverage::Covers;
@@ -16,7 +16,7 @@ use crate::error::Result;
 use crate::join::{bring_admin, fresh, is_joined, join, joins, nothing_left};
 use crate::machine::{Kind, Machine};
 use crate::need::Need;
-use crate::run::{Look, wait_for};
+use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 use crate::tree::Tree;
 
@@ -74,7 +74,7 @@ fn stands(bench: &mut Bench, worker: &Machine, what: &str, before: &Tree, may_be
         // Nobody comes back: the unit itself removes the token, and its exit status can be read.
         wait_for("kubeadm to end in its unit", ENDS, || {
             let state = worker.ok(["systemctl", "show", "--value", "--property=ActiveState", "carrick-kubeadm"])?;
-            Ok(if state.trim() == "activating" { Look::NotYet(state) } else { Look::Seen(()) })
+            Ok(if state.trim() == "activating" { Polled::NotYet(state) } else { Polled::Seen(()) })
         })?;
         let gone = !worker.run(["test", "-e", "/run/carrick/join.yaml"]).done()?.status.success();
         demand!(gone, "{what}: join.yaml outlives kubeadm");
@@ -162,7 +162,7 @@ fn without_a_terminal(bench: &mut Bench, worker: &Arc<Machine>) -> Result<()> {
 
 /// carrick runs here, and reaches the machine over SSH.
 fn from_afar(bench: &mut Bench, worker: &Machine, signal: Signal) -> Result<()> {
-    let afar = Afar::to(bench, worker)?;
+    let afar = RemoteCarrick::to(bench, worker)?;
     let before = Tree::of(worker)?;
     let command = afar.join(&["--events", "-"]).into_command();
     let mut running = bench.start(command, &afar.line, r#""state":"kubelet-up""#)?;

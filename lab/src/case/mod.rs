@@ -19,12 +19,12 @@ use crate::cache::Cache;
 use crate::cluster::Cluster;
 use crate::coverage::Covers;
 use crate::error::{During, Error, Result};
-use crate::fault::{self, Fault, Patience, Scene};
+use crate::fault::{self, Fault, KubeadmTimeouts, Scene};
 use crate::lab::Lab;
 use crate::machine::{Kind, Machine, net};
 use crate::need::Need;
 use crate::run::{Done, OWN, Run, open_log};
-use crate::sighting::Sighting;
+use crate::sighting::ToldCause;
 use crate::tier::Tier;
 use crate::{demand, up};
 
@@ -39,7 +39,7 @@ pub struct Case {
     pub run: fn(&mut Bench) -> Result<()>,
 }
 
-pub struct Registered {
+pub struct RegisteredCase {
     pub name: &'static str,
     pub case: &'static Case,
 }
@@ -52,13 +52,13 @@ pub use api_fixture_orphaned::{HOLD, hold as hold_api};
 const OWN_LAB_DEADLINE: Duration = Duration::from_mins(8);
 
 /// A program, running beside.
-pub struct Running {
+pub struct BackgroundProcess {
     child: Child,
     /// The line that was waited for.
     pub last_words: String,
 }
 
-impl Running {
+impl BackgroundProcess {
     /// Sends it a signal and waits for its end; its exit status, or 128 and the signal it died of.
     pub fn end_with(&mut self, signal: Signal, within: Duration) -> Result<i32> {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
@@ -81,7 +81,7 @@ impl Running {
 
 /// How a case is played.
 #[derive(Clone, Copy)]
-pub struct Manner {
+pub struct Schedule {
     pub tier: Tier,
     /// No other case runs beside it.
     pub alone: bool,
@@ -98,7 +98,7 @@ pub struct Bench<'a> {
     pub logs: PathBuf,
     pub times: Vec<(String, Duration)>,
     /// Causes that were told.
-    pub sightings: Vec<Sighting>,
+    pub sightings: Vec<ToldCause>,
     /// No other case runs beside it.
     alone: bool,
     cluster: Option<&'a Cluster>,
@@ -112,13 +112,13 @@ impl<'a> Bench<'a> {
         parts: &'a Parts,
         lab: &'a Lab,
         cluster: Option<&'a Cluster>,
-        manner: Manner,
+        manner: Schedule,
         logs: &Path,
     ) -> Result<Self> {
         std::fs::create_dir_all(logs).at("make", logs)?;
         let log = open_log(&logs.join("log"))?;
         let (times, sightings, machines) = (Vec::new(), Vec::new(), Vec::new());
-        let (logs, Manner { tier, alone }) = (logs.to_owned(), manner);
+        let (logs, Schedule { tier, alone }) = (logs.to_owned(), manner);
         Ok(Self { cache, parts, lab, tier, logs, times, sightings, alone, cluster, machines, log })
     }
 
@@ -162,7 +162,7 @@ impl<'a> Bench<'a> {
     pub fn plays(&mut self, fault: &Fault) -> Result<BTreeSet<String>> {
         let cluster = self.cluster()?;
         let worker = self.worker(fault.on)?;
-        let mut scene = Scene::new(self.lab, self.parts, cluster, worker, Patience::Short)?;
+        let mut scene = Scene::new(self.lab, self.parts, cluster, worker, KubeadmTimeouts::Short)?;
         fault::play(&mut scene, fault)
     }
 
@@ -181,13 +181,13 @@ impl<'a> Bench<'a> {
     }
 
     /// This program itself, running, once it has said a word.
-    pub fn start_until(&mut self, word: &str, lab: &str, words: &[&str]) -> Result<Running> {
+    pub fn start_until(&mut self, word: &str, lab: &str, words: &[&str]) -> Result<BackgroundProcess> {
         let command = Run::new(OWN).args(["--lab", lab]).args(words).into_command();
         self.start(command, "", word)
     }
 
     /// A command with this on its stdin, running, once it has said a word.
-    pub fn start(&mut self, mut command: Command, input: &str, word: &str) -> Result<Running> {
+    pub fn start(&mut self, mut command: Command, input: &str, word: &str) -> Result<BackgroundProcess> {
         let name = command.get_program().display().to_string();
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.during(|| format!("cannot run {name}"))?;
@@ -205,7 +205,7 @@ impl<'a> Bench<'a> {
         let begun = Instant::now();
         let next = || lines.recv_timeout(OWN_LAB_DEADLINE.saturating_sub(begun.elapsed())).ok();
         let said = std::iter::from_fn(next).inspect(|line| self.say(line)).find(|line| line.contains(word));
-        let mut running = Running { child, last_words: said.clone().unwrap_or_default() };
+        let mut running = BackgroundProcess { child, last_words: said.clone().unwrap_or_default() };
         if said.is_none() {
             running.end_with(Signal::KILL, Duration::from_secs(10))?;
             return crate::error::said(format!("{name} ended, or took too long, before it said \"{word}\""));
@@ -255,7 +255,7 @@ impl<'a> Bench<'a> {
     }
 
     /// Keeps how soon a cause was told, and judges whether that was in time.
-    pub fn told(&mut self, sighting: Sighting) -> Result<()> {
+    pub fn told(&mut self, sighting: ToldCause) -> Result<()> {
         let sighting = sighting.held_to(self.alone);
         let in_time = sighting.in_time();
         self.sightings.push(sighting);

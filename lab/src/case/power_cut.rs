@@ -5,7 +5,7 @@ use crate::demand;
 use crate::error::Result;
 use crate::machine::Kind;
 use crate::need::Need;
-use crate::run::{Look, wait_for};
+use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn run(bench: &mut Bench) -> Result<()> {
     bench.time("boot", boot);
     let rebooted = wait_for("the Node to tell of the new boot", Duration::from_secs(90), || {
         let now = cluster.get(["node", &name])?["status"]["nodeInfo"].clone();
-        Ok(if now["bootID"] == before["bootID"] { Look::NotYet(now.to_string()) } else { Look::Seen(now) })
+        Ok(if now["bootID"] == before["bootID"] { Polled::NotYet(now.to_string()) } else { Polled::Seen(now) })
     })?;
     demand!(rebooted["machineID"] == before["machineID"], "machineID changed: {rebooted}");
     demand!(rebooted["systemUUID"] == before["systemUUID"], "systemUUID changed: {rebooted}");

@@ -8,7 +8,7 @@ use super::{Bench, Case};
 use crate::demand;
 use crate::error::{Error, Result};
 use crate::need::Need;
-use crate::run::{Look, wait_for};
+use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 
 pub const CASE: Case = Case {
@@ -30,12 +30,16 @@ fn run(bench: &mut Bench) -> Result<()> {
     for node in ["cp1", "w1"] {
         // The control plane has to start etcd and the API server from what was on the disk.
         wait_for(&format!("{node} to be Ready after the power cut"), Duration::from_mins(3), || {
-            let Some(now) = nodes(bench)? else { return Ok(Look::NotYet("no answer".to_owned())) };
+            let Some(now) = nodes(bench)? else { return Ok(Polled::NotYet("no answer".to_owned())) };
             let (was, is) = (find(&before, node), find(&now, node));
             demand!(is["metadata"]["uid"] == was["metadata"]["uid"], "{node} is another Node: {}", is["metadata"]);
             let rebooted = is["status"]["nodeInfo"]["bootID"] != was["status"]["nodeInfo"]["bootID"];
             let ready = crate::cluster::condition(is, "Ready")["status"] == "True";
-            Ok(if rebooted && ready { Look::Seen(()) } else { Look::NotYet(is["status"]["conditions"].to_string()) })
+            Ok(if rebooted && ready {
+                Polled::Seen(())
+            } else {
+                Polled::NotYet(is["status"]["conditions"].to_string())
+            })
         })?;
         bench.time(format!("{node} Ready"), begun.elapsed());
     }

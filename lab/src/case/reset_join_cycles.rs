@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::join::joins;
 use crate::machine::{Kind, Machine};
 use crate::need::Need;
-use crate::run::{Look, wait_for};
+use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 use crate::times::Times;
 use crate::{demand, say};
@@ -71,6 +71,6 @@ fn pod_has_ended(worker: &Machine) -> Result<()> {
         let own = worker.ok(["ctr", "-n", "k8s.io", "containers", "ls", "-q", &filter])?;
         let running = worker.ok(["ctr", "-n", "k8s.io", "tasks", "ls", "-q"])?;
         let left: Vec<&str> = own.lines().filter(|id| running.lines().any(|task| task == *id)).collect();
-        Ok(if left.is_empty() { Look::Seen(()) } else { Look::NotYet(left.join(" ")) })
+        Ok(if left.is_empty() { Polled::Seen(()) } else { Polled::NotYet(left.join(" ")) })
     })
 }

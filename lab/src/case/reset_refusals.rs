@@ -10,7 +10,7 @@ use crate::demand;
 use crate::error::Result;
 use crate::machine::{Kind, Machine};
 use crate::need::Need;
-use crate::run::{Look, wait_for};
+use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 
 pub const CASE: Case = Case {
@@ -93,7 +93,7 @@ fn refuses_pods(bench: &mut Bench, carrick: &Carrick, node: &str) -> Result<()> 
     cluster.kubectl(["delete", "pod", &pod, "--grace-period=0", "--force"]).ok()?;
     wait_for("its sandbox to go", std::time::Duration::from_mins(1), || {
         let planned = carrick.run("reset --plan")?;
-        Ok(if planned.code() == 0 { Look::Seen(()) } else { Look::NotYet(planned.text()) })
+        Ok(if planned.code() == 0 { Polled::Seen(()) } else { Polled::NotYet(planned.text()) })
     })
 }
 

@@ -14,7 +14,7 @@ use crate::demand;
 use crate::error::{Error, Result};
 use crate::machine::Kind;
 use crate::need::Need;
-use crate::run::{Look, wait_for};
+use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 
 pub const CASE: Case = Case {
@@ -185,7 +185,7 @@ fn is_found(bench: &mut Bench, carrick: &Carrick, breach: &Breach) -> Result<()>
 fn becomes_joined(bench: &mut Bench, carrick: &Carrick) -> Result<()> {
     let done = wait_for("carrick verify to end with 0", Duration::from_mins(4), || {
         let done = carrick.run("verify")?;
-        Ok(if done.code() == 0 { Look::Seen(done) } else { Look::NotYet(done.text()) })
+        Ok(if done.code() == 0 { Polled::Seen(done) } else { Polled::NotYet(done.text()) })
     })?;
     bench.say(done.text());
     Ok(())

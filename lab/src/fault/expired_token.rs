@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{Fault, Scene};
 use crate::machine::Kind;
-use crate::run::{Look, wait_for};
+use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
@@ -27,7 +27,7 @@ pub const FAULT: Fault = Fault {
             let signed = scene.cluster.get(["configmap", "-n", "kube-public", "cluster-info"])?["data"].to_string();
             let secret = scene.kubectl(&["-n", "kube-system", "get", "secret", &secret]).done()?;
             let gone = secret.err.contains("NotFound") && !signed.contains(&format!("jws-kubeconfig-{}", id(scene)));
-            Ok(if gone { Look::Seen(()) } else { Look::NotYet(secret.text() + &signed) })
+            Ok(if gone { Polled::Seen(()) } else { Polled::NotYet(secret.text() + &signed) })
         })
     },
     shows: |scene| {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
-use crate::run::Look;
+use crate::run::Polled;
 use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
@@ -26,7 +26,7 @@ pub const FAULT: Fault = Fault {
             let status = &pods["items"][0]["status"]["containerStatuses"][0];
             let held = status["state"]["waiting"]["reason"] == "CrashLoopBackOff";
             let killed = status["lastState"]["terminated"]["exitCode"] == 137;
-            Ok(if held && killed { Look::Seen(()) } else { Look::NotYet(status.to_string()) })
+            Ok(if held && killed { Polled::Seen(()) } else { Polled::NotYet(status.to_string()) })
         })
     },
     fixes: Some(|scene| {

@@ -6,7 +6,7 @@ use super::Fault;
 use crate::build::go::KUBERNETES;
 use crate::build::image::BUSYBOX;
 use crate::machine::Kind;
-use crate::run::Look;
+use crate::run::Polled;
 use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
@@ -26,7 +26,7 @@ pub const FAULT: Fault = Fault {
         let words = ["pods", "-n", "kube-system", "-l", "k8s-app=kube-proxy", "--field-selector", &field];
         scene.holds_in_the_end("kube-proxy to fail", Duration::from_mins(1), || {
             let status = scene.cluster.get(words)?["items"][0]["status"]["containerStatuses"][0].to_string();
-            Ok(if status.contains("no such file or directory") { Look::Seen(()) } else { Look::NotYet(status) })
+            Ok(if status.contains("no such file or directory") { Polled::Seen(()) } else { Polled::NotYet(status) })
         })?;
         let service = scene.machine.run(["curl", "-sSk", "-m", "3", "https://10.96.0.1/version"]).done()?;
         scene.holds("the service's address does not answer", !service.status.success(), service.out)

@@ -17,7 +17,7 @@ use crate::error::{Error, Result, said};
 use crate::lab::Lab;
 use crate::machine::{Kind, Machine};
 use crate::need::Need;
-use crate::run::{Done, Look, Run, pause, wait_for};
+use crate::run::{Done, Polled, Run, pause, wait_for};
 use crate::tier::Tier;
 use crate::up;
 
@@ -40,14 +40,14 @@ pub struct Fault {
     pub fixes: Option<fn(&mut Scene) -> Result<()>>,
 }
 
-pub struct Registered {
+pub struct RegisteredFault {
     pub name: &'static str,
     pub fault: &'static Fault,
 }
 
 include!(concat!(env!("OUT_DIR"), "/faults.rs"));
 
-pub fn find(name: &str) -> Result<&'static Registered> {
+pub fn find(name: &str) -> Result<&'static RegisteredFault> {
     let known = || FAULTS.iter().map(|registered| registered.name).collect::<Vec<_>>().join(", ");
     FAULTS
         .iter()
@@ -57,7 +57,7 @@ pub fn find(name: &str) -> Result<&'static Registered> {
 
 /// kubeadm's own waits are minutes; what it says at their end is the same after seconds.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
+pub enum KubeadmTimeouts {
     Short,
     AsKubeadm,
 }
@@ -73,7 +73,7 @@ pub struct Scene<'a> {
     pub others: Vec<Arc<Machine>>,
     /// What a fault notes for later.
     pub noted: String,
-    patience: Patience,
+    patience: KubeadmTimeouts,
     attempts: RefCell<Vec<Done>>,
     typed: RefCell<Vec<Typed>>,
     demanded: Rc<Demanded>,
@@ -114,7 +114,7 @@ pub struct Plan {
 /// What came of kubeadm.
 pub struct Joined {
     pub done: Done,
-    patience: Patience,
+    patience: KubeadmTimeouts,
     demanded: Rc<Demanded>,
 }
 
@@ -130,7 +130,7 @@ impl<'a> Scene<'a> {
         parts: &'a Parts,
         cluster: &'a Cluster,
         machine: Arc<Machine>,
-        patience: Patience,
+        patience: KubeadmTimeouts,
     ) -> Result<Self> {
         let word_after = |flag: &str| {
             let at = cluster.join.iter().position(|word| word == flag);
@@ -242,14 +242,15 @@ impl<'a> Scene<'a> {
         &self,
         what: &str,
         within: Duration,
-        look: impl FnMut() -> Result<Look<T>>,
+        look: impl FnMut() -> Result<Polled<T>>,
     ) -> Result<T> {
         self.demanded.note(what);
         wait_for(what, within, look)
     }
 
     fn join_argv(&self) -> Result<Vec<String>> {
-        let with_config = self.patience == Patience::Short && self.machine.identity.kind != Kind::Debian12Kube129;
+        let with_config =
+            self.patience == KubeadmTimeouts::Short && self.machine.identity.kind != Kind::Debian12Kube129;
         if !with_config {
             return Ok(self.join_words());
         }
@@ -316,7 +317,7 @@ impl<'a> Scene<'a> {
         wait_for(&format!("{unit} to say {text:?}"), Duration::from_secs(40), || {
             let journal = self.journal(unit)?;
             let end = journal.lines().rev().take(5).collect::<Vec<_>>().join("\n");
-            Ok(if journal.contains(text) { Look::Seen(()) } else { Look::NotYet(end) })
+            Ok(if journal.contains(text) { Polled::Seen(()) } else { Polled::NotYet(end) })
         })
     }
 
@@ -342,7 +343,7 @@ impl<'a> Scene<'a> {
             let condition = condition(&node, kind);
             let matches = condition["status"] == status
                 && condition["message"].as_str().is_some_and(|said| said.contains(message));
-            Ok(if matches { Look::Seen(()) } else { Look::NotYet(condition.to_string()) })
+            Ok(if matches { Polled::Seen(()) } else { Polled::NotYet(condition.to_string()) })
         })?;
         Ok(begun.elapsed())
     }
@@ -377,7 +378,7 @@ impl<'a> Scene<'a> {
         let pod = self.start_pod()?;
         let seen = wait_for(&format!("the pod's events to say {text:?}"), Duration::from_secs(40), || {
             let said = self.cluster.kubectl(["describe", "pod", &pod]).done()?.text();
-            Ok(if said.contains(text) { Look::Seen(()) } else { Look::NotYet(said) })
+            Ok(if said.contains(text) { Polled::Seen(()) } else { Polled::NotYet(said) })
         });
         let phase = self.cluster.get(["pod", &pod])?["status"]["phase"].clone();
         self.delete_pod(&pod)?;
@@ -459,7 +460,7 @@ impl Joined {
     /// is then minutes, and the deadline of the command.
     pub fn took(&self, from: u64, to: u64) -> Result<&Self> {
         let took = self.done.took.as_secs();
-        let most = if self.patience == Patience::Short { to } else { u64::MAX };
+        let most = if self.patience == KubeadmTimeouts::Short { to } else { u64::MAX };
         demand!((from..=most).contains(&took), "kubeadm took {took} s, not {from} to {to}");
         Ok(self)
     }
@@ -469,7 +470,7 @@ impl Joined {
 pub fn csr_by(cluster: &Cluster, token: &str) -> Result<Value> {
     wait_for("a signing request with the token", Duration::from_secs(30), || {
         let first = csrs_by(cluster, token)?.into_iter().next();
-        Ok(first.map_or(Look::NotYet(String::new()), Look::Seen))
+        Ok(first.map_or(Polled::NotYet(String::new()), Polled::Seen))
     })
 }
 

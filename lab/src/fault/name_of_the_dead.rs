@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
-use crate::run::Look;
+use crate::run::Polled;
 use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
@@ -30,7 +30,7 @@ pub const FAULT: Fault = Fault {
             scene.holds_in_the_end("the Node to have the new machine's address", Duration::from_secs(40), || {
                 let node = scene.cluster.get(["node", &name])?;
                 let moved = node["status"]["addresses"][0]["address"] == address.as_str();
-                Ok(if moved { Look::Seen(node) } else { Look::NotYet(node["status"]["addresses"].to_string()) })
+                Ok(if moved { Polled::Seen(node) } else { Polled::NotYet(node["status"]["addresses"].to_string()) })
             })?;
         scene.holds("it is the same Node", node["metadata"]["uid"] == scene.noted.as_str(), &node["metadata"]["uid"])
     },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Fault;
 use crate::machine::Kind;
-use crate::run::{Look, wait_for};
+use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 
 pub const FAULT: Fault = Fault {
@@ -29,7 +29,7 @@ pub const FAULT: Fault = Fault {
             Ok(status["podIP"]
                 .as_str()
                 .filter(|_| running)
-                .map_or(Look::NotYet(status.to_string()), |ip| Look::Seen(ip.to_owned())))
+                .map_or(Polled::NotYet(status.to_string()), |ip| Polled::Seen(ip.to_owned())))
         })?;
         let url = format!("http://{address}/");
         let near = scene.machine.run(["curl", "-sS", "-m", "3", "--retry", "3", "--retry-connrefused", &url]).done()?;

@@ -24,7 +24,7 @@ use crate::build::{Part, Parts, Store};
 use crate::demand;
 use crate::error::{During, Error, Result, said};
 use crate::lab::Lab;
-use crate::run::{Look, Run, wait_for};
+use crate::run::{Polled, Run, wait_for};
 use crate::stop;
 
 /// Two seconds on an idle machine.
@@ -163,19 +163,19 @@ impl Machine {
         Ok(begun.elapsed())
     }
 
-    fn answers(&self) -> Result<Look<()>> {
+    fn answers(&self) -> Result<Polled<()>> {
         let ended = self.supervisor.lock().ok().and_then(|mut child| child.as_mut()?.try_wait().ok()?);
         if let Some(status) = ended {
             return said(format!("systemd-nspawn ended with {status}: {}", self.console_end()));
         }
         if !ssh::port_answers(self.identity.address) {
-            return Ok(Look::NotYet("nothing answers at its ssh port".to_owned()));
+            return Ok(Polled::NotYet("nothing answers at its ssh port".to_owned()));
         }
         let done = self.run(["true"]).deadline(Duration::from_secs(10)).done();
         Ok(match done {
-            Ok(done) if done.status.success() => Look::Seen(()),
-            Ok(done) => Look::NotYet(done.err),
-            Err(error) => Look::NotYet(error.to_string()),
+            Ok(done) if done.status.success() => Polled::Seen(()),
+            Ok(done) => Polled::NotYet(done.err),
+            Err(error) => Polled::NotYet(error.to_string()),
         })
     }
 

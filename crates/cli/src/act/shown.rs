@@ -136,7 +136,7 @@ pub fn planned(host: &str, steps: &[Grounded], refused: &Refused) -> PlanReport 
 
 #[cfg(test)]
 mod tests {
-    use carrick_core::plan::{Effect, PlaceState, Running, Step};
+    use carrick_core::plan::{Effect, PlaceState, RunningContainers, Step};
     use carrick_host::File;
 
     use super::*;
@@ -150,7 +150,7 @@ mod tests {
         let text = "Environment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"\n";
         let file = File::new(text.as_bytes().to_vec(), 0o644);
         let write = Effect::Write { path, text: text.to_owned(), mode: 0o644, in_place: false };
-        let running = Running { containers: Some(7), go_on: Some(true) };
+        let running = RunningContainers { containers: Some(7), go_on: Some(true) };
         vec![
             Grounded { new: Some(file), ..step(write, "kubelet.standalone") },
             step(Effect::Sysctl { key: "net.ipv4.ip_forward".into(), value: "1".into() }, "kernel.ip-forward"),

@@ -7,7 +7,7 @@ use carrick_core::check::Evidence;
 use carrick_core::report::{Cause, Confidence, Health, Noted, Overall, Reading, Report, TimelineEvent};
 use carrick_core::signature::{Phase, Severity};
 
-use super::Look;
+use super::TextOptions;
 use super::wrap::wrap;
 use crate::terminal::{BOLD, DIM, FAIL, OK, Style, UNKNOWN, WARN, styled};
 
@@ -20,7 +20,7 @@ const CONSEQUENCES: usize = 4;
 const NORMAL: usize = 5;
 const FIXES: usize = 3;
 
-pub fn render(report: &Report, reading: &Reading, look: &Look) -> String {
+pub fn render(report: &Report, reading: &Reading, look: &TextOptions) -> String {
     let mut out = heading(report, reading);
     for (n, one) in report.causes.iter().enumerate().take(CAUSES) {
         out.push_str(&cause(one, n, reading, look));
@@ -56,7 +56,7 @@ fn heading(report: &Report, reading: &Reading) -> String {
     parts.join(" · ") + "\n"
 }
 
-pub(super) fn cause(cause: &Cause, n: usize, reading: &Reading, look: &Look) -> String {
+pub(super) fn cause(cause: &Cause, n: usize, reading: &Reading, look: &TextOptions) -> String {
     let (label, style) = match (n, cause.confidence) {
         (0, Confidence::Certain) => ("ROOT CAUSE", FAIL),
         (0, Confidence::Likely) => ("LIKELY CAUSE", FAIL),
@@ -93,7 +93,7 @@ pub(super) fn cause(cause: &Cause, n: usize, reading: &Reading, look: &Look) -> 
 }
 
 /// The very line, under where it stands.
-fn seen(evidence: &Evidence, look: &Look) -> String {
+fn seen(evidence: &Evidence, look: &TextOptions) -> String {
     let place = place(evidence);
     if place.chars().count() < LABEL - 2 {
         return paragraph(&dim_label(&place), &evidence.text, look);
@@ -113,7 +113,7 @@ fn dim_label(label: &str) -> String {
     styled(DIM, &format!("  {label:width$}", width = LABEL - 2))
 }
 
-fn paragraph(label: &str, text: &str, look: &Look) -> String {
+fn paragraph(label: &str, text: &str, look: &TextOptions) -> String {
     let mut out = String::new();
     for (n, line) in wrap(text, look.width.saturating_sub(LABEL).max(30)).iter().enumerate() {
         let head = if n == 0 { label.to_owned() } else { " ".repeat(LABEL) };
@@ -129,7 +129,7 @@ fn commands(out: &mut String, label: &str, commands: &[String]) {
     }
 }
 
-fn normal(reading: &Reading, look: &Look) -> String {
+fn normal(reading: &Reading, look: &TextOptions) -> String {
     let shown = if look.verbose { usize::MAX } else { NORMAL };
     if reading.normal.is_empty() {
         return String::new();
@@ -147,7 +147,7 @@ fn normal(reading: &Reading, look: &Look) -> String {
     out
 }
 
-fn subsystems(report: &Report, look: &Look) -> String {
+fn subsystems(report: &Report, look: &TextOptions) -> String {
     let mut out = format!("\n{}\n", styled(BOLD, "SUBSYSTEMS"));
     let not_seen: Vec<&str> = report
         .subsystems
@@ -170,7 +170,7 @@ fn subsystems(report: &Report, look: &Look) -> String {
     out
 }
 
-pub(super) fn pod_network(reading: &Reading, look: &Look) -> String {
+pub(super) fn pod_network(reading: &Reading, look: &TextOptions) -> String {
     if reading.pod_network.is_empty() {
         return String::new();
     }
@@ -188,7 +188,7 @@ fn health(health: Health) -> (&'static str, Style) {
     }
 }
 
-fn elsewhere(reading: &Reading, look: &Look) -> String {
+fn elsewhere(reading: &Reading, look: &TextOptions) -> String {
     let mut out = String::new();
     for other in &reading.elsewhere {
         let titles: Vec<&str> = other.seen.iter().map(|noted| noted.title.as_str()).collect();
@@ -199,7 +199,7 @@ fn elsewhere(reading: &Reading, look: &Look) -> String {
     out
 }
 
-fn timeline(events: &[TimelineEvent], look: &Look) -> String {
+fn timeline(events: &[TimelineEvent], look: &TextOptions) -> String {
     if events.is_empty() {
         return String::new();
     }

@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use carrick_core::join::ending::{self, Remains};
+use carrick_core::join::ending::{self, WhatRemains};
 use carrick_core::join::event_line::{EventKind, EventLine};
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::report::Report;
-use carrick_engine::join::{JoinEnd, JoinProgress};
+use carrick_engine::join::{JoinProgress, JoinReport};
 use serde_json::json;
 
 use super::wrap::{hang, wrap};
@@ -19,15 +19,15 @@ const WORD: Duration = Duration::from_secs(10);
 /// How much of the evidence stands under a cause here; the report has all.
 const EVIDENCE: usize = 3;
 
-pub struct Show {
+pub struct JoinDisplay {
     line: LiveLine,
     last_word: Instant,
     events: Option<Events>,
 }
 
-impl Show {
+impl JoinDisplay {
     pub fn new(events: bool) -> Self {
-        Show { line: LiveLine::new(), last_word: Instant::now(), events: events.then(Events::default) }
+        JoinDisplay { line: LiveLine::new(), last_word: Instant::now(), events: events.then(Events::default) }
     }
 
     pub fn tell(&mut self, told: &JoinProgress) {
@@ -73,7 +73,7 @@ impl Show {
     pub fn end(
         mut self,
         host: &str,
-        ended: &JoinEnd,
+        ended: &JoinReport,
         took: Duration,
         as_json: bool,
     ) -> Result<String, serde_json::Error> {
@@ -96,14 +96,14 @@ impl Show {
             JoinOutcome::Failed(_) => failed(&report, ended),
             JoinOutcome::Interrupted { signal, stage, stays } => {
                 let line = format!("  {}  {:<13} stopped by {}\n", styled(WARN, "--"), label(*stage), signal.name());
-                let remains = Remains::after_stop(*stays, ended.state.changed, &ended.left);
+                let remains = WhatRemains::after_stop(*stays, ended.state.changed, &ended.left);
                 line + &logs(ended) + &format!("Not joined. {}\n", how_it_stands(remains)) + &unmade(ended, *stage)
             }
         })
     }
 }
 
-fn failed(report: &Report, ended: &JoinEnd) -> String {
+fn failed(report: &Report, ended: &JoinReport) -> String {
     let width = terminal::width();
     let mut out = String::new();
     let JoinOutcome::Failed(failure) = &ended.outcome else { return out };
@@ -136,34 +136,34 @@ fn failed(report: &Report, ended: &JoinEnd) -> String {
             let _ = writeln!(out, "      {}", styled(DIM, line));
         }
     }
-    let remains = Remains::after(failure, ended.state.changed, &ended.left);
+    let remains = WhatRemains::after(failure, ended.state.changed, &ended.left);
     out + &logs(ended) + &format!("Not joined. {}\n", how_it_stands(remains)) + &unmade(ended, failure.stage)
 }
 
-fn logs(ended: &JoinEnd) -> String {
+fn logs(ended: &JoinReport) -> String {
     ended.record.iter().chain(&ended.log).map(|log| format!("      log    {log}\n")).collect()
 }
 
 /// How the machine stands, and what goes on from there.
-fn how_it_stands(remains: Remains) -> &'static str {
+fn how_it_stands(remains: WhatRemains) -> &'static str {
     match remains {
-        Remains::AtWork => {
+        WhatRemains::AtWork => {
             "kubeadm goes on in carrick-kubeadm.service: carrick join follows it, carrick reset ends it and takes it back."
         }
-        Remains::Join => "The join is left as it is: carrick join goes on from there, carrick reset takes it back.",
-        Remains::Part => {
+        WhatRemains::Join => "The join is left as it is: carrick join goes on from there, carrick reset takes it back.",
+        WhatRemains::Part => {
             "Not all that was changed on this machine could be put back: carrick history says what was done."
         }
-        Remains::EarlierJoin => {
+        WhatRemains::EarlierJoin => {
             "What the join before this one had begun is still here: carrick join goes on from there."
         }
-        Remains::Fixes => "What --fix did stays: carrick history says what, carrick undo takes it back.",
-        Remains::PutBack => "What was changed on this machine has been put back.",
-        Remains::Untouched => "Nothing was changed on this machine.",
+        WhatRemains::Fixes => "What --fix did stays: carrick history says what, carrick undo takes it back.",
+        WhatRemains::PutBack => "What was changed on this machine has been put back.",
+        WhatRemains::Untouched => "Nothing was changed on this machine.",
     }
 }
 
-fn unmade(ended: &JoinEnd, stage: Stage) -> String {
+fn unmade(ended: &JoinReport, stage: Stage) -> String {
     let told = |node| format!("The old Node {node} was removed from the cluster; the next join makes it again.\n");
     ended.left.unmade_node(stage).map(told).unwrap_or_default()
 }

@@ -22,7 +22,7 @@ pub enum Format {
 }
 
 /// What the text form needs to know beside the report.
-pub struct Look {
+pub struct TextOptions {
     pub width: usize,
     /// Also what passes and what is skipped, a line each.
     pub verbose: bool,
@@ -44,7 +44,7 @@ fn counts(report: &Report) -> String {
     counts.into_iter().filter_map(count).collect::<Vec<String>>().join(", ")
 }
 
-pub fn render(report: &Report, format: Format, look: &Look) -> Result<String, serde_json::Error> {
+pub fn render(report: &Report, format: Format, look: &TextOptions) -> Result<String, serde_json::Error> {
     match format {
         Format::Text => Ok(match &report.reading {
             Some(reading) if report.verb != "diagnose" => network::render(report, reading, look),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     fn rendered(format: Format, verbose: bool) -> String {
-        render(&report(), format, &Look { width: 80, verbose, took: None }).unwrap()
+        render(&report(), format, &TextOptions { width: 80, verbose, took: None }).unwrap()
     }
 
     #[test]
@@ -131,7 +131,8 @@ mod tests {
             .iter()
             .map(|(name, seen, until)| {
                 let report = verify::report("w1", seen, *until);
-                let text = render(&report, Format::Text, &Look { width: 80, verbose: false, took: None }).unwrap();
+                let text =
+                    render(&report, Format::Text, &TextOptions { width: 80, verbose: false, took: None }).unwrap();
                 format!("--- {name}: {:?}\n{text}", report.verdict)
             })
             .collect();

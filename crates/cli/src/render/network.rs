@@ -6,10 +6,10 @@ use std::fmt::Write as _;
 use carrick_core::check::Outcome;
 use carrick_core::report::{Judged, Overall, Reading, Report};
 
-use super::{Look, counts, diagnosis, text};
+use super::{TextOptions, counts, diagnosis, text};
 use crate::terminal::{FAIL, OK, UNKNOWN, WARN, styled};
 
-pub fn render(report: &Report, reading: &Reading, look: &Look) -> String {
+pub fn render(report: &Report, reading: &Reading, look: &TextOptions) -> String {
     let mut out = text::heading(report, look);
     for (n, cause) in report.causes.iter().enumerate() {
         out.push_str(&diagnosis::cause(cause, n, reading, look));

@@ -7,7 +7,7 @@ use carrick_core::join::verify::Until;
 use carrick_core::report::{Judged, Overall, Reached, Report};
 
 use super::wrap::{beside, wrap};
-use super::{Look, counts};
+use super::{TextOptions, counts};
 use crate::terminal::{BOLD, DIM, FAIL, OK, Style, UNKNOWN, WARN, styled};
 
 /// Where the sentences begin: behind the mark and the longest usual id.
@@ -16,7 +16,7 @@ pub(super) const LONGEST_ID: usize = 26;
 /// Evidence beyond this is a list, not a proof; `-o json` has all of it.
 const EVIDENCE: usize = 6;
 
-pub fn render(report: &Report, look: &Look) -> String {
+pub fn render(report: &Report, look: &TextOptions) -> String {
     let mut out = heading(report, look);
     let shown = |finding: &&Judged| finding.verdict > Outcome::Pass && !finding.ignored;
     let wrong: Vec<&Judged> = report.findings.iter().filter(shown).collect();
@@ -41,7 +41,7 @@ pub fn render(report: &Report, look: &Look) -> String {
     out
 }
 
-pub(super) fn heading(report: &Report, look: &Look) -> String {
+pub(super) fn heading(report: &Report, look: &TextOptions) -> String {
     let machine = &report.machine;
     let mut parts = vec![styled(BOLD, &report.host)];
     parts.extend(machine.os.clone());
@@ -58,7 +58,7 @@ pub(super) fn heading(report: &Report, look: &Look) -> String {
 }
 
 /// The cause first: failures as one follows from the other, then what could not be told.
-fn in_order(wrong: &[&Judged], id_width: usize, look: &Look) -> String {
+fn in_order(wrong: &[&Judged], id_width: usize, look: &TextOptions) -> String {
     let mut wrong = wrong.to_vec();
     wrong.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
     let blocks: String = wrong.iter().map(|finding| block(finding, id_width, look)).collect();
@@ -79,7 +79,7 @@ fn by_subsystem<'a>(findings: &[&'a Judged]) -> Vec<(Subsystem, Vec<&'a Judged>)
     groups
 }
 
-pub(super) fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
+pub(super) fn block(finding: &Judged, id_width: usize, look: &TextOptions) -> String {
     let (mark, style) = mark(finding.verdict);
     let mut out = sentence(finding, mark, style, id_width, look);
     let more = finding.evidence.len().saturating_sub(EVIDENCE);
@@ -98,7 +98,7 @@ pub(super) fn block(finding: &Judged, id_width: usize, look: &Look) -> String {
 }
 
 /// The mark, the id, and what was found, wrapped under itself.
-fn sentence(finding: &Judged, mark: &str, style: Style, id_width: usize, look: &Look) -> String {
+fn sentence(finding: &Judged, mark: &str, style: Style, id_width: usize, look: &TextOptions) -> String {
     let indent = ID_COLUMN + id_width + 2;
     let mut out = String::new();
     for (n, line) in wrap(&finding.title, beside(indent, look.width)).iter().enumerate() {
@@ -109,7 +109,7 @@ fn sentence(finding: &Judged, mark: &str, style: Style, id_width: usize, look: &
     out
 }
 
-fn labelled(label: &str, text: &str, look: &Look) -> String {
+fn labelled(label: &str, text: &str, look: &TextOptions) -> String {
     let lines = wrap(text, beside(ID_COLUMN + 7, look.width));
     let mut out = String::new();
     for (n, line) in lines.iter().enumerate() {
@@ -128,14 +128,14 @@ fn mark(outcome: Outcome) -> (&'static str, Style) {
     }
 }
 
-fn listed(report: &Report, outcome: Outcome, look: &Look) -> String {
+fn listed(report: &Report, outcome: Outcome, look: &TextOptions) -> String {
     let (mark, style) = mark(outcome);
     let findings = report.findings.iter().filter(|finding| finding.verdict == outcome);
     findings.map(|finding| sentence(finding, mark, style, LONGEST_ID, look)).collect()
 }
 
 /// `ok    machine 6 · runtime 7 · network 8     (-v lists them)`.
-fn tally(report: &Report, outcome: Outcome, look: &Look) -> String {
+fn tally(report: &Report, outcome: Outcome, look: &TextOptions) -> String {
     let count = |subsystem| {
         report.findings.iter().filter(|finding| finding.verdict == outcome && finding.subsystem == subsystem).count()
     };

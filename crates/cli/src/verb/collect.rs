@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use carrick_host::bundle;
 
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Where};
+use crate::machine::{ClusterArgs, MachineArgs};
 use crate::terminal;
 
 /// Collect what can be seen into a bundle, secrets taken out, that `carrick check` reads anywhere; read-only
@@ -18,9 +18,9 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE")]
     out: Option<PathBuf>,
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     #[command(flatten)]
-    cluster: Cluster,
+    cluster: ClusterArgs,
 }
 
 pub async fn run(args: Args) -> Result<Exit, Failure> {

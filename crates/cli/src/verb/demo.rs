@@ -5,7 +5,7 @@ use carrick_core::fact::example;
 use carrick_core::judge::{self, Ignore};
 
 use crate::exit::{Exit, Failure};
-use crate::render::{Format, Look, render};
+use crate::render::{Format, TextOptions, render};
 use crate::terminal;
 
 /// Judge an example machine that comes with Carrick: shows what a report looks like; needs nothing, touches nothing
@@ -21,7 +21,7 @@ pub struct Args {
 
 pub fn run(args: &Args) -> Result<Exit, Failure> {
     let report = judge::check(&example::troubled_worker(), &CheckPolicy::default(), &Ignore::default());
-    let look = Look { width: terminal::width(), verbose: args.verbose, took: None };
+    let look = TextOptions { width: terminal::width(), verbose: args.verbose, took: None };
     let text = render(&report, args.output, &look).map_err(|error| Failure::internal(error.to_string()))?;
     let intro = "This is an example: a recorded machine with some faults put in. Nothing here was looked at.\n\
                  On a machine of yours: carrick check\n\n";

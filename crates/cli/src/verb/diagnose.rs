@@ -10,8 +10,8 @@ use jiff::Timestamp;
 
 use crate::exit::{Exit, Failure};
 use crate::input::{self, Input};
-use crate::machine::{Cluster, Where, open_bundle};
-use crate::render::{Format, Look, render};
+use crate::machine::{ClusterArgs, MachineArgs, open_bundle};
+use crate::render::{Format, TextOptions, render};
 use crate::terminal;
 
 /// Find the root cause of a join that failed: on this machine, in a bundle, in any pasted text; read-only
@@ -21,9 +21,9 @@ pub struct Args {
     #[arg(value_name = "FILE", conflicts_with_all = ["host", "api", "kubeconfig"])]
     inputs: Vec<PathBuf>,
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     #[command(flatten)]
-    cluster: Cluster,
+    cluster: ClusterArgs,
     /// The node that is asked about; else the one most lines speak of
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
@@ -68,7 +68,7 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
         return Err(Failure::internal(complaint.to_string()));
     }
     let report = case.report(&Ignore::default());
-    let look = Look { width: terminal::width(), verbose: args.verbose, took: None };
+    let look = TextOptions { width: terminal::width(), verbose: args.verbose, took: None };
     let text = render(&report, args.output, &look).map_err(|error| Failure::internal(error.to_string()))?;
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
     Ok(report.verdict.into())

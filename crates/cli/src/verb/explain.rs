@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use carrick_core::catalogue::nearest;
-use carrick_core::check::{self, CHECKS, Check, FixedBy, Registered};
+use carrick_core::check::{self, CHECKS, Check, FixedBy, RegisteredCheck};
 use carrick_core::fix;
 use carrick_core::join::verify::{self, PROOFS, Proof};
 use carrick_core::signature::{self, Phase, Severity, Signature};
@@ -31,7 +31,7 @@ pub fn run(args: &Args) -> Result<Exit, Failure> {
 
 /// Checks first, as they are judged; then what proves a join; then what is read in text.
 fn list(signatures: &[Signature]) -> String {
-    let checks = CHECKS.iter().map(|Registered { check, .. }| (check.id, check.title));
+    let checks = CHECKS.iter().map(|RegisteredCheck { check, .. }| (check.id, check.title));
     let read = signatures.iter().map(|signature| (signature.id.as_str(), signature.title.as_str()));
     let proofs = PROOFS.iter().map(|proof| (proof.id, proof.title));
     let width =
@@ -67,7 +67,11 @@ fn ids(signatures: &[Signature]) -> Vec<&str> {
     ids
 }
 
-fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signature], width: usize) -> String {
+fn of_check(
+    RegisteredCheck { check, explain, .. }: &RegisteredCheck,
+    signatures: &[Signature],
+    width: usize,
+) -> String {
     let showing = signatures.iter().filter(|signature| signature.shows.as_deref() == Some(check.id));
     let parts = [
         format!("{}  {}", styled(BOLD, check.id), styled(DIM, check.subsystem.name())),

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use carrick_core::record::printed::{HistoryLine, JoinLine, RunLine};
-use carrick_engine::act::journal::{self, End, Past};
+use carrick_engine::act::journal::{self, End, PastRun};
 use carrick_engine::act::keep;
 use carrick_engine::join::joins;
 use carrick_host::Host;
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::act::{self, Consent};
 use crate::exit::{Exit, Failure};
-use crate::machine::Where;
+use crate::machine::MachineArgs;
 use crate::render::wrap;
 use crate::signals::Signals;
 use crate::terminal::{self, BOLD, styled};
@@ -20,7 +20,7 @@ use crate::terminal::{self, BOLD, styled};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     /// Every step of every run
     #[arg(short, long)]
     verbose: bool,
@@ -90,7 +90,7 @@ async fn list(args: &Args, host: &dyn Host) -> Result<Exit, Failure> {
     Ok(exit)
 }
 
-fn shown(args: &Args, past: &Past) -> Result<String, Failure> {
+fn shown(args: &Args, past: &PastRun) -> Result<String, Failure> {
     match args.output {
         Format::Text => Ok(told(past, args.verbose)),
         Format::Json => written(&HistoryLine::Run(RunLine::new(past))),
@@ -104,7 +104,7 @@ fn shown_join(args: &Args, join: JoinLine) -> Result<String, Failure> {
     }
 }
 
-fn told(past: &Past, verbose: bool) -> String {
+fn told(past: &PastRun, verbose: bool) -> String {
     let (run, end) = (&past.run, ended(past));
     let number = styled(BOLD, &format!("{:>4}", run.run));
     let mut out = format!("{number}  {}  {} by {}: {} steps, {end}\n", run.begun, run.verb, run.by, run.steps.len());
@@ -119,7 +119,7 @@ fn told(past: &Past, verbose: bool) -> String {
 }
 
 /// How it ended, and what else there is to know before it is taken back.
-fn ended(past: &Past) -> String {
+fn ended(past: &PastRun) -> String {
     let mut end = past.end().to_string();
     if let (taken @ 1.., false) = (past.taken_back(), past.end() == End::Undone) {
         let _ = write!(end, "; {taken} of {} taken back", past.run.steps.len());
@@ -158,7 +158,7 @@ fn written(line: &HistoryLine) -> Result<String, Failure> {
 async fn prune(args: &Args, host: &dyn Host, kept: usize, signals: &Signals) -> Result<Exit, Failure> {
     let consent = Consent::of(args.plan, args.yes);
     let (actor, _lock) = act::begin("history --prune", host, &consent, signals, &[]).await?;
-    let failed = |broken: journal::Broken| Failure::failed(broken.to_string());
+    let failed = |broken: journal::JournalError| Failure::failed(broken.to_string());
     let gone = keep::superfluous(host, kept).await.map_err(failed)?;
     if gone.is_empty() {
         print("No record is old, or one too many.\n")?;
@@ -184,11 +184,11 @@ mod tests {
     use carrick_core::join::state::Stage;
     use carrick_core::plan::{Effect, PlaceState, Step};
     use carrick_core::record::printed::{JOIN, JoinEnd};
-    use carrick_core::record::{Damage, Line, Mark, Recorded, Run, SCHEMA};
+    use carrick_core::record::{Damage, JournalLine, Mark, Recorded, Run, SCHEMA};
 
     use super::*;
 
-    fn past(marks: &[(Option<usize>, Mark, &str)], damage: Option<Damage>) -> Past {
+    fn past(marks: &[(Option<usize>, Mark, &str)], damage: Option<Damage>) -> PastRun {
         let at = Timestamp::UNIX_EPOCH;
         let step = |path: &str| Recorded {
             step: Step { effect: Effect::Remove { path: path.to_owned() }, why: vec!["of a join that is over".into()] },
@@ -198,8 +198,8 @@ mod tests {
         let steps = vec![step("/etc/kubernetes/kubelet.conf"), step("/etc/kubernetes/pki/ca.crt")];
         let (verb, by, version) = ("join".to_owned(), "root".to_owned(), "1".to_owned());
         let run = Run { schema: SCHEMA.into(), run: 3, verb, by, begun: at, version, continues: None, steps };
-        let line = |&(step, mark, error): &(_, _, &str)| Line { at, step, mark, error: error.to_owned() };
-        Past { run, lines: marks.iter().map(line).collect(), damage }
+        let line = |&(step, mark, error): &(_, _, &str)| JournalLine { at, step, mark, error: error.to_owned() };
+        PastRun { run, lines: marks.iter().map(line).collect(), damage }
     }
 
     #[test]

@@ -19,14 +19,14 @@ use carrick_core::join::verify::Until;
 use carrick_core::judge::Ignore;
 use carrick_core::signature::Library;
 use carrick_engine::Stop;
-use carrick_engine::join::{self, Fixer, JoinEnd, JoinOptions, JoinProgress, discovery, join};
-use carrick_engine::observe::is_unprivileged;
+use carrick_engine::is_unprivileged;
+use carrick_engine::join::{self, Fixer, JoinOptions, JoinProgress, JoinReport, discovery, join};
 use carrick_engine::unit;
 use carrick_host::Host;
 
 use crate::act::{self, Consent};
 use crate::exit::{Exit, Failure};
-use crate::machine::{self, Where};
+use crate::machine::{self, MachineArgs};
 use crate::render::{join as screen, wrap};
 use crate::signals::Signals;
 use crate::terminal;
@@ -80,7 +80,7 @@ pub struct Args {
     #[command(flatten)]
     consent: Consent,
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     /// Print what happens as JSON, a line an event
     #[arg(long)]
     events: bool,
@@ -161,7 +161,7 @@ async fn carry_out(
         terminal::say(&note);
     }
     let marks = Marks::of(&options.request);
-    let mut show = screen::Show::new(args.events);
+    let mut show = screen::JoinDisplay::new(args.events);
     let mut fixer = crate::verb::check::CheckFixer { place: host, consent: &args.consent, stop: actor.stop.clone() };
     let fixer: Option<&mut dyn Fixer> = if args.fix { Some(&mut fixer) } else { None };
     let begun = Instant::now();
@@ -202,7 +202,13 @@ impl Marks {
     }
 }
 
-fn finish(args: &Args, host: &str, ended: &JoinEnd, took: Duration, show: screen::Show) -> Result<Exit, Failure> {
+fn finish(
+    args: &Args,
+    host: &str,
+    ended: &JoinReport,
+    took: Duration,
+    show: screen::JoinDisplay,
+) -> Result<Exit, Failure> {
     let text = show.end(host, ended, took, args.events).map_err(|error| Failure::internal(error.to_string()))?;
     if let Some(declined) = declined(ended).filter(|_| !args.events) {
         return Err(declined);
@@ -215,7 +221,7 @@ fn finish(args: &Args, host: &str, ended: &JoinEnd, took: Duration, show: screen
     }
 }
 
-fn exit_of(ended: &JoinEnd) -> Exit {
+fn exit_of(ended: &JoinReport) -> Exit {
     match &ended.outcome {
         JoinOutcome::Joined { .. } => Exit::Ok,
         JoinOutcome::Interrupted { signal, .. } => Exit::Signal(*signal),
@@ -226,7 +232,7 @@ fn exit_of(ended: &JoinEnd) -> Exit {
 }
 
 /// Nobody said yes, and nothing was done: as `check --fix` ends then. No cause is to be told.
-fn declined(ended: &JoinEnd) -> Option<Failure> {
+fn declined(ended: &JoinReport) -> Option<Failure> {
     match &ended.outcome {
         JoinOutcome::Failed(failure) if ended.declined && !ended.state.changed => {
             Some(Failure::consent(format!("not joined: {}", failure.says)))
@@ -385,7 +391,7 @@ fn jitter() -> u8 {
 #[cfg(test)]
 mod tests {
     use carrick_core::catalogue::Class;
-    use carrick_core::join::ending::Left;
+    use carrick_core::join::ending::SideEffects;
     use carrick_core::join::failure;
     use carrick_core::join::state::{JoinStatus, Stage};
     use jiff::Timestamp;
@@ -433,9 +439,10 @@ mod tests {
         ] {
             let (mut state, _) = JoinStatus::begin(JoinPolicy::default(), Timestamp::UNIX_EPOCH);
             state.changed = changed;
-            let (left, last_words) = (Left::default(), Vec::new());
+            let (left, last_words) = (SideEffects::default(), Vec::new());
             let (diagnosis, log, record) = (None, None, None);
-            let ended = JoinEnd { outcome, state, diagnosis, log, record, last_words, left, declined: nobody_agreed };
+            let ended =
+                JoinReport { outcome, state, diagnosis, log, record, last_words, left, declined: nobody_agreed };
             assert_eq!(exit_of(&ended), expected, "{ended:?}");
             assert_eq!(declined(&ended).map(|failure| failure.to_string()).as_deref(), only_this, "{ended:?}");
         }

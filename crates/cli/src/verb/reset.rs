@@ -15,7 +15,7 @@ use carrick_host::Host;
 
 use crate::act::{self, Consent, Refused};
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Where, client, read_kubeconfig};
+use crate::machine::{ClusterArgs, MachineArgs, client, read_kubeconfig};
 use crate::render::wrap;
 use crate::signals::Signals;
 use crate::terminal;
@@ -36,7 +36,7 @@ const PATIENCE: Duration = Duration::from_mins(1);
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     #[command(flatten)]
     consent: Consent,
     /// An admin's kubeconfig: drains the node first, as kubectl drain does
@@ -160,7 +160,7 @@ async fn look(args: &Args, host: &dyn Host) -> Result<Facts, Failure> {
 }
 
 async fn look_once(args: &Args, host: &dyn Host) -> Result<Facts, Failure> {
-    let (facts, _) = args.place.observe_on(host, None, Cluster::default()).await?;
+    let (facts, _) = args.place.observe_on(host, None, ClusterArgs::default()).await?;
     Ok(engine::look(host, facts, args.place.time_box()).await)
 }
 

@@ -4,13 +4,13 @@ use carrick_core::fact::Facts;
 use carrick_core::plan::live::LiveNode;
 use carrick_core::record::printed::JoinEnd;
 use carrick_engine::act::keep;
-use carrick_engine::act::undo::{self, NodeNeeds, Return};
+use carrick_engine::act::undo::{self, NodeNeeds, UndoPlan};
 use carrick_engine::join::joins;
 use carrick_host::Host;
 
 use crate::act::{self, Consent, Steps};
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Where};
+use crate::machine::{ClusterArgs, MachineArgs};
 use crate::render::wrap;
 use crate::signals::Signals;
 use crate::terminal;
@@ -27,7 +27,7 @@ pub struct Args {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     #[command(flatten)]
     consent: Consent,
 }
@@ -38,7 +38,7 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     if !args.consent.plan {
         keep::complete(host.as_ref()).await.map_err(|broken| Failure::failed(broken.to_string()))?;
     }
-    let (facts, _) = args.place.observe_on(host.as_ref(), None, Cluster::default()).await?;
+    let (facts, _) = args.place.observe_on(host.as_ref(), None, ClusterArgs::default()).await?;
     let node = live(&args, &facts)?;
     let planned = |node| undo::plan_beside(host.as_ref(), args.run, node);
     let mut back = planned(node.as_ref()).await.map_err(|error| act::not_undone(&error))?;
@@ -95,7 +95,7 @@ async fn of_joins(host: &dyn Host, runs: &[u32]) -> Vec<String> {
 /// The later lines of a sentence stand two behind its first.
 const UNDER: usize = 4;
 
-fn told(back: &Return, breaks: &[NodeNeeds]) -> String {
+fn told(back: &UndoPlan, breaks: &[NodeNeeds]) -> String {
     let runs: Vec<String> = back.runs.iter().map(u32::to_string).collect();
     let runs = runs.join(" and ");
     let line = |text: &str| format!("  {}\n", wrap::hang(text, UNDER, terminal::width()));

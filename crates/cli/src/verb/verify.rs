@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use carrick_core::fact::api_path::StepOutcome;
-use carrick_core::fact::identity::Identity;
+use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::verify::{self, NodeEvidence, Until};
 use carrick_core::judge;
@@ -16,18 +16,18 @@ use clap::ValueEnum;
 
 use crate::act::with_sandboxes;
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Where, client};
-use crate::render::{self, Look};
+use crate::machine::{ClusterArgs, MachineArgs, client};
+use crate::render::{self, TextOptions};
 use crate::signals::Signals;
-use crate::terminal::{self, Waiting};
+use crate::terminal::{self, WaitLine};
 
 /// Prove that a machine has joined: asks the API server, starts a throw-away sandbox; changes nothing else
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     #[command(flatten)]
-    cluster: Cluster,
+    cluster: ClusterArgs,
     /// How far is far enough: registered, network or verified
     #[arg(long, value_name = "HOW-FAR", default_value = "verified")]
     until: Until,
@@ -114,8 +114,8 @@ fn node_name(facts: &Facts) -> Result<String, Failure> {
 }
 
 /// One that cannot be read proves nothing, as an empty one.
-fn identity(facts: &Facts) -> Identity {
-    facts.identity().unwrap_or(Identity { uuid: None, machine_id: None })
+fn identity(facts: &Facts) -> MachineIdentity {
+    facts.identity().unwrap_or(MachineIdentity { uuid: None, machine_id: None })
 }
 
 /// Whether the CA of the cluster that was asked for could be had; if not, which step of the way to it failed.
@@ -137,7 +137,7 @@ async fn watched(observer: &mut NodeObserver<'_>, args: &Args) -> NodeEvidence {
     let mut tell = move |text: &str| text.clone_into(&mut told.lock().unwrap_or_else(PoisonError::into_inner));
     let looking = look(observer, args.until, args.soak, &mut tell);
     tokio::pin!(looking);
-    let mut waiting = Waiting::begin();
+    let mut waiting = WaitLine::begin();
     loop {
         tokio::select! {
             seen = &mut looking => return seen,
@@ -154,7 +154,7 @@ fn show(args: &Args, report: &Report, took: Duration) -> Result<Exit, Failure> {
         Format::Text => render::Format::Text,
         Format::Json => render::Format::Json,
     };
-    let look = Look { width: terminal::width(), verbose: args.verbose, took: Some(took) };
+    let look = TextOptions { width: terminal::width(), verbose: args.verbose, took: Some(took) };
     let text = render::render(report, format, &look).map_err(|error| Failure::internal(error.to_string()))?;
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
     Ok(report.verdict.into())

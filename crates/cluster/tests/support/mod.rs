@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carrick_cluster::{Answer, ClusterClient, ClusterCredentials, Dialer, Stream};
+use carrick_cluster::{ClusterClient, ClusterCredentials, DialFuture, DialedStream, Dialer};
 use carrick_core::fact::Why;
 use jiff::Timestamp;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
@@ -32,12 +32,12 @@ pub(crate) struct Here {
 }
 
 impl Dialer for Here {
-    fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+    fn resolve<'a>(&'a self, _: &'a str) -> DialFuture<'a, Result<Vec<IpAddr>, Why>> {
         Box::pin(async { if self.names.is_empty() { Err(Why::Absent) } else { Ok(self.names.clone()) } })
     }
 
-    fn dial(&self, address: IpAddr, port: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
-        Box::pin(async move { Ok(Box::new(TcpStream::connect((address, port)).await?) as Box<dyn Stream>) })
+    fn dial(&self, address: IpAddr, port: u16) -> DialFuture<'_, io::Result<Box<dyn DialedStream>>> {
+        Box::pin(async move { Ok(Box::new(TcpStream::connect((address, port)).await?) as Box<dyn DialedStream>) })
     }
 
     fn now(&self) -> Timestamp {
@@ -251,11 +251,11 @@ pub(crate) fn credentials(server: &str, trusted: &Authority, own: Option<&Pair>)
 }
 
 impl Dialer for Server {
-    fn resolve<'a>(&'a self, _: &'a str) -> Answer<'a, Result<Vec<IpAddr>, Why>> {
+    fn resolve<'a>(&'a self, _: &'a str) -> DialFuture<'a, Result<Vec<IpAddr>, Why>> {
         Box::pin(async { if self.0.has_name { Ok(vec![LOOPBACK]) } else { Err(Why::Absent) } })
     }
 
-    fn dial(&self, _: IpAddr, _: u16) -> Answer<'_, io::Result<Box<dyn Stream>>> {
+    fn dial(&self, _: IpAddr, _: u16) -> DialFuture<'_, io::Result<Box<dyn DialedStream>>> {
         Box::pin(async move {
             if let Dial::Fails(kind) = self.0.dial {
                 return Err(kind.into());
@@ -263,7 +263,7 @@ impl Dialer for Server {
             self.0.connections.fetch_add(1, Ordering::Relaxed);
             let (ours, theirs) = tokio::io::duplex(64 << 10);
             tokio::spawn(serve(self.0.clone(), theirs));
-            Ok(Box::new(ours) as Box<dyn Stream>)
+            Ok(Box::new(ours) as Box<dyn DialedStream>)
         })
     }
 

@@ -107,7 +107,7 @@ impl FixedBy {
 }
 
 /// A check as the registry knows it.
-pub struct Registered {
+pub struct RegisteredCheck {
     /// The id its place in the tree gives it; a test holds it against [`Check::id`].
     pub file: &'static str,
     pub check: &'static Check,
@@ -325,7 +325,7 @@ pub const fn about(id: &str) -> Option<About<'static>> {
 }
 
 /// The checks of an id or of one of kubeadm's names, in any case: `Swap` is `machine.swap`, `CRI` is several.
-pub fn find(name: &str) -> impl Iterator<Item = &'static Registered> {
+pub fn find(name: &str) -> impl Iterator<Item = &'static RegisteredCheck> {
     CHECKS.iter().filter(move |registered| {
         let Check { id, kubeadm, .. } = registered.check;
         id.eq_ignore_ascii_case(name) || kubeadm.iter().any(|alias| alias.eq_ignore_ascii_case(name))

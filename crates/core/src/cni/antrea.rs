@@ -1,6 +1,6 @@
 //! Antrea. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, Ready};
+use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -17,7 +17,7 @@ pub const FLAVOUR: Flavour = Flavour {
     state: &["/run/antrea/cni.sock"],
     links: &["antrea*"],
     ports: &[Port { proto: Proto::Udp, number: 6081, what_for: "geneve" }],
-    ready: Ready::Http { port: 10350, path: "/readyz" },
+    ready: ReadinessSign::Http { port: 10350, path: "/readyz" },
     addresses: Addresses::PodCidr,
     origin: Origin::Daemon,
     calls_another: false,

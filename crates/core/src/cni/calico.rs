@@ -3,7 +3,7 @@
 //! Its install container fills in a template (node name, MTU, the path of a kubeconfig with a token of a day), so that
 //! what its file should say is known to it alone.
 
-use super::{Addresses, Daemon, Flavour, Key, Origin, Port, Ready};
+use super::{Addresses, ConfigMapKey, Daemon, Flavour, Origin, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -24,9 +24,13 @@ pub const FLAVOUR: Flavour = Flavour {
         Port { proto: Proto::Udp, number: 4789, what_for: "vxlan" },
         Port { proto: Proto::Tcp, number: 5473, what_for: "typha" },
     ],
-    ready: Ready::Http { port: 9099, path: "/readiness" },
+    ready: ReadinessSign::Http { port: 9099, path: "/readiness" },
     addresses: Addresses::Own,
-    origin: Origin::Template(Key { namespace: "kube-system", name: "calico-config", key: "cni_network_config" }),
+    origin: Origin::Template(ConfigMapKey {
+        namespace: "kube-system",
+        name: "calico-config",
+        key: "cni_network_config",
+    }),
     calls_another: false,
     needs_pod: true,
 };

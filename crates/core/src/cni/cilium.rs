@@ -3,7 +3,7 @@
 //! Its agent writes the configuration when it is ready, and moves the files of others aside (`*.cilium_bak`): what lies
 //! there is no leftover, and a file that is missing says that the agent is not ready.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, Ready};
+use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -18,7 +18,7 @@ pub const FLAVOUR: Flavour = Flavour {
         Port { proto: Proto::Udp, number: 8472, what_for: "vxlan" },
         Port { proto: Proto::Tcp, number: 4240, what_for: "health" },
     ],
-    ready: Ready::Http { port: 9879, path: "/healthz" },
+    ready: ReadinessSign::Http { port: 9879, path: "/healthz" },
     // Its operator allots them, unless it is set to Kubernetes' own.
     addresses: Addresses::Own,
     origin: Origin::Daemon,

@@ -3,7 +3,7 @@
 //! Its init container copies the configuration before flannel itself has written `subnet.env`: a node is Ready for a
 //! moment in which every pod fails, and again after each boot.
 
-use super::{Addresses, Daemon, Flavour, Key, Origin, Port, Ready};
+use super::{Addresses, ConfigMapKey, Daemon, Flavour, Origin, Port, ReadinessSign};
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::listen::Proto;
 
@@ -24,9 +24,13 @@ pub const FLAVOUR: Flavour = Flavour {
     // UDP 8285 and 51820 are of backends that few use, and which its own configuration would have to name.
     ports: &[Port { proto: Proto::Udp, number: 8472, what_for: "vxlan" }],
     // Its health endpoint is off unless it is told a port.
-    ready: Ready::ByState,
+    ready: ReadinessSign::ByState,
     addresses: Addresses::PodCidr,
-    origin: Origin::ConfigMap(Key { namespace: "kube-flannel", name: "kube-flannel-cfg", key: "cni-conf.json" }),
+    origin: Origin::ConfigMap(ConfigMapKey {
+        namespace: "kube-flannel",
+        name: "kube-flannel-cfg",
+        key: "cni-conf.json",
+    }),
     calls_another: false,
     needs_pod: false,
 };

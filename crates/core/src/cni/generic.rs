@@ -1,7 +1,7 @@
 //! Any other configuration: plain plugins that somebody set up. The reference plugins were tried in the lab, under
 //! flannel.
 
-use super::{Addresses, Daemon, Flavour, Origin, Ready};
+use super::{Addresses, Daemon, Flavour, Origin, ReadinessSign};
 
 pub const FLAVOUR: Flavour = Flavour {
     name: "generic",
@@ -13,7 +13,7 @@ pub const FLAVOUR: Flavour = Flavour {
     // What the bridge plugin makes, whoever calls it; what no network's name is in.
     links: &["cni0", "veth*", "kube-ipvs0", "nodelocaldns", "lxc*"],
     ports: &[],
-    ready: Ready::ByState,
+    ready: ReadinessSign::ByState,
     addresses: Addresses::Configured,
     origin: Origin::Unknown,
     calls_another: false,

@@ -1,6 +1,6 @@
 //! Kube-OVN. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, Ready};
+use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -17,7 +17,7 @@ pub const FLAVOUR: Flavour = Flavour {
     state: &["/run/openvswitch/kube-ovn-daemon.sock"],
     links: &["ovn0"],
     ports: &[Port { proto: Proto::Udp, number: 6081, what_for: "geneve" }],
-    ready: Ready::ByState,
+    ready: ReadinessSign::ByState,
     addresses: Addresses::Own,
     origin: Origin::Daemon,
     calls_another: false,

@@ -1,6 +1,6 @@
 //! kube-router: plain plugins, in a file into which it writes the Node's podCIDR. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, Ready};
+use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -17,7 +17,7 @@ pub const FLAVOUR: Flavour = Flavour {
     state: &[],
     links: &["kube-bridge", "kube-dummy-if"],
     ports: &[Port { proto: Proto::Tcp, number: 179, what_for: "BGP" }],
-    ready: Ready::Http { port: 20244, path: "/healthz" },
+    ready: ReadinessSign::Http { port: 20244, path: "/healthz" },
     addresses: Addresses::PodCidr,
     origin: Origin::Daemon,
     calls_another: false,

@@ -31,7 +31,7 @@ pub struct Flavour {
     pub links: &'static [&'static str],
     /// What other nodes must reach.
     pub ports: &'static [Port],
-    pub ready: Ready,
+    pub ready: ReadinessSign,
     pub addresses: Addresses,
     pub origin: Origin,
     /// It only calls another pod network, and is meant to stand before it.
@@ -60,7 +60,7 @@ pub struct Port {
 
 /// How its daemon says that it is ready.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ready {
+pub enum ReadinessSign {
     /// It answers this on the machine itself.
     Http { port: u16, path: &'static str },
     /// Only what it leaves on the machine tells ([`Flavour::state`]).
@@ -82,9 +82,9 @@ pub enum Addresses {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Origin {
     /// A key of a ConfigMap is copied as it is.
-    ConfigMap(Key),
+    ConfigMap(ConfigMapKey),
     /// An install container fills a template in, with what only it knows.
-    Template(Key),
+    Template(ConfigMapKey),
     /// Its daemon writes it, once it is ready.
     Daemon,
     /// Whoever set it up.
@@ -93,7 +93,7 @@ pub enum Origin {
 
 /// A key of a ConfigMap.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Key {
+pub struct ConfigMapKey {
     pub namespace: &'static str,
     pub name: &'static str,
     pub key: &'static str,
@@ -141,22 +141,22 @@ impl Flavour {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Detected {
     pub flavour: &'static Flavour,
-    pub by: By,
+    pub by: DetectedBy,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum DetectedBy {
     Configuration,
     DaemonSet,
     Interface,
 }
 
-impl By {
+impl DetectedBy {
     pub fn name(self) -> &'static str {
         match self {
-            By::Configuration => "by its configuration",
-            By::DaemonSet => "by its DaemonSet",
-            By::Interface => "by its interface",
+            DetectedBy::Configuration => "by its configuration",
+            DetectedBy::DaemonSet => "by its DaemonSet",
+            DetectedBy::Interface => "by its interface",
         }
     }
 }
@@ -172,15 +172,15 @@ impl Facts {
             |meta: bool| here.iter().filter_map(Candidate::flavour).find(|flavour| flavour.calls_another == meta);
         let found = |by| move |flavour| Detected { flavour, by };
         let known = by_file(false)
-            .map(found(By::Configuration))
-            .or_else(|| self.network_by_daemon_set().map(found(By::DaemonSet)))
-            .or_else(|| by_file(true).map(found(By::Configuration)))
-            .or_else(|| self.network_by_link().map(found(By::Interface)));
+            .map(found(DetectedBy::Configuration))
+            .or_else(|| self.network_by_daemon_set().map(found(DetectedBy::DaemonSet)))
+            .or_else(|| by_file(true).map(found(DetectedBy::Configuration)))
+            .or_else(|| self.network_by_link().map(found(DetectedBy::Interface)));
         if let Some(detected) = known {
             return Ok(Some(detected));
         }
         let any = files?.iter().any(|file| matches!(&file.conf, Ok(Ok(conf)) if !conf.is_loopback_only()));
-        Ok(any.then_some(Detected { flavour: &generic::FLAVOUR, by: By::Configuration }))
+        Ok(any.then_some(Detected { flavour: &generic::FLAVOUR, by: DetectedBy::Configuration }))
     }
 
     /// The pod network of which something else than a file tells: the cluster's, else the one whose interface is there.
@@ -293,13 +293,13 @@ mod tests {
             let found = facts.pod_network().map_err(|missing| missing.why);
             found.map(|found| found.map(|detected| (detected.flavour.name, detected.by)))
         };
-        let flannel = Ok(Some(("flannel", By::Configuration)));
+        let flannel = Ok(Some(("flannel", DetectedBy::Configuration)));
         assert_eq!(told(with(&[("10-flannel.conflist", "flannel")])), flannel);
         assert_eq!(told(with(&[("05-x.conflist", "bridge"), ("10-flannel.conflist", "flannel")])), flannel);
         assert_eq!(told(with(&[("00-multus.conf", "multus"), ("10-flannel.conflist", "flannel")])), flannel);
-        assert_eq!(told(with(&[]).with_api("daemon-sets", set)), Ok(Some(("flannel", By::DaemonSet))));
-        assert_eq!(told(with(&[]).with_query(&LINKS, links)), Ok(Some(("flannel", By::Interface))));
-        assert_eq!(told(with(&[("10-x.conflist", "bridge")])), Ok(Some(("generic", By::Configuration))));
+        assert_eq!(told(with(&[]).with_api("daemon-sets", set)), Ok(Some(("flannel", DetectedBy::DaemonSet))));
+        assert_eq!(told(with(&[]).with_query(&LINKS, links)), Ok(Some(("flannel", DetectedBy::Interface))));
+        assert_eq!(told(with(&[("10-x.conflist", "bridge")])), Ok(Some(("generic", DetectedBy::Configuration))));
         assert_eq!(told(with(&[("99-lo.conflist", "loopback")])), Ok(None));
         assert_eq!(told(with(&[])), Ok(None));
         assert_eq!(told(facts().without(Source::Tree(CONF_DIR), Why::Denied)), Err(Why::Denied));

@@ -1,6 +1,6 @@
 //! Multus: calls another pod network, before whose file its own is meant to stand. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Ready};
+use super::{Addresses, Daemon, Flavour, Origin, ReadinessSign};
 
 pub const FLAVOUR: Flavour = Flavour {
     name: "multus",
@@ -11,7 +11,7 @@ pub const FLAVOUR: Flavour = Flavour {
     state: &["/run/multus/multus.sock"],
     links: &[],
     ports: &[],
-    ready: Ready::ByState,
+    ready: ReadinessSign::ByState,
     addresses: Addresses::Configured,
     origin: Origin::Daemon,
     calls_another: true,

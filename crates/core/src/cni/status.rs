@@ -3,7 +3,7 @@
 //!
 //! Shared: `carrick cni status`, for every flavour.
 
-use super::{Addresses, Detected, Flavour, Ready};
+use super::{Addresses, Detected, Flavour, ReadinessSign};
 use crate::catalogue::{self, Role};
 use crate::check::Subsystem;
 use crate::diagnose::Case;
@@ -74,8 +74,8 @@ fn state(facts: &Facts, flavour: &Flavour) -> Known<String> {
         .map(|(path, there)| format!("{path} {}", if *there { "is there" } else { "is not there: it has not started" }))
         .collect();
     let asked = match flavour.ready {
-        Ready::Http { port, path } => format!("; itself it says so at 127.0.0.1:{port}{path}"),
-        Ready::ByState => String::new(),
+        ReadinessSign::Http { port, path } => format!("; itself it says so at 127.0.0.1:{port}{path}"),
+        ReadinessSign::ByState => String::new(),
     };
     Ok(shown.join("; ") + &asked)
 }

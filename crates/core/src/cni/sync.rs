@@ -5,11 +5,11 @@
 //!
 //! Shared: `carrick cni sync`, for every flavour.
 
-use super::{Flavour, Key, Origin, flannel};
+use super::{ConfigMapKey, Flavour, Origin, flannel};
 use crate::fact::cni::{Candidate, Conf, parse_conf};
 use crate::fact::{Facts, Known, OrAbsent};
 use crate::id;
-use crate::plan::{Effect, Plan, Running, Step};
+use crate::plan::{Effect, Plan, RunningContainers, Step};
 
 /// As flannel's own init container leaves it: everybody may read it.
 const FILE_MODE: u32 = 0o644;
@@ -61,10 +61,10 @@ pub fn networks(facts: &Facts) -> Vec<&'static Flavour> {
 }
 
 /// Which ConfigMap says what the file must say.
-pub fn key(flavour: &'static Flavour, node: &str) -> Result<&'static Key, SyncRefusal> {
+pub fn key(flavour: &'static Flavour, node: &str) -> Result<&'static ConfigMapKey, SyncRefusal> {
     match &flavour.origin {
         Origin::ConfigMap(key) => Ok(key),
-        Origin::Template(Key { namespace, name: config_map, .. }) => {
+        Origin::Template(ConfigMapKey { namespace, name: config_map, .. }) => {
             Err(SyncRefusal::Template { name: flavour.name, namespace, config_map, restart: flavour.restarts(node) })
         }
         Origin::Daemon => Err(SyncRefusal::Daemon { name: flavour.name, restart: flavour.restarts(node) }),
@@ -74,7 +74,7 @@ pub fn key(flavour: &'static Flavour, node: &str) -> Result<&'static Key, SyncRe
 
 /// The file as the cluster has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ClusterCniConfig {
     pub path: String,
     pub text: String,
     pub conf: Conf,
@@ -82,10 +82,15 @@ pub struct Wanted {
     pub from: String,
 }
 
-impl Wanted {
+impl ClusterCniConfig {
     /// `data`: the key's text, `None` where the ConfigMap has no such key.
-    pub fn of(facts: &Facts, flavour: &'static Flavour, key: &Key, data: Option<String>) -> Result<Self, SyncRefusal> {
-        let Key { namespace, name: config_map, key } = *key;
+    pub fn of(
+        facts: &Facts,
+        flavour: &'static Flavour,
+        key: &ConfigMapKey,
+        data: Option<String>,
+    ) -> Result<Self, SyncRefusal> {
+        let ConfigMapKey { namespace, name: config_map, key } = *key;
         let text = data.ok_or(SyncRefusal::NoKey { namespace, config_map, key })?;
         let name = file_name(facts, flavour);
         let conf = parse_conf(&name, &text).map_err(|why| SyncRefusal::Broken {
@@ -95,7 +100,7 @@ impl Wanted {
             why: why.to_string(),
         })?;
         let path = format!("{}/{name}", facts.cni_conf_dir());
-        Ok(Wanted { path, text, conf, from: format!("ConfigMap {namespace}/{config_map}") })
+        Ok(ClusterCniConfig { path, text, conf, from: format!("ConfigMap {namespace}/{config_map}") })
     }
 }
 
@@ -107,10 +112,10 @@ fn file_name(facts: &Facts, flavour: &'static Flavour) -> String {
 }
 
 /// What is to be done. `same`: the file there holds exactly what it should; facts do not tell, they are redacted.
-pub fn plan(facts: &Facts, wanted: &Wanted, same: bool) -> Known<Plan> {
+pub fn plan(facts: &Facts, wanted: &ClusterCniConfig, same: bool) -> Known<Plan> {
     let dir = facts.cni_conf_dir();
     let step = |effect, why: &str| Step { effect, why: vec![why.to_owned()] };
-    let (unit, running) = (runtime_unit(facts), Running::on(facts, runtime_unit(facts)));
+    let (unit, running) = (runtime_unit(facts), RunningContainers::on(facts, runtime_unit(facts)));
     let restart = |why| step(Effect::RestartRuntime { unit: unit.to_owned(), running }, why);
     let mut steps = Vec::new();
     let no_dir = facts.dir(&dir).or_absent()?.is_none();
@@ -121,7 +126,7 @@ pub fn plan(facts: &Facts, wanted: &Wanted, same: bool) -> Known<Plan> {
         steps.extend(dirs.map(|path| step(Effect::MakeDir { path, mode: DIR_MODE }, id!("cni.directory").id)));
     }
     if !same {
-        let Wanted { path, text, from, .. } = wanted;
+        let ClusterCniConfig { path, text, from, .. } = wanted;
         let write = Effect::Write { path: path.clone(), text: text.clone(), mode: FILE_MODE, in_place: true };
         steps.push(step(write, from));
     }
@@ -135,7 +140,7 @@ pub fn plan(facts: &Facts, wanted: &Wanted, same: bool) -> Known<Plan> {
 }
 
 /// Whether the runtime has loaded it, by its own word.
-pub fn is_loaded(facts: &Facts, wanted: &Wanted) -> Known<bool> {
+pub fn is_loaded(facts: &Facts, wanted: &ClusterCniConfig) -> Known<bool> {
     let status = facts.runtime_status()?;
     Ok(match (&status.last_cni_load, status.condition("NetworkReady")) {
         // Without any network's name, OK is all there is.
@@ -148,7 +153,7 @@ pub fn is_loaded(facts: &Facts, wanted: &Wanted) -> Known<bool> {
 }
 
 /// Whether no file of somebody else's comes before it.
-pub fn is_first(facts: &Facts, wanted: &Wanted) -> Known<bool> {
+pub fn is_first(facts: &Facts, wanted: &ClusterCniConfig) -> Known<bool> {
     let files = facts.cni_candidates()?;
     Ok(files.iter().take(facts.cni_loads()).any(|file| file.path == wanted.path))
 }
@@ -183,9 +188,9 @@ mod tests {
         })
     }
 
-    fn wanted(facts: &Facts) -> Wanted {
+    fn wanted(facts: &Facts) -> ClusterCniConfig {
         let key = key(&flannel::FLAVOUR, "w1").unwrap();
-        Wanted::of(facts, &flannel::FLAVOUR, key, Some(TEXT.to_owned())).unwrap()
+        ClusterCniConfig::of(facts, &flannel::FLAVOUR, key, Some(TEXT.to_owned())).unwrap()
     }
 
     #[test]
@@ -255,7 +260,9 @@ mod tests {
         assert!(says(&generic::FLAVOUR).contains("none that Carrick knows"));
         let of = |data: Option<&str>| {
             let key = key(&flannel::FLAVOUR, "w1").unwrap();
-            Wanted::of(&runtime("OK"), &flannel::FLAVOUR, key, data.map(str::to_owned)).unwrap_err().to_string()
+            ClusterCniConfig::of(&runtime("OK"), &flannel::FLAVOUR, key, data.map(str::to_owned))
+                .unwrap_err()
+                .to_string()
         };
         assert!(of(None).contains("has no key cni-conf.json"));
         assert!(

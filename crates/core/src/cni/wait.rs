@@ -27,17 +27,17 @@ pub fn sources() -> Vec<Source> {
 
 /// How it stands at one moment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Now {
+pub enum NetworkState {
     /// What was seen of it.
     Works(String),
-    Waits(Reason),
+    Waits(WaitReason),
     /// It will not be known later either: who asks may not look.
-    CannotTell(Reason),
+    CannotTell(WaitReason),
 }
 
 /// Why it does not work yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reason {
+pub struct WaitReason {
     /// The check that says so; none where the kubelet does.
     pub id: Option<&'static str>,
     pub says: String,
@@ -47,7 +47,7 @@ pub struct Reason {
     pub is_network: bool,
 }
 
-pub fn now(facts: &Facts) -> Now {
+pub fn now(facts: &Facts) -> NetworkState {
     let policy = CheckPolicy { cni_expected: true };
     let judged = CHECKS.iter().filter(|registered| registered.check.subsystem == Subsystem::Cni);
     let judged = judged.map(|registered| (registered.check.id, registered.check.verdict(facts, &policy)));
@@ -55,16 +55,16 @@ pub fn now(facts: &Facts) -> Now {
     if let Some((id, verdict)) = root(&wrong) {
         let denied = matches!(verdict.missing, Some(Missing { why: Why::Denied, .. }));
         let Verdict { says, evidence, remedy, .. } = verdict.clone();
-        let reason = Reason { id: Some(*id), says, evidence, remedy, is_network: true };
-        return if denied { Now::CannotTell(reason) } else { Now::Waits(reason) };
+        let reason = WaitReason { id: Some(*id), says, evidence, remedy, is_network: true };
+        return if denied { NetworkState::CannotTell(reason) } else { NetworkState::Waits(reason) };
     }
     kubelet(facts)
 }
 
-impl Reason {
+impl WaitReason {
     /// What it comes down to, where the waiting ended: what a plugin or the kubelet said is known by its signature.
     pub fn into_cause(self, library: &Library) -> Cause {
-        let Reason { id, says, evidence, mut remedy, .. } = self;
+        let WaitReason { id, says, evidence, mut remedy, .. } = self;
         let known = recognised(library, &says, &Evidence::of(VERB, says.as_str()), |_| id.is_none());
         let known = known.into_iter().max_by_key(|known| known.signature.severity);
         if remedy.is_empty() {
@@ -108,27 +108,27 @@ fn root<'a>(wrong: &'a [(&'static str, Verdict)]) -> Option<&'a (&'static str, V
 }
 
 /// The runtime's side is well; what the kubelet has told the cluster, where the machine has joined.
-fn kubelet(facts: &Facts) -> Now {
+fn kubelet(facts: &Facts) -> NetworkState {
     let network = facts.pod_network().ok().flatten().map_or(generic::FLAVOUR.name, |found| found.flavour.name);
     let runtime = format!("{network}: the runtime says NetworkReady");
     let waits = |says: String, is_network| {
-        Now::Waits(Reason { id: None, says, evidence: Vec::new(), remedy: Vec::new(), is_network })
+        NetworkState::Waits(WaitReason { id: None, says, evidence: Vec::new(), remedy: Vec::new(), is_network })
     };
     match facts.node_ready() {
-        Ok(Some(Some(ready))) if ready.is_true() => Now::Works(format!("{runtime}, the Node is Ready")),
+        Ok(Some(Some(ready))) if ready.is_true() => NetworkState::Works(format!("{runtime}, the Node is Ready")),
         Ok(Some(Some(ready))) => {
             let says = format!("the Node is not Ready ({}): {}", ready.reason, ready.message);
             let evidence =
                 vec![Evidence::of("the Node's condition Ready", format!("{}: {}", ready.reason, ready.message))];
             let remedy = vec!["journalctl -u kubelet -p warning -n 50 --no-pager".to_owned()];
-            Now::Waits(Reason { id: None, says, evidence, remedy, is_network: ready.blames_network() })
+            NetworkState::Waits(WaitReason { id: None, says, evidence, remedy, is_network: ready.blames_network() })
         }
         Ok(Some(None)) => waits("the kubelet has not said yet whether it is ready".to_owned(), false),
         Ok(None) => waits("the machine has joined, and the cluster has no Node of its name".to_owned(), false),
         // Nobody asked: before a join there is nobody to ask.
         Err(Missing { why: Why::NotAsked, .. }) => match facts.has_kubelet_conf() {
-            Ok(false) => Now::Works(format!("{runtime}; not joined")),
-            _ => Now::Works(format!("{runtime}; the kubelet's own word was not asked for")),
+            Ok(false) => NetworkState::Works(format!("{runtime}; not joined")),
+            _ => NetworkState::Works(format!("{runtime}; the kubelet's own word was not asked for")),
         },
         Err(missing) => waits(format!("the Node cannot be read: {missing}"), false),
     }
@@ -173,19 +173,19 @@ mod tests {
     }
 
     fn node(facts: Facts, status: &str, message: &str) -> Facts {
-        let condition = format!(r#"{{"type":"Ready","status":"{status}","reason":"R","message":"{message}"}}"#);
+        let condition = format!(r#"{{"type":"ReadinessSign","status":"{status}","reason":"R","message":"{message}"}}"#);
         facts.with_api("node", &format!(r#"{{"status":{{"conditions":[{condition}]}}}}"#))
     }
 
     fn told(facts: &Facts) -> String {
         match now(facts) {
-            Now::Works(says) => format!("works: {says}"),
-            Now::Waits(reason) => format!(
+            NetworkState::Works(says) => format!("works: {says}"),
+            NetworkState::Waits(reason) => format!(
                 "{} ({})",
                 reason.says,
                 reason.id.unwrap_or(if reason.is_network { "network" } else { "other" })
             ),
-            Now::CannotTell(reason) => format!("cannot tell: {}", reason.says),
+            NetworkState::CannotTell(reason) => format!("cannot tell: {}", reason.says),
         }
     }
 
@@ -252,7 +252,7 @@ mod tests {
     fn what_a_plugin_says_is_known_by_its_signature() {
         let library = Library::built_in().unwrap();
         let of = |says: &str| {
-            let reason = Reason { id: None, says: says.into(), evidence: vec![], remedy: vec![], is_network: true };
+            let reason = WaitReason { id: None, says: says.into(), evidence: vec![], remedy: vec![], is_network: true };
             reason.into_cause(&library)
         };
         for (says, id) in [
@@ -274,6 +274,6 @@ mod tests {
 
     #[test]
     fn nothing_known_is_nothing_that_works() {
-        assert!(!matches!(now(&facts()), Now::Works(_)));
+        assert!(!matches!(now(&facts()), NetworkState::Works(_)));
     }
 }

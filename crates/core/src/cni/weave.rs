@@ -1,6 +1,6 @@
 //! Weave Net, which nobody looks after any more. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, Ready};
+use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -12,7 +12,7 @@ pub const FLAVOUR: Flavour = Flavour {
     state: &[],
     links: &["weave*"],
     ports: &[Port { proto: Proto::Tcp, number: 6783, what_for: "control" }],
-    ready: Ready::Http { port: 6784, path: "/status" },
+    ready: ReadinessSign::Http { port: 6784, path: "/status" },
     addresses: Addresses::Own,
     origin: Origin::Daemon,
     calls_another: false,

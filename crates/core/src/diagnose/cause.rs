@@ -14,7 +14,7 @@ use crate::signature::{Library, Severity, Signature};
 
 /// Causes with the root first, and what follows from them.
 #[derive(Debug, Default)]
-pub struct Ordered {
+pub(super) struct Ordered {
     pub causes: Vec<Cause>,
     pub symptoms: Vec<Noted>,
     /// Where to look when the first cause is only what happened, not why.
@@ -65,7 +65,7 @@ impl<'a> Graph<'a> {
 }
 
 /// Puts the suspects in order.
-pub fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
+pub(super) fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
     let graph = Graph::new(library, suspects);
     let reach: Vec<BTreeSet<&str>> = suspects.iter().map(|suspect| graph.reach(suspect)).collect();
     let explains = |a: usize, b: usize| {

@@ -7,7 +7,7 @@ use crate::report::{Cause, Health, Judged, Noted, SubsystemReport};
 use crate::signature::{Library, Phase, Severity};
 
 /// What the verdicts are made from.
-pub struct Ground<'a> {
+pub(super) struct Ground<'a> {
     pub library: &'a Library,
     pub sightings: &'a [&'a Sighting],
     pub findings: &'a [Judged],
@@ -18,7 +18,7 @@ pub struct Ground<'a> {
 }
 
 impl Ground<'_> {
-    pub fn judge(&self) -> Vec<SubsystemReport> {
+    pub(super) fn judge(&self) -> Vec<SubsystemReport> {
         Subsystem::ALL
             .into_iter()
             .map(|name| {

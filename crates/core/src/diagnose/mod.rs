@@ -17,23 +17,23 @@ use crate::catalogue;
 use crate::check::{CheckPolicy, Evidence, Needed, Outcome, Subsystem};
 use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
-use crate::join::looked::Looked;
+use crate::join::looked::InspectedMachine;
 use crate::judge::{self, Ignore};
 use crate::report::{Cause, Confidence, Elsewhere, Health, Judged, Overall, Reading, Report, SubsystemReport};
 use crate::shown;
 use crate::signature::{Library, Phase, Severity};
 
-pub mod cause;
-pub mod health;
+mod cause;
+mod health;
 pub mod line;
 pub mod pod_network;
-pub mod progress;
+mod progress;
 pub mod scan;
 pub mod segment;
-pub mod suspect;
-pub mod timeline;
+mod suspect;
+mod timeline;
 
-use progress::Progress;
+use progress::ReachedPhases;
 use scan::{Scan, ScanResult, Sighting};
 
 /// What is to be diagnosed: the facts of a machine, and what its texts hold.
@@ -54,7 +54,12 @@ impl<'l> Case<'l> {
     }
 
     /// What a join has looked at and judged, and texts that belong to it.
-    pub fn of_looked(library: &'l Library, looked: &'l Looked, texts: &[(&str, &str)], node: Option<String>) -> Self {
+    pub fn of_looked(
+        library: &'l Library,
+        looked: &'l InspectedMachine,
+        texts: &[(&str, &str)],
+        node: Option<String>,
+    ) -> Self {
         Case { judged: Some(&looked.checked), ..Case::of_facts_and(library, looked.facts.clone(), texts, node) }
     }
 
@@ -90,7 +95,7 @@ impl<'l> Case<'l> {
     pub fn report(&self, ignore: &Ignore) -> Report {
         let library = self.library;
         let (here, elsewhere) = self.by_node();
-        let progress = Progress::of(library, &here, phase(&self.facts));
+        let progress = ReachedPhases::of(library, &here, phase(&self.facts));
         let checked = self.checked(progress.end(), ignore);
         let findings = &checked.findings;
         let weighed = suspect::weigh(library, &here, findings, &progress);

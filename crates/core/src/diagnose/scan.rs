@@ -10,7 +10,7 @@ use std::ops::Range;
 use jiff::Timestamp;
 use memchr::{memchr, memchr_iter, memrchr};
 
-use super::line::{self, Clock, Line};
+use super::line::{self, HostTimeZones, Line};
 use super::segment::{Segment, Segmenter};
 use crate::redact::{Redactor, redact};
 use crate::shown;
@@ -89,7 +89,7 @@ pub struct Scan<'l> {
     tracked: Vec<Tracked>,
     places: BTreeMap<(usize, Option<String>), usize>,
     /// What the machines' clocks on the wall are ahead of UTC.
-    clock: Clock,
+    clock: HostTimeZones,
 }
 
 impl<'l> Scan<'l> {
@@ -107,7 +107,7 @@ impl<'l> Scan<'l> {
             seen: ScanResult::default(),
             tracked: Vec::new(),
             places: BTreeMap::new(),
-            clock: Clock::default(),
+            clock: HostTimeZones::default(),
         }
     }
 
@@ -432,7 +432,7 @@ mod tests {
 
     /// A kind that is known within one line, and does not need the line's beginning or end.
     fn in_a_line() -> impl Strategy<Value = Plant> {
-        let alone = |(name, _): &&crate::testing::secret::Kind| {
+        let alone = |(name, _): &&crate::testing::secret::SecretKind| {
             !["any length", "words", "RKE2"].iter().any(|it| name.contains(it))
         };
         let kinds: Vec<_> = KINDS.iter().filter(alone).map(|kind| plant_one(kind, "journal")).collect();

@@ -7,7 +7,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::progress::Progress;
+use super::progress::ReachedPhases;
 use super::scan::{Hit, Sighting};
 use crate::check::{Evidence, Outcome, Subsystem};
 use crate::report::{Confidence, Judged, Noted};
@@ -17,7 +17,7 @@ use crate::signature::{Library, Phase, Severity, Signature};
 const EVIDENCE: usize = 6;
 
 #[derive(Clone, Debug)]
-pub struct Suspect {
+pub(super) struct Suspect {
     pub id: String,
     pub subsystem: Subsystem,
     pub title: String,
@@ -39,21 +39,21 @@ pub struct Suspect {
 
 /// What was seen, weighed.
 #[derive(Debug, Default)]
-pub struct Weighed {
+pub(super) struct Weighed {
     pub suspects: Vec<Suspect>,
     pub excused: Vec<Excused>,
 }
 
 /// A line that is no suspect, and why not.
 #[derive(Debug)]
-pub struct Excused {
+pub(super) struct Excused {
     pub noted: Noted,
     pub excuse: Excuse,
 }
 
 /// Why a line does not count.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Excuse {
+pub(super) enum Excuse {
     /// It never does; what it means.
     Harmless(String),
     /// Not before this phase: it is how a machine looks that has not come so far.
@@ -66,7 +66,7 @@ pub enum Excuse {
 
 impl Excuse {
     /// Whether it is how the machine should look at its stage, and no more than that.
-    pub fn is_of_the_stage(&self) -> bool {
+    pub(super) fn is_of_the_stage(&self) -> bool {
         match self {
             Excuse::NotYet(_) | Excuse::Starting(_) => true,
             Excuse::Harmless(_) | Excuse::Over(_) => false,
@@ -87,7 +87,12 @@ impl fmt::Display for Excuse {
 }
 
 /// Weighs what was seen on one node.
-pub fn weigh(library: &Library, sightings: &[&Sighting], findings: &[Judged], progress: &Progress) -> Weighed {
+pub(super) fn weigh(
+    library: &Library,
+    sightings: &[&Sighting],
+    findings: &[Judged],
+    progress: &ReachedPhases,
+) -> Weighed {
     let mut suspects: BTreeMap<String, Suspect> = BTreeMap::new();
     let mut excused = Vec::new();
     let good: Vec<&Sighting> =
@@ -119,7 +124,7 @@ fn excuse(
     sighting: &Sighting,
     good: &[&Sighting],
     findings: &[Judged],
-    progress: &Progress,
+    progress: &ReachedPhases,
 ) -> Option<Excuse> {
     let signature = library.get(sighting.signature);
     if signature.severity == Severity::Benign {
@@ -247,7 +252,7 @@ fn merge(suspects: &mut BTreeMap<String, Suspect>, new: Suspect) {
 }
 
 /// A signature's lines as the report lists what is no cause.
-pub fn noted(signature: &Signature, sighting: &Sighting, why: String) -> Noted {
+pub(super) fn noted(signature: &Signature, sighting: &Sighting, why: String) -> Noted {
     Noted {
         id: signature.id.clone(),
         subsystem: signature.subsystem,
@@ -259,6 +264,6 @@ pub fn noted(signature: &Signature, sighting: &Sighting, why: String) -> Noted {
     }
 }
 
-pub fn evidence(hit: &Hit) -> Evidence {
+pub(super) fn evidence(hit: &Hit) -> Evidence {
     Evidence::at(hit.source.clone(), u32::try_from(hit.line).unwrap_or(u32::MAX), hit.text.clone())
 }

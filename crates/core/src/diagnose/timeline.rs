@@ -11,7 +11,7 @@ use crate::signature::{Library, Severity};
 const SILENCE: SignedDuration = SignedDuration::from_secs(30);
 
 /// The events whose time is known.
-pub fn timeline(library: &Library, sightings: &[&Sighting]) -> Vec<TimelineEvent> {
+pub(super) fn timeline(library: &Library, sightings: &[&Sighting]) -> Vec<TimelineEvent> {
     let mut timed: Vec<(Timestamp, &Sighting)> = sightings
         .iter()
         .filter(|sighting| library.get(sighting.signature).severity != Severity::Benign)

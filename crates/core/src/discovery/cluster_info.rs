@@ -89,23 +89,23 @@ fn cluster_of(kubeconfig: &str) -> Result<(String, String), String> {
 
 /// Who a certificate says it is, as far as a person needs it to compare.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Shown {
+pub struct CertificateSubject {
     pub subject: String,
     pub names: Vec<String>,
 }
 
-impl std::fmt::Display for Shown {
+impl std::fmt::Display for CertificateSubject {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} for {}", self.subject, self.names.join(", "))
     }
 }
 
 /// Reads a certificate, DER.
-pub fn describe(der: &[u8]) -> Result<Shown, String> {
+pub fn describe(der: &[u8]) -> Result<CertificateSubject, String> {
     let (_, certificate) = X509Certificate::from_der(der).map_err(|error| error.to_string())?;
     let names = certificate.subject_alternative_name().ok().flatten();
     let names = names.map(|names| names.value.general_names.iter().filter_map(alternative_name).collect());
-    Ok(Shown { subject: certificate.subject().to_string(), names: names.unwrap_or_default() })
+    Ok(CertificateSubject { subject: certificate.subject().to_string(), names: names.unwrap_or_default() })
 }
 
 fn alternative_name(name: &GeneralName<'_>) -> Option<String> {

@@ -5,7 +5,7 @@
 
 mod cluster_info;
 
-pub use cluster_info::{ClusterInfo, Shown, Unsigned, describe, pins};
+pub use cluster_info::{CertificateSubject, ClusterInfo, Unsigned, describe, pins};
 
 use std::fmt;
 use std::net::IpAddr;

@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use super::cidr::Cidr;
 use super::keep::USUAL;
-use super::listing::Entry;
+use super::listing::DirectoryEntry;
 use super::{Facts, Known, Missing, OrAbsent, Query, Source, Why, dir_key};
 use crate::cni::{FLAVOURS, Flavour};
 
@@ -66,20 +66,20 @@ pub struct Plugin {
 
 /// Why a file cannot be loaded, and on which line, where there is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct CniConfigError {
     pub line: Option<u32>,
     pub says: String,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for CniConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.says)
     }
 }
 
-impl<T: Into<String>> From<T> for Broken {
+impl<T: Into<String>> From<T> for CniConfigError {
     fn from(says: T) -> Self {
-        Broken { line: None, says: says.into() }
+        CniConfigError { line: None, says: says.into() }
     }
 }
 
@@ -115,7 +115,7 @@ pub struct Candidate {
     pub name: String,
     pub path: String,
     /// What it says, why it cannot be loaded, or why it could not be read.
-    pub conf: Known<Result<Conf, Broken>>,
+    pub conf: Known<Result<Conf, CniConfigError>>,
 }
 
 impl Candidate {
@@ -132,8 +132,8 @@ impl Candidate {
 }
 
 /// Reads a file as containerd would, with its words for what is wrong, and the field.
-pub fn parse_conf(name: &str, text: &str) -> Result<Conf, Broken> {
-    let root: Value = serde_json::from_str(text).map_err(|error| Broken {
+pub fn parse_conf(name: &str, text: &str) -> Result<Conf, CniConfigError> {
+    let root: Value = serde_json::from_str(text).map_err(|error| CniConfigError {
         line: u32::try_from(error.line()).ok().filter(|line| *line > 0),
         says: format!("not JSON: {error}"),
     })?;
@@ -174,7 +174,7 @@ pub fn is_conf_name(name: &str) -> bool {
     [".conf", ".conflist", ".json"].iter().any(|ending| name.ends_with(ending))
 }
 
-fn is_candidate(entry: &Entry) -> bool {
+fn is_candidate(entry: &DirectoryEntry) -> bool {
     !entry.is_dir() && is_conf_name(&entry.name)
 }
 
@@ -379,7 +379,7 @@ impl Facts {
     }
 }
 
-fn program(path: String, entry: &Entry, bytes: &[u8], machine: &str) -> Program {
+fn program(path: String, entry: &DirectoryEntry, bytes: &[u8], machine: &str) -> Program {
     let is_link = entry.mode.starts_with('l');
     if !is_link && !entry.is_executable() {
         return Program::NotExecutable { path, mode: entry.mode.clone() };

@@ -7,13 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use super::listing::Entry;
+use super::listing::DirectoryEntry;
 use super::{Capture, Facts, Known, Missing, OrAbsent, Why};
 
 impl Facts {
     /// The `*.conf` files of some directories that count, by path, in the order they are read.
     pub fn conf_d(&self, dirs: &[&str]) -> Known<Vec<(String, &Capture)>> {
-        let mut by_name: BTreeMap<String, (String, Entry)> = BTreeMap::new();
+        let mut by_name: BTreeMap<String, (String, DirectoryEntry)> = BTreeMap::new();
         for dir in dirs {
             let entries = self.dir(dir).or_absent()?.unwrap_or_default();
             for entry in
@@ -32,7 +32,7 @@ impl Facts {
     }
 
     /// The content of an entry; a link's is that of its target, and nothing where the target is `/dev/null` or gone.
-    fn fragment(&self, path: &str, entry: &Entry) -> Known<Option<&Capture>> {
+    fn fragment(&self, path: &str, entry: &DirectoryEntry) -> Known<Option<&Capture>> {
         let Some(target) = &entry.target else { return self.file(path).map(Some) };
         let target = resolved(path, target);
         if target == "/dev/null" {

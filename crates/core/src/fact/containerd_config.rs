@@ -82,7 +82,7 @@ pub struct SyntaxError {
 
 /// A key that containerd does not read where it stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stray {
+pub struct StrayKey {
     pub line: u32,
     pub text: String,
     /// Where it stands: `outside any table`, `in [metrics]`.
@@ -150,7 +150,7 @@ fn line_at(text: &str, offset: usize) -> u32 {
 }
 
 /// The keys that stand where containerd does not look. By lines, so that a file that is not TOML is looked at too.
-pub fn stray_keys(text: &str) -> Vec<Stray> {
+pub fn stray_keys(text: &str) -> Vec<StrayKey> {
     let version = parse(text).map_or(0, |config| config.version);
     let mut table: Option<&str> = None;
     let mut strays = Vec::new();
@@ -171,7 +171,7 @@ pub fn stray_keys(text: &str) -> Vec<Stray> {
         if unread {
             let place = table.map_or_else(|| "outside any table".to_owned(), |table| format!("in [{table}]"));
             let cgroup_driver = driver || key == "systemd_cgroup";
-            strays.push(Stray { line: number, text: line.to_owned(), place, cgroup_driver });
+            strays.push(StrayKey { line: number, text: line.to_owned(), place, cgroup_driver });
         }
     }
     strays
@@ -188,7 +188,7 @@ fn moved_away(version: i64, table: &str) -> bool {
 
 /// The configuration that counts, and where it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effective {
+pub struct EffectiveConfig {
     pub config: ContainerdConfig,
     pub source: &'static str,
 }
@@ -202,11 +202,11 @@ impl Facts {
     }
 
     /// What containerd goes by: its own dump, with defaults and imports; where that cannot be had, the file.
-    pub fn containerd_config(&self) -> Known<Effective> {
+    pub fn containerd_config(&self) -> Known<EffectiveConfig> {
         match self.containerd_dump() {
-            Ok(config) => Ok(Effective { config, source: DUMP.name }),
+            Ok(config) => Ok(EffectiveConfig { config, source: DUMP.name }),
             Err(missing) => match self.containerd_file() {
-                Ok(Some(config)) => Ok(Effective { config, source: FILE }),
+                Ok(Some(config)) => Ok(EffectiveConfig { config, source: FILE }),
                 _ => Err(missing),
             },
         }

@@ -22,7 +22,7 @@ pub const SOURCES: &[Source] = &[
 
 /// The runtime's view of itself and of its network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RuntimeStatus {
+pub struct RuntimeInfo {
     /// The endpoint that answered.
     pub endpoint: Option<String>,
     /// What the runtime calls itself: `containerd`, `cri-o`, `docker`. `crictl info` does not say.
@@ -50,14 +50,14 @@ pub struct Condition {
     pub message: String,
 }
 
-impl RuntimeStatus {
+impl RuntimeInfo {
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.conditions.iter().find(|condition| condition.kind == kind)
     }
 }
 
 /// `crictl info`, of containerd or CRI-O.
-pub fn parse_status(text: &str) -> Result<RuntimeStatus, String> {
+pub fn parse_status(text: &str) -> Result<RuntimeInfo, String> {
     let root: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let conditions = root.pointer("/status/conditions").and_then(Value::as_array).ok_or("no status.conditions")?;
     let config = root.get("config");
@@ -74,7 +74,7 @@ pub fn parse_status(text: &str) -> Result<RuntimeStatus, String> {
     if cni_bin_dirs.is_empty() {
         cni_bin_dirs.extend(text(cni.and_then(|cni| cni.get("binDir"))));
     }
-    Ok(RuntimeStatus {
+    Ok(RuntimeInfo {
         endpoint: text(root.get("endpoint")),
         name: text(root.pointer("/version/runtimeName")),
         conditions: conditions.iter().map(condition).collect(),
@@ -137,7 +137,7 @@ pub fn is_printed_as_unimplemented(line: &str) -> bool {
 }
 
 impl Facts {
-    pub fn runtime_status(&self) -> Known<RuntimeStatus> {
+    pub fn runtime_status(&self) -> Known<RuntimeInfo> {
         let asked = self.cri("status");
         let shut = matches!(asked, Err(Missing { why: Why::Denied | Why::NotCollected, .. }));
         // crictl asks the runtime of its own configuration, which need not be the one that was named.

@@ -74,12 +74,12 @@ pub fn parse_if_inet6(text: &str) -> BTreeSet<Ipv6Addr> {
 
 /// What tells this machine from every other, as far as it has it: what many machines share is left out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
+pub struct MachineIdentity {
     pub uuid: Option<String>,
     pub machine_id: Option<String>,
 }
 
-impl Identity {
+impl MachineIdentity {
     /// Whether a Node with this `systemUUID` and `machineID` is this machine; `None` where nothing can be compared.
     ///
     /// The firmware's UUID decides: a machine that was set up anew keeps it, a clone with a copied machine-id does not have it.
@@ -92,7 +92,7 @@ impl Identity {
     }
 }
 
-impl fmt::Display for Identity {
+impl fmt::Display for MachineIdentity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let shown = |part: &Option<String>| part.clone().unwrap_or_else(|| "none of its own".to_owned());
         write!(f, "systemUUID {}, machineID {}", shown(&self.uuid), shown(&self.machine_id))
@@ -121,8 +121,8 @@ pub fn is_machine_id(id: &str) -> bool {
 }
 
 impl Facts {
-    pub fn identity(&self) -> Known<Identity> {
-        Ok(Identity {
+    pub fn identity(&self) -> Known<MachineIdentity> {
+        Ok(MachineIdentity {
             uuid: self.product_uuid()?.map(|uuid| uuid.to_lowercase()).filter(|uuid| !is_shared_uuid(uuid)),
             machine_id: self.machine_id()?.map(|id| id.to_lowercase()).filter(|id| is_machine_id(id)),
         })

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::cidr::Cidr;
-use super::netfilter::{Action, Base, Chains, Fits, Packet, Passage, Rule, Walk};
+use super::netfilter::{Action, BaseChain, Chains, Fits, NetfilterRule, Packet, Passage, Walk};
 
 /// The tables and chains that a packet for this machine comes by, in order. (nat's rewrite, they do not filter.)
 const PATH: [(&str, &str); 4] =
@@ -16,7 +16,7 @@ const PATH: [(&str, &str); 4] =
 #[derive(Default)]
 struct Table {
     chains: Chains,
-    bases: Vec<Base>,
+    bases: Vec<BaseChain>,
     /// Its COMMIT was seen: nothing is missing.
     whole: bool,
 }
@@ -73,7 +73,7 @@ impl Table {
             // A chain of one's own has `-` for a policy.
             if let (Some(chain), Some(policy @ ("ACCEPT" | "DROP"))) = (words.next(), words.next()) {
                 let text = format!(":{chain} {policy}");
-                self.bases.push(Base { chain: chain.to_owned(), accepts: policy == "ACCEPT", text });
+                self.bases.push(BaseChain { chain: chain.to_owned(), accepts: policy == "ACCEPT", text });
             }
         } else if filters && let Some((chain, rule)) = parse_rule(line, packet) {
             self.chains.entry(chain).or_default().push(rule);
@@ -88,7 +88,7 @@ struct Part {
     values: Vec<String>,
 }
 
-fn parse_rule(line: &str, packet: &Packet) -> Option<(String, Rule)> {
+fn parse_rule(line: &str, packet: &Packet) -> Option<(String, NetfilterRule)> {
     let parts = parts(line);
     let first = parts.first().filter(|part| part.name == "-A")?;
     let chain = first.values.first()?.clone();
@@ -99,7 +99,7 @@ fn parse_rule(line: &str, packet: &Packet) -> Option<(String, Rule)> {
         fits = fits.and(plain);
         fits_marked = fits_marked.and(marked);
     }
-    Some((chain, Rule { fits, fits_marked, action, text: line.trim().to_owned() }))
+    Some((chain, NetfilterRule { fits, fits_marked, action, text: line.trim().to_owned() }))
 }
 
 /// The words of a line, options with what follows them. A quoted word is never an option.

@@ -94,7 +94,7 @@ impl Facts {
 #[cfg(test)]
 pub mod sample {
     use super::*;
-    use crate::fact::pki::sample::Authority;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::unit;
     use crate::testing::facts;
 
@@ -107,7 +107,7 @@ pub mod sample {
     }
 
     /// A machine whose kubelet runs in the cluster of this CA.
-    pub fn joined(ca: &Authority) -> Facts {
+    pub fn joined(ca: &SampleAuthority) -> Facts {
         facts()
             .with_file("/proc/sys/kernel/hostname", "W1\n")
             .with_file(kubeconfig::KUBELET, &kubeconfig::sample::kubelet(SERVER, &ca.pem))
@@ -133,7 +133,7 @@ pub mod sample {
 mod tests {
     use super::sample::{SERVER, clean, joined, kubelet_state};
     use super::*;
-    use crate::fact::pki::sample::Authority;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::unit;
 
     fn why(facts: &Facts) -> String {
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn tells_a_live_join_from_what_one_left() {
-        let (ca, other) = (Authority::make(), Authority::make());
+        let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
         assert_eq!(clean().join_state(), Ok(JoinState::Unjoined));
         assert_eq!(joined(&ca).join_state(), Ok(JoinState::Joined { server: SERVER.to_owned() }));
         assert_eq!(
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_is_not_judged() {
-        let ca = Authority::make();
+        let ca = SampleAuthority::make();
         assert!(joined(&ca).without(Source::File(kubeconfig::KUBELET), Why::Denied).join_state().is_err());
         assert!(joined(&ca).without(Source::File(pki::CLIENT), Why::Denied).join_state().is_err());
     }

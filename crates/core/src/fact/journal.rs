@@ -48,7 +48,7 @@ const MESSAGE_LIMIT: usize = 32 << 10;
 
 /// One entry of the journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct JournalEntry {
     pub at: Timestamp,
     /// `None` where journald held back a message that was too large.
     pub message: Option<String>,
@@ -59,7 +59,7 @@ pub struct Entry {
 
 /// What was read besides the entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
+pub struct JournalCount {
     pub entries: u64,
     /// Lines that were no entry, or were too long.
     pub broken: u64,
@@ -67,11 +67,11 @@ pub struct Count {
 
 /// Reads `journalctl -o json` as it comes, holding one line at a time.
 #[derive(Default)]
-pub struct Reader {
+pub struct JournalReader {
     line: Vec<u8>,
     too_long: bool,
     seen: BTreeSet<String>,
-    count: Count,
+    count: JournalCount,
 }
 
 #[derive(Deserialize)]
@@ -88,13 +88,13 @@ struct Raw {
     pid: Value,
 }
 
-impl Reader {
+impl JournalReader {
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Takes the next bytes; every entry that is complete goes to `each`.
-    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Entry)) {
+    pub fn push(&mut self, bytes: &[u8], mut each: impl FnMut(JournalEntry)) {
         for piece in bytes.split_inclusive(|&byte| byte == b'\n') {
             let (text, ends) = piece.strip_suffix(b"\n").map_or((piece, false), |text| (text, true));
             if self.line.len() + text.len() > LINE_LIMIT {
@@ -111,12 +111,12 @@ impl Reader {
     }
 
     /// The last line, where it has no end, and what was counted.
-    pub fn finish(mut self, mut each: impl FnMut(Entry)) -> Count {
+    pub fn finish(mut self, mut each: impl FnMut(JournalEntry)) -> JournalCount {
         self.end_line(&mut each);
         self.count
     }
 
-    fn end_line(&mut self, each: &mut impl FnMut(Entry)) {
+    fn end_line(&mut self, each: &mut impl FnMut(JournalEntry)) {
         let line = std::mem::take(&mut self.line);
         if std::mem::take(&mut self.too_long) {
             self.count.broken += 1;
@@ -137,13 +137,13 @@ impl Reader {
 }
 
 impl Raw {
-    fn entry(&self) -> Option<Entry> {
+    fn entry(&self) -> Option<JournalEntry> {
         let mut message = message(&self.message);
         if let Some(text) = &mut message {
             let end = text.floor_char_boundary(MESSAGE_LIMIT);
             text.truncate(end);
         }
-        Some(Entry {
+        Some(JournalEntry {
             at: Timestamp::from_microsecond(number(&self.at)?).ok()?,
             message,
             priority: number(&self.priority).and_then(|it| u8::try_from(it).ok()),
@@ -182,7 +182,7 @@ fn flat_message(value: &Value) -> Option<String> {
 
 impl Facts {
     /// The entries of `kubelet` or `containerd` since it was started; empty where it was not.
-    pub fn journal(&self, unit: &str) -> Known<Vec<Entry>> {
+    pub fn journal(&self, unit: &str) -> Known<Vec<JournalEntry>> {
         let query = match unit {
             "kubelet" => &KUBELET,
             "containerd" => &CONTAINERD,
@@ -190,7 +190,7 @@ impl Facts {
         };
         let said = self.query(query)?;
         let mut entries = Vec::new();
-        let mut reader = Reader::new();
+        let mut reader = JournalReader::new();
         reader.push(said.text.as_bytes(), |entry| entries.push(entry));
         let count = reader.finish(|entry| entries.push(entry));
         if entries.is_empty() && (count.broken > 0 || said.exit.is_some_and(|exit| exit != 0)) {
@@ -208,9 +208,9 @@ mod tests {
     use super::*;
     use crate::testing::facts;
 
-    fn read(chunks: &[&[u8]]) -> (Vec<Entry>, Count) {
+    fn read(chunks: &[&[u8]]) -> (Vec<JournalEntry>, JournalCount) {
         let mut entries = Vec::new();
-        let mut reader = Reader::new();
+        let mut reader = JournalReader::new();
         for chunk in chunks {
             reader.push(chunk, |entry| entries.push(entry));
         }
@@ -226,10 +226,10 @@ mod tests {
         for cut in 0..line.len() {
             let (a, b) = line.as_bytes().split_at(cut);
             let (entries, count) = read(&[a, b]);
-            assert_eq!(count, Count { entries: 1, broken: 0 });
+            assert_eq!(count, JournalCount { entries: 1, broken: 0 });
             let at = Timestamp::from_microsecond(1_794_744_000_000_001).unwrap();
             let message = Some("hello".to_owned());
-            assert_eq!(entries, [Entry { at, message, priority: Some(6), pid: Some(812) }]);
+            assert_eq!(entries, [JournalEntry { at, message, priority: Some(6), pid: Some(812) }]);
         }
     }
 
@@ -255,14 +255,14 @@ mod tests {
 
     #[test]
     fn a_line_without_end_takes_no_memory_and_the_next_is_read() {
-        let mut reader = Reader::new();
+        let mut reader = JournalReader::new();
         let mut entries = Vec::new();
         for _ in 0..100 {
             reader.push(&[b'x'; 10_000], |entry| entries.push(entry));
             assert!(reader.line.len() <= LINE_LIMIT);
         }
         reader.push(format!("\n{LINE}\n").as_bytes(), |entry| entries.push(entry));
-        assert_eq!(reader.finish(|entry| entries.push(entry)), Count { entries: 1, broken: 1 });
+        assert_eq!(reader.finish(|entry| entries.push(entry)), JournalCount { entries: 1, broken: 1 });
         assert_eq!(entries.len(), 1);
     }
 
@@ -271,8 +271,8 @@ mod tests {
         let pad = LINE_LIMIT - LINE.len();
         let line = LINE.replace("hello", &format!("hello{}", "x".repeat(pad)));
         assert_eq!(line.len(), LINE_LIMIT);
-        assert_eq!(read(&[line.as_bytes()]).1, Count { entries: 1, broken: 0 });
-        assert_eq!(read(&[line.as_bytes(), b" "]).1, Count { entries: 0, broken: 1 });
+        assert_eq!(read(&[line.as_bytes()]).1, JournalCount { entries: 1, broken: 0 });
+        assert_eq!(read(&[line.as_bytes(), b" "]).1, JournalCount { entries: 0, broken: 1 });
     }
 
     #[test]

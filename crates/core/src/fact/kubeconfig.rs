@@ -41,13 +41,13 @@ struct Raw {
 #[serde(default)]
 struct NamedCluster {
     name: String,
-    cluster: Cluster,
+    cluster: KubeconfigCluster,
 }
 
 /// A cluster as a kubeconfig names it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-pub struct Cluster {
+pub struct KubeconfigCluster {
     pub server: Option<String>,
     pub certificate_authority: Option<String>,
     pub certificate_authority_data: Option<String>,
@@ -74,13 +74,13 @@ struct Context {
 #[serde(default)]
 struct NamedUser {
     name: String,
-    user: User,
+    user: KubeconfigUser,
 }
 
 /// A user as a kubeconfig names it, secrets and all: there is no `Debug` for it.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case", default)]
-pub struct User {
+pub struct KubeconfigUser {
     pub client_certificate: Option<String>,
     pub client_certificate_data: Option<String>,
     pub client_key: Option<String>,
@@ -97,19 +97,19 @@ pub struct User {
 }
 
 /// The cluster and the user of the current context. No complaint repeats a value: it may be the secret one.
-pub fn current(text: &str) -> Result<(Cluster, User), String> {
+pub fn current(text: &str) -> Result<(KubeconfigCluster, KubeconfigUser), String> {
     of_context(read(text)?)
 }
 
 /// The same of a discovery file; one as the cluster-info ConfigMap holds it has one cluster without a name, and no context.
-pub fn of_discovery(text: &str) -> Result<(Cluster, User), String> {
+pub fn of_discovery(text: &str) -> Result<(KubeconfigCluster, KubeconfigUser), String> {
     let mut raw = read(text)?;
     let unnamed = raw.clusters.as_ref().is_some_and(|clusters| clusters.iter().all(|cluster| cluster.name.is_empty()));
     if unnamed
         && raw.contexts.as_ref().is_none_or(Vec::is_empty)
         && let Some(only) = raw.clusters.take().unwrap_or_default().into_iter().next()
     {
-        return Ok((only.cluster, User::default()));
+        return Ok((only.cluster, KubeconfigUser::default()));
     }
     of_context(raw)
 }
@@ -121,7 +121,7 @@ fn read(text: &str) -> Result<Raw, String> {
     })
 }
 
-fn of_context(raw: Raw) -> Result<(Cluster, User), String> {
+fn of_context(raw: Raw) -> Result<(KubeconfigCluster, KubeconfigUser), String> {
     let contexts = raw.contexts.unwrap_or_default();
     let context = contexts.into_iter().find(|it| Some(&it.name) == raw.current_context.as_ref());
     let context = context.ok_or("its current-context is not among its contexts")?.context;

@@ -45,7 +45,7 @@ const CONTROL_PLANE: [(&str, &str); 9] = [
 
 /// A trace of another distribution.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trace {
+pub struct DistributionTrace {
     pub distribution: &'static str,
     pub path: String,
     /// A socket of it is listened on: it runs.
@@ -71,17 +71,17 @@ const DISTRIBUTIONS: [(&str, &str); 14] = [
 ];
 
 /// What [`OTHERS`] prints: a path a line, `listens` before that of a socket in use.
-pub fn parse(text: &str) -> Vec<Trace> {
+pub fn parse(text: &str) -> Vec<DistributionTrace> {
     let trace = |line: &str| {
         let (path, runs) = line.strip_prefix("listens ").map_or((line, false), |path| (path, true));
         let (_, distribution) = DISTRIBUTIONS.iter().find(|(part, _)| path.contains(part))?;
-        Some(Trace { distribution, path: path.to_owned(), runs })
+        Some(DistributionTrace { distribution, path: path.to_owned(), runs })
     };
     text.lines().map(str::trim).filter(|line| line.contains('/')).filter_map(trace).collect()
 }
 
 impl Facts {
-    pub fn other_kubernetes(&self) -> Known<Vec<Trace>> {
+    pub fn other_kubernetes(&self) -> Known<Vec<DistributionTrace>> {
         Ok(parse(&self.query(&OTHERS)?.text))
     }
 

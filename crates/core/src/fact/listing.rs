@@ -9,7 +9,7 @@ use super::{Facts, Known, Missing, dir_key};
 
 /// One entry of a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub struct DirectoryEntry {
     /// As `ls -l` shows it: `-rwxr-xr-x`, `drwx------`.
     pub mode: String,
     pub uid: u32,
@@ -21,7 +21,7 @@ pub struct Entry {
     pub target: Option<String>,
 }
 
-impl Entry {
+impl DirectoryEntry {
     pub fn is_dir(&self) -> bool {
         self.mode.starts_with('d')
     }
@@ -40,24 +40,24 @@ impl Entry {
 }
 
 /// The line of an entry.
-pub fn render(entry: &Entry) -> String {
-    let Entry { mode, uid, gid, size, mtime, name, target } = entry;
+pub fn render(entry: &DirectoryEntry) -> String {
+    let DirectoryEntry { mode, uid, gid, size, mtime, name, target } = entry;
     let name = name.replace(['\n', '\t'], "?");
     let target = target.as_deref().unwrap_or_default().replace('\n', "?");
     format!("{mode} {uid} {gid} {size} {mtime} {name}\t{target}\n")
 }
 
 /// The entries of a listing, by name. A line that is not one is passed over: a name may hold anything.
-pub fn parse(text: &str) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = text.lines().filter_map(parse_line).collect();
+pub fn parse(text: &str) -> Vec<DirectoryEntry> {
+    let mut entries: Vec<DirectoryEntry> = text.lines().filter_map(parse_line).collect();
     entries.sort_by(|a, b| a.name.cmp(&b.name));
     entries
 }
 
-fn parse_line(line: &str) -> Option<Entry> {
+fn parse_line(line: &str) -> Option<DirectoryEntry> {
     let (fields, target) = line.split_once('\t').unwrap_or((line, ""));
     let mut fields = fields.splitn(6, ' ');
-    Some(Entry {
+    Some(DirectoryEntry {
         mode: fields.next().filter(|mode| mode.len() == 10)?.to_owned(),
         uid: fields.next()?.parse().ok()?,
         gid: fields.next()?.parse().ok()?,
@@ -70,12 +70,12 @@ fn parse_line(line: &str) -> Option<Entry> {
 
 impl Facts {
     /// The entries of a directory, by name.
-    pub fn dir(&self, path: &str) -> Known<Vec<Entry>> {
+    pub fn dir(&self, path: &str) -> Known<Vec<DirectoryEntry>> {
         self.get(&dir_key(path)).map(|capture| parse(&capture.text))
     }
 
     /// One entry of a directory that was listed; `None` where the directory or the entry is not there.
-    pub fn entry(&self, dir: &str, name: &str) -> Known<Option<Entry>> {
+    pub fn entry(&self, dir: &str, name: &str) -> Known<Option<DirectoryEntry>> {
         match self.dir(dir) {
             Ok(entries) => Ok(entries.into_iter().find(|entry| entry.name == name)),
             Err(Missing { why: super::Why::Absent, .. }) => Ok(None),
@@ -111,7 +111,7 @@ mod tests {
 
         #[test]
         fn a_rendered_entry_is_read_back(name in "[^\n\t/]{1,20}", size in 0u64.., mtime in 0i64..) {
-            let entry = Entry { mode: "-rw-r--r--".into(), uid: 0, gid: 1, size, mtime, name, target: None };
+            let entry = DirectoryEntry { mode: "-rw-r--r--".into(), uid: 0, gid: 1, size, mtime, name, target: None };
             prop_assert_eq!(parse(&render(&entry)), vec![entry]);
         }
     }

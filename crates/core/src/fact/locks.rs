@@ -33,7 +33,7 @@ pub const SOURCES: &[Source] = &[Source::Query(&HOLDERS)];
 
 /// A lock that is held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
+pub struct HeldLock {
     pub path: String,
     /// `None` where the holder is not to be seen from here: another process namespace.
     pub pid: Option<u32>,
@@ -41,7 +41,7 @@ pub struct Held {
     pub command: Option<String>,
 }
 
-impl Held {
+impl HeldLock {
     /// `apt-get (pid 1234)`.
     pub fn holder(&self) -> String {
         match (&self.command, self.pid) {
@@ -61,7 +61,7 @@ fn parse_lock(line: &str) -> Option<(u64, Option<u32>)> {
     Some((inode, pid))
 }
 
-pub fn parse(text: &str) -> Vec<Held> {
+pub fn parse(text: &str) -> Vec<HeldLock> {
     let command = |pid: Option<u32>| {
         let prefix = format!("comm {} ", pid?);
         text.lines().find_map(|line| line.strip_prefix(&prefix)).map(str::to_owned)
@@ -70,10 +70,10 @@ pub fn parse(text: &str) -> Vec<Held> {
     for line in text.lines() {
         if let Some((inode, path)) = line.strip_prefix("inode ").and_then(|rest| rest.split_once(' ')) {
             let holder = text.lines().filter_map(parse_lock).find(|(locked, _)| inode.parse() == Ok(*locked));
-            held.extend(holder.map(|(_, pid)| Held { path: path.to_owned(), pid, command: command(pid) }));
+            held.extend(holder.map(|(_, pid)| HeldLock { path: path.to_owned(), pid, command: command(pid) }));
         } else if let Some((pid, path)) = line.strip_prefix("pidfile ").and_then(|rest| rest.split_once(' ')) {
             let pid = pid.parse().ok();
-            held.push(Held { path: path.to_owned(), pid, command: command(pid) });
+            held.push(HeldLock { path: path.to_owned(), pid, command: command(pid) });
         }
     }
     held
@@ -81,7 +81,7 @@ pub fn parse(text: &str) -> Vec<Held> {
 
 impl Facts {
     /// The package manager's locks that are held.
-    pub fn package_locks(&self) -> Known<Vec<Held>> {
+    pub fn package_locks(&self) -> Known<Vec<HeldLock>> {
         let capture = self.query(&HOLDERS)?;
         if matches!(capture.exit, Some(0) | None) {
             return Ok(parse(&capture.text));

@@ -98,7 +98,7 @@ pub fn is_at_or_under(path: &str, dir: &str) -> bool {
 
 /// How a mount answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum MountHealth {
     Ok,
     /// An error at once: a stale file handle, a FUSE server that is gone.
     Failed,
@@ -145,13 +145,13 @@ fn octal(bytes: &[u8]) -> Option<(u8, &[u8])> {
 }
 
 /// What [`ANSWERS`] prints: the word and the mount point of each.
-pub fn parse_answers(text: &str) -> Vec<(Answer, String)> {
+pub fn parse_answers(text: &str) -> Vec<(MountHealth, String)> {
     let answer = |line: &str| {
         let (word, point) = line.split_once(' ')?;
         let answer = match word {
-            "ok" => Answer::Ok,
-            "failed" => Answer::Failed,
-            "hung" => Answer::Hung,
+            "ok" => MountHealth::Ok,
+            "failed" => MountHealth::Failed,
+            "hung" => MountHealth::Hung,
             _ => return None,
         };
         Some((answer, unescaped(point)))
@@ -181,7 +181,7 @@ impl Facts {
     }
 
     /// How each network and FUSE mount answered; empty where there is none.
-    pub fn mount_answers(&self) -> Known<Vec<(Answer, String)>> {
+    pub fn mount_answers(&self) -> Known<Vec<(MountHealth, String)>> {
         let capture = self.query(&ANSWERS)?;
         match capture.exit {
             Some(0) | None => Ok(parse_answers(&capture.text)),
@@ -283,7 +283,8 @@ mod tests {
     #[test]
     fn reads_the_answers() {
         let found = parse_answers("ok /srv/My\\040Media\nhung /mnt/nas\nfailed /mnt/sshfs\nsh: noise\n");
-        let expected = [(Answer::Ok, "/srv/My Media"), (Answer::Hung, "/mnt/nas"), (Answer::Failed, "/mnt/sshfs")];
+        let expected =
+            [(MountHealth::Ok, "/srv/My Media"), (MountHealth::Hung, "/mnt/nas"), (MountHealth::Failed, "/mnt/sshfs")];
         assert_eq!(found, expected.map(|(answer, point)| (answer, point.to_owned())));
         assert!(facts().with_exit(&ANSWERS, 2, "", "sh: syntax error").mount_answers().is_err());
     }

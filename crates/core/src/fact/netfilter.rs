@@ -1,6 +1,6 @@
 //! What a chain of packet filter rules does to one packet, where some of it cannot be told.
 //!
-//! iptables and nftables are read into the same shape: rules already held against the packet ([`Rule::fits`]), walked
+//! iptables and nftables are read into the same shape: rules already held against the packet ([`NetfilterRule::fits`]), walked
 //! here. Every end that is possible is kept: only when all of them agree is there an answer.
 //!
 //! Shared: `iptables` and `nftables`.
@@ -116,7 +116,7 @@ pub enum Action {
 
 /// A rule, held against the packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rule {
+pub struct NetfilterRule {
     /// For a packet nobody has marked, as one from another machine is.
     pub fits: Fits,
     /// Once a rule has marked it.
@@ -127,11 +127,11 @@ pub struct Rule {
 }
 
 /// The chains of one table.
-pub type Chains = BTreeMap<String, Vec<Rule>>;
+pub type Chains = BTreeMap<String, Vec<NetfilterRule>>;
 
 /// A chain that the kernel calls, and what it does with what no rule decided.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Base {
+pub struct BaseChain {
     pub chain: String,
     pub accepts: bool,
     /// The policy, as a person finds it.
@@ -192,7 +192,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    pub fn passage(&mut self, chains: &Chains, base: &Base) -> Passage {
+    pub fn passage(&mut self, chains: &Chains, base: &BaseChain) -> Passage {
         let mut ends = self.chain(chains, &base.chain, 0);
         if ends.falls_through {
             if base.accepts {
@@ -238,7 +238,7 @@ impl Walk {
         ends
     }
 
-    fn step(&mut self, chains: &Chains, rule: &Rule, depth: u32) -> Ends {
+    fn step(&mut self, chains: &Chains, rule: &NetfilterRule, depth: u32) -> Ends {
         let on = Ends { falls_through: true, ..Ends::default() };
         match &rule.action {
             Action::Accept => Ends { accepted: true, ..Ends::default() },
@@ -263,21 +263,21 @@ mod tests {
     use super::*;
     use Fits::{Maybe, No, Yes};
 
-    fn rule(fits: Fits, action: Action) -> Rule {
-        Rule { fits, fits_marked: fits, text: format!("{fits:?} {action:?}"), action }
+    fn rule(fits: Fits, action: Action) -> NetfilterRule {
+        NetfilterRule { fits, fits_marked: fits, text: format!("{fits:?} {action:?}"), action }
     }
 
-    fn walk(accepts: bool, rules: Vec<Rule>, others: &[(&str, Vec<Rule>)]) -> Passage {
+    fn walk(accepts: bool, rules: Vec<NetfilterRule>, others: &[(&str, Vec<NetfilterRule>)]) -> Passage {
         let mut chains: Chains = others.iter().map(|(name, rules)| ((*name).to_owned(), rules.clone())).collect();
         chains.insert("INPUT".into(), rules);
-        Walk::default().passage(&chains, &Base { chain: "INPUT".into(), accepts, text: "policy".into() })
+        Walk::default().passage(&chains, &BaseChain { chain: "INPUT".into(), accepts, text: "policy".into() })
     }
 
-    fn jump(fits: Fits) -> Rule {
+    fn jump(fits: Fits) -> NetfilterRule {
         rule(fits, Action::Jump("sub".into()))
     }
 
-    fn goto(fits: Fits) -> Rule {
+    fn goto(fits: Fits) -> NetfilterRule {
         rule(fits, Action::Goto("sub".into()))
     }
 
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn marks_are_read_only_after_they_are_set() {
-        let reads = Rule { fits: No, fits_marked: Maybe, action: Action::Block, text: "mark".into() };
+        let reads = NetfilterRule { fits: No, fits_marked: Maybe, action: Action::Block, text: "mark".into() };
         assert_eq!(walk(true, vec![reads.clone()], &[]), Passage::Open);
         assert_eq!(
             walk(true, vec![rule(Maybe, Action::Mark), reads.clone()], &[]),

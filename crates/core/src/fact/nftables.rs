@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::cidr::Cidr;
 use super::listen::Proto;
-use super::netfilter::{Action, Base, Chains, Fits, Packet, Passage, Rule, Walk};
+use super::netfilter::{Action, BaseChain, Chains, Fits, NetfilterRule, Packet, Passage, Walk};
 
 /// Family and name of a table.
 type TableName = (String, String);
@@ -20,7 +20,7 @@ type TableName = (String, String);
 #[derive(Default)]
 struct Table {
     chains: Chains,
-    bases: Vec<(Hook, Base)>,
+    bases: Vec<(Hook, BaseChain)>,
     sets: BTreeMap<String, Value>,
 }
 
@@ -47,7 +47,7 @@ pub fn passage(text: &str, packet: &Packet, owned: impl Fn(&str) -> bool, walk: 
             }
         })?;
     }
-    let mut bases: Vec<(Hook, &Table, &Base)> =
+    let mut bases: Vec<(Hook, &Table, &BaseChain)> =
         tables.values().flat_map(|table| table.bases.iter().map(move |(hook, base)| (*hook, table, base))).collect();
     bases.sort_by_key(|(hook, ..)| *hook);
     Ok(bases
@@ -136,7 +136,7 @@ fn take(table: &mut Table, kind: &str, item: &Value, packet: &Packet) {
             let is_input = text("hook") == Some("input");
             if is_input || text("hook") == Some("prerouting") {
                 let policy = text("policy").unwrap_or("accept");
-                let base = Base {
+                let base = BaseChain {
                     chain: name.to_owned(),
                     accepts: policy != "drop",
                     text: format!("table {place}, chain {name}: policy {policy}"),
@@ -165,7 +165,7 @@ struct Reading<'a> {
     strangers: bool,
 }
 
-fn read_rule(item: &Value, sets: &BTreeMap<String, Value>, packet: &Packet, place: &str) -> Vec<Rule> {
+fn read_rule(item: &Value, sets: &BTreeMap<String, Value>, packet: &Packet, place: &str) -> Vec<NetfilterRule> {
     let mut reading = Reading { packet, sets, fits: Fits::Yes, fits_marked: Fits::Yes, strangers: false };
     let mut rules = Vec::new();
     for expression in item.get("expr").and_then(Value::as_array).into_iter().flatten() {
@@ -205,12 +205,12 @@ fn is_mark(left: Option<&Value>) -> bool {
 }
 
 impl Reading<'_> {
-    fn rule(&self, fits: Fits, action: Action, place: &str) -> Rule {
+    fn rule(&self, fits: Fits, action: Action, place: &str) -> NetfilterRule {
         // As with iptables: strangers who are blocked are no concern of the cluster's.
         let strangers = if self.strangers && action == Action::Block { Fits::No } else { Fits::Yes };
         let text = format!("{place}: {}", named(&action));
         let (fits, fits_marked) = (self.fits.and(fits).and(strangers), self.fits_marked.and(fits).and(strangers));
-        Rule { fits, fits_marked, action, text }
+        NetfilterRule { fits, fits_marked, action, text }
     }
 
     fn narrow(&mut self, kind: &str, value: &Value) {
@@ -345,7 +345,7 @@ impl Reading<'_> {
     }
 
     /// `tcp dport vmap { 80 : accept, 443 : drop }`: one rule for each pair.
-    fn verdict_map(&self, value: &Value, place: &str) -> Vec<Rule> {
+    fn verdict_map(&self, value: &Value, place: &str) -> Vec<NetfilterRule> {
         let (Some(key), Some(data)) = (value.get("key"), value.get("data")) else { return Vec::new() };
         let named = || data.as_str().and_then(|name| name.strip_prefix('@')).and_then(|name| self.elements(name));
         let Some(pairs) = data.get("set").map(Value::as_array).or_else(named) else {

@@ -56,7 +56,7 @@ pub struct Package {
 
 /// A file of a package that is not as it was shipped.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Altered {
+pub struct AlteredFile {
     pub path: String,
     pub missing: bool,
     /// Marked as configuration: meant to be edited.
@@ -65,7 +65,7 @@ pub struct Altered {
     pub text: String,
 }
 
-impl Altered {
+impl AlteredFile {
     pub fn cite(&self) -> Evidence {
         Evidence::at(VERIFIED.name, self.line, &self.text)
     }
@@ -83,11 +83,11 @@ pub fn parse_installed(text: &str) -> Vec<Package> {
 }
 
 /// `missing     /usr/bin/x`, `??5?????? c /etc/x`, `S.5....T.  c /etc/x`.
-pub fn parse_verified(text: &str) -> Vec<Altered> {
+pub fn parse_verified(text: &str) -> Vec<AlteredFile> {
     (1u32..).zip(text.lines()).filter_map(|(number, line)| parse_altered(number, line)).collect()
 }
 
-fn parse_altered(number: u32, line: &str) -> Option<Altered> {
+fn parse_altered(number: u32, line: &str) -> Option<AlteredFile> {
     let (marks, rest) = line.trim_end().split_once(char::is_whitespace)?;
     let missing = marks == "missing";
     // Of the nine marks `5` (digest), `S` (size), `L` (link), `M` (mode) tell that a file is another; `T` alone, its
@@ -101,7 +101,7 @@ fn parse_altered(number: u32, line: &str) -> Option<Altered> {
     let (attribute, path) = rest.split_once(' ').filter(|(attribute, _)| attribute.len() == 1).unwrap_or(("", rest));
     let path = path.trim_start();
     let path = path.split_once(" (").map_or(path, |(path, _)| path);
-    path.starts_with('/').then(|| Altered {
+    path.starts_with('/').then(|| AlteredFile {
         path: path.to_owned(),
         missing,
         configuration: attribute == "c",
@@ -125,7 +125,7 @@ impl Facts {
     }
 
     /// Files of the packages that are missing or changed.
-    pub fn altered_files(&self) -> Known<Vec<Altered>> {
+    pub fn altered_files(&self) -> Known<Vec<AlteredFile>> {
         Ok(parse_verified(&self.package_query(&VERIFIED)?))
     }
 

@@ -128,12 +128,12 @@ pub mod sample {
     use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, date_time_ymd};
 
     /// A CA of its own key, named as kubeadm names every one.
-    pub struct Authority {
+    pub struct SampleAuthority {
         pub pem: String,
         issuer: Issuer<'static, KeyPair>,
     }
 
-    impl Authority {
+    impl SampleAuthority {
         pub fn make() -> Self {
             let mut params = CertificateParams::default();
             params.distinguished_name = name("kubernetes", None);
@@ -141,7 +141,7 @@ pub mod sample {
             (params.not_before, params.not_after) = (date_time_ymd(2026, 1, 1), date_time_ymd(2036, 1, 1));
             let key = KeyPair::generate().expect("a key");
             let pem = params.self_signed(&key).expect("a certificate").pem();
-            Authority { pem, issuer: Issuer::new(params, key) }
+            SampleAuthority { pem, issuer: Issuer::new(params, key) }
         }
 
         /// A kubelet's client certificate, valid from January 2026 to January of a year; its key masked.
@@ -177,14 +177,14 @@ pub mod sample {
 mod tests {
     use proptest::prelude::*;
 
-    use super::sample::Authority;
+    use super::sample::SampleAuthority;
     use super::*;
     use crate::fact::Why;
     use crate::testing::facts;
 
     #[test]
     fn reads_a_nodes_certificate_and_who_signed_it() {
-        let (ours, other) = (Authority::make(), Authority::make());
+        let (ours, other) = (SampleAuthority::make(), SampleAuthority::make());
         let known = facts()
             .with_file(CLIENT, &ours.node("system:node:w1", 2027))
             .with_file(CA, &ours.pem)
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn the_pin_is_the_one_kubeadm_prints() {
         // openssl x509 -pubkey -noout | openssl pkey -pubin -outform der | sha256sum: of a key, not of a certificate.
-        let ca = Authority::make();
+        let ca = SampleAuthority::make();
         let read = parse_certificates(&ca.pem).expect("PEM").remove(0);
         let (_, parsed) = X509Certificate::from_der(&read.der).expect("DER");
         assert_eq!(read.pin, pin(parsed.tbs_certificate.subject_pki.raw));
@@ -217,7 +217,7 @@ mod tests {
 
     #[test]
     fn the_dates_are_from_and_until() {
-        let client = parse_certificates(&Authority::make().node("x", 2027)).expect("PEM").remove(0);
+        let client = parse_certificates(&SampleAuthority::make().node("x", 2027)).expect("PEM").remove(0);
         let second = |at: Timestamp, by: i64| Timestamp::from_second(at.as_second() + by).unwrap();
         for (now, valid) in [
             (second(client.not_before, -1), false),

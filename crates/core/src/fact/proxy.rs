@@ -16,7 +16,7 @@ pub const SOURCES: &[Source] = &[Source::Query(&ENVIRONMENT), Source::File(ETC_E
 
 /// A variable that is set, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct ProxyVariable {
     pub source: &'static str,
     pub line: u32,
     /// In lower case: programs take either.
@@ -27,12 +27,12 @@ pub struct Setting {
 /// The proxy variables of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxy {
-    pub settings: Vec<Setting>,
+    pub settings: Vec<ProxyVariable>,
 }
 
 impl Proxy {
     /// The settings that send HTTPS, which is what a cluster speaks, to a proxy.
-    pub fn proxies(&self) -> impl Iterator<Item = &Setting> {
+    pub fn proxies(&self) -> impl Iterator<Item = &ProxyVariable> {
         self.settings
             .iter()
             .filter(|setting| matches!(setting.name.as_str(), "https_proxy" | "http_proxy" | "all_proxy"))
@@ -50,14 +50,14 @@ impl Proxy {
 }
 
 /// Lines `name=value`, with or without `export` and quotes.
-pub fn parse(source: &'static str, text: &str) -> Vec<Setting> {
+pub fn parse(source: &'static str, text: &str) -> Vec<ProxyVariable> {
     let settings = (1u32..).zip(text.lines()).filter_map(|(line, text)| {
         let text = text.trim();
         let (name, value) = text.strip_prefix("export ").unwrap_or(text).split_once('=')?;
         let name = name.trim().to_lowercase();
         let value = value.trim().trim_matches(['"', '\'']).to_owned();
         let is_proxy = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"].contains(&name.as_str());
-        (is_proxy && !value.is_empty()).then_some(Setting { source, line, name, value })
+        (is_proxy && !value.is_empty()).then_some(ProxyVariable { source, line, name, value })
     });
     settings.collect()
 }

@@ -26,16 +26,16 @@ pub const SOURCES: &[Source] =
 
 /// A directory Kubernetes writes to, and who asks for the room there.
 #[derive(Debug)]
-pub struct Place {
+pub struct KubernetesDirectory {
     pub path: &'static str,
     pub query: &'static Query,
 }
 
-pub const PLACES: [Place; 4] = [
-    Place { path: "/var/lib/kubelet", query: &KUBELET },
-    Place { path: "/var/lib/containerd", query: &CONTAINERD },
-    Place { path: "/etc/kubernetes", query: &KUBERNETES },
-    Place { path: "/", query: &ROOT },
+pub const PLACES: [KubernetesDirectory; 4] = [
+    KubernetesDirectory { path: "/var/lib/kubelet", query: &KUBELET },
+    KubernetesDirectory { path: "/var/lib/containerd", query: &CONTAINERD },
+    KubernetesDirectory { path: "/etc/kubernetes", query: &KUBERNETES },
+    KubernetesDirectory { path: "/", query: &ROOT },
 ];
 
 /// One filesystem as `df` shows it. What a form of `df` does not show is `None`.

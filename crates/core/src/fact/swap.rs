@@ -43,7 +43,7 @@ pub struct SwapLine {
 
 /// An area in use.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Area {
+pub struct SwapArea {
     /// As `swapoff` takes it; `None` where the kernel had to escape its name, as that of a file that was deleted.
     pub device: Option<String>,
     /// How much of it is in use, in bytes.
@@ -52,11 +52,11 @@ pub struct Area {
 
 impl SwapLine {
     /// `/dev/sda2 partition 1000444 2048 -2`, sizes in KiB.
-    pub fn area(&self) -> Option<Area> {
+    pub fn area(&self) -> Option<SwapArea> {
         let mut fields = self.text.split(' ');
         let device = fields.next().filter(|name| !name.contains('\\')).map(str::to_owned);
         let used: u64 = fields.nth(2)?.parse().ok()?;
-        Some(Area { device, used: used.saturating_mul(1024) })
+        Some(SwapArea { device, used: used.saturating_mul(1024) })
     }
 }
 

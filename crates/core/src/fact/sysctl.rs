@@ -33,7 +33,7 @@ pub const SOURCES: &[Source] = &[
 
 /// An assignment in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Setting {
+pub struct SysctlSetting {
     pub value: String,
     pub source: String,
     pub line: u32,
@@ -62,20 +62,20 @@ pub fn path_of(key: &str) -> String {
 }
 
 /// The assignments of one file: `key = value`; a leading `-` only says that a failure does not matter.
-pub fn parse(source: &str, text: &str) -> Vec<(String, Setting)> {
+pub fn parse(source: &str, text: &str) -> Vec<(String, SysctlSetting)> {
     let setting = |(line, text): (u32, &str)| {
         let text = text.trim();
         let (key, value) = text.split_once('=').filter(|_| !text.starts_with(['#', ';']))?;
         let key = key.strip_prefix('-').unwrap_or(key).trim();
         let setting =
-            Setting { value: value.trim().to_owned(), source: source.to_owned(), line, text: text.to_owned() };
+            SysctlSetting { value: value.trim().to_owned(), source: source.to_owned(), line, text: text.to_owned() };
         Some((path_of(key), setting))
     };
     (1u32..).zip(text.lines()).filter_map(setting).collect()
 }
 
 /// The assignments of one parameter in one file.
-fn assignments(source: &str, text: &str, path: &str) -> Vec<Setting> {
+fn assignments(source: &str, text: &str, path: &str) -> Vec<SysctlSetting> {
     parse(source, text).into_iter().filter(|(key, _)| key == path).map(|(_, setting)| setting).collect()
 }
 
@@ -86,12 +86,12 @@ impl Facts {
     }
 
     /// What a parameter is set to at boot: the last assignment of all the files that count.
-    pub fn sysctl_at_boot(&self, path: &str) -> Known<Option<Setting>> {
+    pub fn sysctl_at_boot(&self, path: &str) -> Known<Option<SysctlSetting>> {
         Ok(self.sysctls_at_boot(path)?.pop())
     }
 
     /// Every assignment of a parameter at boot, in the order they are made.
-    pub fn sysctls_at_boot(&self, path: &str) -> Known<Vec<Setting>> {
+    pub fn sysctls_at_boot(&self, path: &str) -> Known<Vec<SysctlSetting>> {
         let mut settings = Vec::new();
         for (source, capture) in self.conf_d(&DIRS)? {
             settings.extend(assignments(&source, &capture.text, path));
@@ -100,12 +100,12 @@ impl Facts {
     }
 
     /// What `/etc/sysctl.conf` sets a parameter to, whether or not it is read at boot.
-    pub fn sysctl_conf(&self, path: &str) -> Known<Option<Setting>> {
+    pub fn sysctl_conf(&self, path: &str) -> Known<Option<SysctlSetting>> {
         Ok(self.sysctls_in_conf(path)?.pop())
     }
 
     /// Every assignment of a parameter in `/etc/sysctl.conf`.
-    pub fn sysctls_in_conf(&self, path: &str) -> Known<Vec<Setting>> {
+    pub fn sysctls_in_conf(&self, path: &str) -> Known<Vec<SysctlSetting>> {
         let Some(capture) = self.file(CONF).or_absent()? else { return Ok(Vec::new()) };
         Ok(assignments(CONF, &capture.text, path))
     }

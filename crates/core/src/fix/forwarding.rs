@@ -15,11 +15,11 @@ const FILE: &str = "zzz-carrick.conf";
 
 /// What a node of any CNI needs. Forwarding is off unless somebody turns it on; a bridge's packets are seen unless somebody
 /// turns that off.
-const WANTED: [sysctl::Wanted; 3] =
+const WANTED: [sysctl::RequiredSysctl; 3] =
     [wanted(IP_FORWARD, false), wanted(BRIDGE_IPTABLES, true), wanted(BRIDGE_IP6TABLES, true)];
 
-const fn wanted(path: &'static str, by_default: bool) -> sysctl::Wanted {
-    sysctl::Wanted { path, value: "1", fits: is_on, by_default }
+const fn wanted(path: &'static str, by_default: bool) -> sysctl::RequiredSysctl {
+    sysctl::RequiredSysctl { path, value: "1", fits: is_on, by_default }
 }
 
 fn is_on(value: &str) -> bool {

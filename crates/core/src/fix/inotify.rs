@@ -12,14 +12,14 @@ pub const FIX: Fix = Fix { fixes: &["kernel.inotify"], does: "raises the limits,
 const FILE: &str = "zzz-carrick-inotify.conf";
 
 /// What a node with many pods gets along with.
-const WANTED: [sysctl::Wanted; 2] = [
-    sysctl::Wanted {
+const WANTED: [sysctl::RequiredSysctl; 2] = [
+    sysctl::RequiredSysctl {
         path: INOTIFY_INSTANCES,
         value: "8192",
         fits: |value| is_at_least(value, INSTANCES),
         by_default: true,
     },
-    sysctl::Wanted {
+    sysctl::RequiredSysctl {
         path: INOTIFY_WATCHES,
         value: "524288",
         fits: |value| is_at_least(value, WATCHES),

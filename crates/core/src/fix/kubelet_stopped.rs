@@ -18,13 +18,13 @@ fn plan(facts: &Facts) -> Known<Vec<Effect>> {
 mod tests {
     use super::*;
     use crate::fact::join_state::sample;
-    use crate::fact::pki::sample::Authority;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::unit::SHOW;
     use crate::testing::plans;
 
     #[test]
     fn only_a_kubelet_that_was_stopped_is_started() {
-        let ca = Authority::make();
+        let ca = SampleAuthority::make();
         let joined = |active: &str| sample::joined(&ca).with_query(&SHOW, &sample::kubelet_state(active, "dead"));
         plans(
             &FIX,

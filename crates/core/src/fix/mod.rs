@@ -21,7 +21,7 @@ pub struct Fix {
 }
 
 /// A fix as the registry knows it.
-pub struct Registered {
+pub struct RegisteredFix {
     /// The file it stands in, without `.rs`: checks name it.
     pub file: &'static str,
     pub fix: &'static Fix,
@@ -36,7 +36,7 @@ pub fn plan(facts: &Facts, report: &Report) -> Result<Plan, Conflict> {
         report.findings.iter().any(|finding| finding.id == **id && !finding.ignored && is_wrong(finding.verdict))
     };
     let mut steps = Vec::new();
-    for Registered { fix, .. } in FIXES {
+    for RegisteredFix { fix, .. } in FIXES {
         let why: Vec<String> = fix.fixes.iter().filter(wrong).map(|&id| id.to_owned()).collect();
         // What a fix does not know it does not change: the check stays as it is, and is told with its remedy.
         if let (false, Ok(effects)) = (why.is_empty(), (fix.plan)(facts)) {
@@ -47,7 +47,7 @@ pub fn plan(facts: &Facts, report: &Report) -> Result<Plan, Conflict> {
 }
 
 /// The fixes that may fix a check.
-pub fn of(id: &str) -> impl Iterator<Item = &'static Registered> {
+pub fn of(id: &str) -> impl Iterator<Item = &'static RegisteredFix> {
     FIXES.iter().filter(move |registered| registered.fix.fixes.contains(&id))
 }
 
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn every_fix_says_what_it_does_and_how_to_take_it_back() {
-        for Registered { fix, explain, .. } in FIXES {
+        for RegisteredFix { fix, explain, .. } in FIXES {
             assert!(!fix.does.is_empty() && !fix.does.ends_with('.'), "{:?}", fix.fixes);
             assert!(explain.contains("carrick undo"), "{:?} does not say what carrick undo does", fix.fixes);
         }
@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn of_a_machine_nothing_is_known_about_nothing_is_changed() {
         let facts = facts();
-        for Registered { fix, .. } in FIXES {
+        for RegisteredFix { fix, .. } in FIXES {
             assert_eq!((fix.plan)(&facts).unwrap_or_default(), [], "{:?}", fix.fixes);
         }
     }

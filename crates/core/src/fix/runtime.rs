@@ -7,7 +7,7 @@ use crate::fact::containerd_config::{ContainerdConfig, FILE, parse, plugins};
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, OrAbsent};
 use crate::plan::edit::Set;
-use crate::plan::{Edit, Effect, Running};
+use crate::plan::{Edit, Effect, RunningContainers};
 
 const DIR: &str = "/etc/containerd";
 
@@ -97,7 +97,7 @@ fn whole(facts: &Facts, configuration: &Configuration) -> Known<Vec<Effect>> {
 pub fn reads_anew(facts: &Facts) -> Known<Option<Effect>> {
     let unit = facts.runtime().unit();
     let runs = facts.unit_state(unit)?.is_active();
-    Ok(runs.then(|| Effect::RestartRuntime { unit: unit.to_owned(), running: Running::on(facts, unit) }))
+    Ok(runs.then(|| Effect::RestartRuntime { unit: unit.to_owned(), running: RunningContainers::on(facts, unit) }))
 }
 
 fn reads_another_file(facts: &Facts) -> Known<bool> {

@@ -5,7 +5,7 @@
 
 use super::Fix;
 use super::runtime::{Configuration, reads_anew};
-use crate::fact::containerd_config::{FILE, Stray, parse, stray_keys};
+use crate::fact::containerd_config::{FILE, StrayKey, parse, stray_keys};
 use crate::fact::{Facts, Known};
 use crate::plan::{Edit, Effect};
 
@@ -27,8 +27,8 @@ const OF_CRI: [&str; 9] = [
 
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let Some(Configuration { text, read, .. }) = Configuration::of(facts)? else { return Ok(Vec::new()) };
-    let strays: Vec<Stray> = stray_keys(&text).into_iter().filter(is_of_cri).collect();
-    let line_of = |stray: &Stray| (1u32..).zip(text.lines()).find(|(number, _)| *number == stray.line);
+    let strays: Vec<StrayKey> = stray_keys(&text).into_iter().filter(is_of_cri).collect();
+    let line_of = |stray: &StrayKey| (1u32..).zip(text.lines()).find(|(number, _)| *number == stray.line);
     let lines: Vec<String> = strays.iter().filter_map(line_of).map(|(_, line)| line.to_owned()).collect();
     let is_alone = |line: &String| text.lines().filter(|other| other == line).count() == 1;
     if lines.is_empty() || !lines.iter().all(is_alone) {
@@ -45,12 +45,12 @@ fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     Ok([Effect::Edit { path: FILE.to_owned(), edit }].into_iter().chain(restart).collect())
 }
 
-fn key(stray: &Stray) -> &str {
+fn key(stray: &StrayKey) -> &str {
     stray.text.split('=').next().unwrap_or_default().trim()
 }
 
 /// A whole assignment on its line, not the beginning of a longer one.
-fn is_of_cri(stray: &Stray) -> bool {
+fn is_of_cri(stray: &StrayKey) -> bool {
     OF_CRI.contains(&key(stray)) && stray.text.parse::<toml::Table>().is_ok()
 }
 

@@ -8,14 +8,14 @@
 use std::fmt::Write as _;
 
 use super::{MARK, own_file};
-use crate::fact::sysctl::{CONF, Setting};
+use crate::fact::sysctl::{CONF, SysctlSetting};
 use crate::fact::{Facts, Known};
 use crate::plan::{Edit, Effect};
 
 const DIR: &str = "/etc/sysctl.d";
 
 /// A setting and what it should be.
-pub struct Wanted {
+pub struct RequiredSysctl {
     /// Below `/proc/sys`.
     pub path: &'static str,
     pub value: &'static str,
@@ -24,31 +24,32 @@ pub struct Wanted {
     pub by_default: bool,
 }
 
-impl Wanted {
+impl RequiredSysctl {
     fn key(&self) -> String {
         self.path.replace('/', ".")
     }
 
-    fn is_wrong(&self, setting: &Setting) -> bool {
+    fn is_wrong(&self, setting: &SysctlSetting) -> bool {
         !(self.fits)(&setting.value)
     }
 }
 
 /// The settings that are known to be wrong now, set. One that the kernel does not have comes with its module.
-pub fn now(facts: &Facts, wanted: &[Wanted]) -> Vec<Effect> {
-    let is_wrong = |setting: &&Wanted| matches!(facts.sysctl(setting.path), Ok(Some(value)) if !(setting.fits)(&value));
+pub fn now(facts: &Facts, wanted: &[RequiredSysctl]) -> Vec<Effect> {
+    let is_wrong =
+        |setting: &&RequiredSysctl| matches!(facts.sysctl(setting.path), Ok(Some(value)) if !(setting.fits)(&value));
     let wrong = wanted.iter().filter(is_wrong);
     wrong.map(|setting| Effect::Sysctl { key: setting.key(), value: setting.value.to_owned() }).collect()
 }
 
 /// The settings that would be wrong after a boot, in a file of ours. What a file that is read after ours sets otherwise
 /// cannot be fixed so, and is not tried.
-pub fn at_boot(facts: &Facts, name: &str, wanted: &[Wanted]) -> Known<Vec<Effect>> {
+pub fn at_boot(facts: &Facts, name: &str, wanted: &[RequiredSysctl]) -> Known<Vec<Effect>> {
     let ours = format!("{DIR}/{name}");
     let mut lines = String::new();
     let mut against = Vec::new();
     for setting in wanted {
-        let others: Vec<Setting> =
+        let others: Vec<SysctlSetting> =
             facts.sysctls_at_boot(setting.path)?.into_iter().filter(|other| other.source != ours).collect();
         let is_wrong = others.last().map_or(!setting.by_default, |last| setting.is_wrong(last));
         let has_last_word = others.last().is_some_and(|last| file_name(&last.source) > name);
@@ -71,7 +72,7 @@ fn file_name(path: &str) -> &str {
 }
 
 /// The lines as they stand in the file, not as they were understood.
-fn commented_out(facts: &Facts, settings: &[Setting]) -> Known<Option<Effect>> {
+fn commented_out(facts: &Facts, settings: &[SysctlSetting]) -> Known<Option<Effect>> {
     if settings.is_empty() {
         return Ok(None);
     }

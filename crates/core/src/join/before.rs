@@ -164,11 +164,11 @@ pub fn by_hand(now: &Facts, last_word: Option<Timestamp>) -> Known<Vec<String>> 
     Ok(theirs)
 }
 
-fn is_newer(entry: &listing::Entry, last_word: Option<Timestamp>) -> bool {
+fn is_newer(entry: &listing::DirectoryEntry, last_word: Option<Timestamp>) -> bool {
     last_word.is_none_or(|at| entry.mtime > at.as_second().saturating_add(AFTER_ITS_WORD))
 }
 
-fn entry(facts: &Facts, path: &str) -> Known<Option<listing::Entry>> {
+fn entry(facts: &Facts, path: &str) -> Known<Option<listing::DirectoryEntry>> {
     let (dir, name) = path.rsplit_once('/').unwrap_or_default();
     facts.entry(dir, name)
 }
@@ -270,7 +270,7 @@ mod tests {
     fn dated(facts: Facts, dir: &str, files: &[(&str, i64)]) -> Facts {
         let line = |&(name, after): &(&str, i64)| {
             let (mode, name, mtime) = (FILE.to_owned(), name.to_owned(), NOW.as_second() + after);
-            listing::render(&listing::Entry { mode, uid: 0, gid: 0, size: 1, mtime, name, target: None })
+            listing::render(&listing::DirectoryEntry { mode, uid: 0, gid: 0, size: 1, mtime, name, target: None })
         };
         let mut facts = facts;
         facts.insert(dir_key(dir), Ok(Capture::text(files.iter().map(line).collect::<String>())));

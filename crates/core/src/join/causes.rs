@@ -54,14 +54,14 @@ pub fn as_met_by_kubeadm(cause: JoinCause) -> JoinCause {
 }
 
 /// Something that could not be done on the machine, in the words of who tried.
-pub struct Undone<'a> {
+pub struct FailedAction<'a> {
     pub library: &'a Library,
     pub says: String,
     /// The machine was not reached: nothing is wrong with what was to be done.
     pub of_the_link: bool,
 }
 
-impl Undone<'_> {
+impl FailedAction<'_> {
     /// Of what is set right before kubeadm runs.
     pub fn unprepared(&self) -> JoinCause {
         self.known().unwrap_or_else(|| self.not_begun("the machine could not be prepared for kubeadm"))
@@ -199,7 +199,8 @@ mod tests {
             }
         }
         for says in ["write /run/carrick/join.yaml: no space left on device", "sysctl: exit status 255"] {
-            let undone = Undone { library: &library, says: format!("{says} (--token {SECRET})"), of_the_link: false };
+            let undone =
+                FailedAction { library: &library, says: format!("{says} (--token {SECRET})"), of_the_link: false };
             for cause in [undone.unprepared(), undone.unstarted(), undone.unwoken()] {
                 assert!(cause.says.contains(says) && !cause.says.contains("0123456789abcdef"), "{cause:?}");
             }
@@ -210,7 +211,7 @@ mod tests {
     fn what_could_not_be_done_is_called_what_it_is() {
         let library = library();
         let ids = |says: &str, of_the_link| {
-            let undone = Undone { library: &library, says: says.to_owned(), of_the_link };
+            let undone = FailedAction { library: &library, says: says.to_owned(), of_the_link };
             [undone.unprepared(), undone.unstarted(), undone.unwoken()].map(|cause| (cause.id, cause.says))
         };
         let (begun, kubelet) = ("join.not-begun", "kubelet.not-running");

@@ -56,7 +56,7 @@ fn with_remedy(cause: &failure::JoinCause, diagnosed: &[Cause]) -> Cause {
 
 /// What was done beside the join itself, as far as it may stay when that fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Left {
+pub struct SideEffects {
     /// `--fix` changed something, or was stopped while it did.
     pub fixed: bool,
     /// Something of an attempt could not be put back.
@@ -67,7 +67,7 @@ pub struct Left {
     pub node_removed: Option<String>,
 }
 
-impl Left {
+impl SideEffects {
     /// The Node that was removed for this join, where it ended before a new one was made.
     pub fn unmade_node(&self, stage: Stage) -> Option<&str> {
         self.node_removed.as_deref().filter(|_| stage < Stage::Registered)
@@ -86,7 +86,7 @@ pub fn is_unfinished(outcome: &JoinOutcome, ours: bool) -> bool {
 
 /// What stays on a machine whose join failed, or was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Remains {
+pub enum WhatRemains {
     /// It has its certificate: it is in the cluster, and stays there.
     Join,
     /// kubeadm goes on.
@@ -103,28 +103,28 @@ pub enum Remains {
     Untouched,
 }
 
-impl Remains {
-    pub fn after(failure: &JoinFailure, changed: bool, left: &Left) -> Self {
+impl WhatRemains {
+    pub fn after(failure: &JoinFailure, changed: bool, left: &SideEffects) -> Self {
         let in_cluster = (Stage::CertificateIssued..Stage::Waiting).contains(&failure.stage);
-        Remains::of(in_cluster, changed, left)
+        WhatRemains::of(in_cluster, changed, left)
     }
 
-    pub fn after_stop(stays: Withdrawal, changed: bool, left: &Left) -> Self {
+    pub fn after_stop(stays: Withdrawal, changed: bool, left: &SideEffects) -> Self {
         match stays {
-            Withdrawal::AtWork => Remains::AtWork,
-            Withdrawal::InCluster => Remains::of(true, changed, left),
-            Withdrawal::PutBack => Remains::of(false, changed, left),
+            Withdrawal::AtWork => WhatRemains::AtWork,
+            Withdrawal::InCluster => WhatRemains::of(true, changed, left),
+            Withdrawal::PutBack => WhatRemains::of(false, changed, left),
         }
     }
 
-    fn of(in_cluster: bool, changed: bool, left: &Left) -> Self {
+    fn of(in_cluster: bool, changed: bool, left: &SideEffects) -> Self {
         match (left, changed) {
-            (_, true) if in_cluster => Remains::Join,
-            (Left { stuck: true, .. }, _) => Remains::Part,
-            (Left { unfinished: true, .. }, _) => Remains::EarlierJoin,
-            (Left { fixed: true, .. }, _) => Remains::Fixes,
-            (_, true) => Remains::PutBack,
-            (_, false) => Remains::Untouched,
+            (_, true) if in_cluster => WhatRemains::Join,
+            (SideEffects { stuck: true, .. }, _) => WhatRemains::Part,
+            (SideEffects { unfinished: true, .. }, _) => WhatRemains::EarlierJoin,
+            (SideEffects { fixed: true, .. }, _) => WhatRemains::Fixes,
+            (_, true) => WhatRemains::PutBack,
+            (_, false) => WhatRemains::Untouched,
         }
     }
 }
@@ -204,17 +204,17 @@ mod tests {
 
     #[test]
     fn what_remains() {
-        let left = Left::default;
+        let left = SideEffects::default;
         for (stage, changed, left, expected) in [
-            (Stage::Begun, false, left(), Remains::Untouched),
-            (Stage::Joining, true, left(), Remains::PutBack),
-            (Stage::Joining, true, Left { stuck: true, ..left() }, Remains::Part),
-            (Stage::Begun, true, Left { unfinished: true, ..left() }, Remains::EarlierJoin),
-            (Stage::Unjoined, true, Left { fixed: true, ..left() }, Remains::Fixes),
-            (Stage::CertificateIssued, true, Left { stuck: true, ..left() }, Remains::Join),
-            (Stage::Registered, false, left(), Remains::Untouched),
+            (Stage::Begun, false, left(), WhatRemains::Untouched),
+            (Stage::Joining, true, left(), WhatRemains::PutBack),
+            (Stage::Joining, true, SideEffects { stuck: true, ..left() }, WhatRemains::Part),
+            (Stage::Begun, true, SideEffects { unfinished: true, ..left() }, WhatRemains::EarlierJoin),
+            (Stage::Unjoined, true, SideEffects { fixed: true, ..left() }, WhatRemains::Fixes),
+            (Stage::CertificateIssued, true, SideEffects { stuck: true, ..left() }, WhatRemains::Join),
+            (Stage::Registered, false, left(), WhatRemains::Untouched),
         ] {
-            assert_eq!(Remains::after(&failed(stage, Vec::new()), changed, &left), expected, "{stage:?} {left:?}");
+            assert_eq!(WhatRemains::after(&failed(stage, Vec::new()), changed, &left), expected, "{stage:?} {left:?}");
         }
     }
 }

@@ -40,12 +40,12 @@ pub enum LocalJoin {
 
 /// The cluster that was asked for: by the CA it has shown, else by the keys that were pinned.
 #[derive(Clone, Debug, Default)]
-pub struct Asked {
+pub struct RequestedCluster {
     pub ca: Option<pki::Certificate>,
     pub pins: Vec<Pin>,
 }
 
-impl Asked {
+impl RequestedCluster {
     /// The key of its CA, as far as another is not it; `None`: it has neither shown one, nor was one pinned.
     pub fn pin(&self, own: &str) -> Option<String> {
         if let Some(ca) = &self.ca {
@@ -63,7 +63,7 @@ impl Asked {
 }
 
 impl LocalJoin {
-    pub fn of(facts: &Facts, asked: &Asked) -> Known<Self> {
+    pub fn of(facts: &Facts, asked: &RequestedCluster) -> Known<Self> {
         let state = facts.join_state()?;
         if bootstraps(facts, asked)? && matches!(state, JoinState::Left { .. } | JoinState::Unjoined) {
             return Ok(LocalJoin::Bootstrapping);
@@ -94,7 +94,7 @@ fn runs_on_its_own(facts: &Facts) -> Known<bool> {
 }
 
 /// A kubelet runs that still has a token to get a certificate with, of the cluster that was asked for.
-fn bootstraps(facts: &Facts, asked: &Asked) -> Known<bool> {
+fn bootstraps(facts: &Facts, asked: &RequestedCluster) -> Known<bool> {
     if facts.client_certificate().or_absent()?.is_some() || !facts.has_bootstrap_conf()? {
         return Ok(false);
     }
@@ -103,14 +103,14 @@ fn bootstraps(facts: &Facts, asked: &Asked) -> Known<bool> {
 }
 
 /// Whether the cluster that was asked for has proven to be the one of the kubelet here.
-pub fn is_proven(facts: &Facts, asked: &Asked) -> bool {
+pub fn is_proven(facts: &Facts, asked: &RequestedCluster) -> bool {
     let confs = [facts.kubelet_kubeconfig(), facts.bootstrap_kubeconfig()];
     confs.iter().flatten().any(|conf| asked.is_in(conf) == Some(true))
 }
 
 /// What the kubelet says once the API server has taken its Node; of an earlier life of it nothing is known.
 pub fn was_registered(facts: &Facts) -> bool {
-    let says = |entry: &journal::Entry| {
+    let says = |entry: &journal::JournalEntry| {
         entry.message.as_deref().is_some_and(|message| message.contains("Successfully registered node"))
     };
     facts.journal("kubelet").is_ok_and(|entries| entries.iter().any(says))
@@ -359,7 +359,7 @@ mod tests {
     use crate::catalogue;
     use crate::fact::join_state::sample as machine;
     use crate::fact::kubeconfig;
-    use crate::fact::pki::sample::Authority;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::{pki, unit};
     use proptest::prelude::*;
 
@@ -518,7 +518,7 @@ mod tests {
 
     #[test]
     fn reads_the_join_on_the_machine() {
-        let (ca, other) = (Authority::make(), Authority::make());
+        let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
         let joined = || machine::joined(&ca);
         let stopped = machine::kubelet_state("inactive", "dead");
         let boots = || {
@@ -526,9 +526,9 @@ mod tests {
                 .with_file(kubeconfig::BOOTSTRAP, &kubeconfig::sample::bootstrap(machine::SERVER, &ca.pem))
                 .with_query(&unit::SHOW, &machine::kubelet_state("active", "running"))
         };
-        let pinned = |authority: &Authority| {
+        let pinned = |authority: &SampleAuthority| {
             let ca = pki::parse_certificates(&authority.pem).unwrap().remove(0);
-            Asked { ca: None, pins: vec![ca.pin.parse().unwrap()] }
+            RequestedCluster { ca: None, pins: vec![ca.pin.parse().unwrap()] }
         };
         for (name, facts, asked, expected) in [
             ("joined, by the pin alone", joined(), pinned(&ca), LocalJoin::Joined),
@@ -549,7 +549,7 @@ mod tests {
         ] {
             assert_eq!(LocalJoin::of(&facts, &asked), Ok(expected), "{name}");
             assert_eq!(is_proven(&facts, &asked), asked.pins == pinned(&ca).pins, "{name}");
-            assert!(!is_proven(&facts, &Asked::default()), "{name}");
+            assert!(!is_proven(&facts, &RequestedCluster::default()), "{name}");
         }
         for (name, facts, expected) in [
             ("clean", machine::clean(), LocalJoin::Nothing),
@@ -578,10 +578,10 @@ mod tests {
                 LocalJoin::Leftovers { why: "it trusts another cluster's CA".into() },
             ),
         ] {
-            let asked = Asked { ca: facts.cluster_ca().ok(), pins: Vec::new() };
+            let asked = RequestedCluster { ca: facts.cluster_ca().ok(), pins: Vec::new() };
             assert_eq!(LocalJoin::of(&facts, &asked), Ok(expected), "{name}");
         }
-        assert!(LocalJoin::of(&crate::testing::facts(), &Asked::default()).is_err());
+        assert!(LocalJoin::of(&crate::testing::facts(), &RequestedCluster::default()).is_err());
     }
 
     proptest! {

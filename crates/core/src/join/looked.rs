@@ -12,16 +12,16 @@ use crate::plan::protect::Protected;
 use crate::plan::{Conflict, Plan};
 use crate::report::{Judged, Report};
 
-pub struct Looked {
+pub struct InspectedMachine {
     pub facts: Facts,
     /// What the checks find; what the operator ignores is marked so, and judged all the same.
     pub checked: Report,
 }
 
-impl Looked {
+impl InspectedMachine {
     pub fn at(facts: Facts, ignore: &Ignore) -> Self {
         let checked = judge::without_fixes(&facts, &check::CheckPolicy::default(), ignore);
-        Looked { facts, checked }
+        InspectedMachine { facts, checked }
     }
 
     /// Only root joins a machine: for anybody else nothing is begun.
@@ -71,7 +71,7 @@ impl Looked {
     }
 
     /// What is changed before kubeadm runs.
-    pub fn preparation(&self) -> Result<Plan, Unprepared> {
+    pub fn preparation(&self) -> Result<Plan, PreparationError> {
         let wrong = self.checked.findings.iter().filter(|finding| finding.verdict > Outcome::Pass);
         let wrong: Vec<&str> = wrong.map(|finding| finding.id).collect();
         Ok(Plan::of(prepare::plan(&self.facts, &wrong)?)?)
@@ -95,7 +95,7 @@ impl Looked {
 
 /// Why there is no plan of preparation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unprepared {
+pub enum PreparationError {
     #[error(transparent)]
     Missing(#[from] Missing),
     #[error(transparent)]
@@ -111,8 +111,8 @@ mod tests {
     use crate::fact::{kernel, kubelet_config, modules, unit};
     use crate::testing::facts;
 
-    fn looked(facts: Facts, ignored: &[&str]) -> Looked {
-        Looked::at(facts, &Ignore::of(ignored.iter().copied()).unwrap())
+    fn looked(facts: Facts, ignored: &[&str]) -> InspectedMachine {
+        InspectedMachine::at(facts, &Ignore::of(ignored.iter().copied()).unwrap())
     }
 
     fn ids(causes: &[JoinCause]) -> Vec<&str> {

@@ -19,12 +19,12 @@
 //! A driver is a loop:
 //!
 //! ```text
-//! let (mut state, mut effects) = State::begin(policy, now);
-//! loop {
-//!     save(&state);                                              // 0600; no secret is in it
+//! let (mut status, mut effects) = JoinStatus::begin(policy, now);
+//! while !status.stage.is_over() {
+//!     save(&status);                                             // 0600; no secret is in it
 //!     for effect in effects { perform(effect) }                  // each brings the events its text names
-//!     let event = next_event_or(Event::Tick, until state.deadline, at the latest 1 s);
-//!     (state, effects) = step(&state, &event, now);
+//!     let event = next_event_or(JoinEvent::Tick, until status.deadline, at the latest 1 s);
+//!     (status, effects) = step(&status, &event, now);
 //! }
 //! ```
 

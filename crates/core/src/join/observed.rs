@@ -5,14 +5,14 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::existing::Asked;
+use super::existing::RequestedCluster;
 use super::failure::JoinCause;
 use super::verify::{
     AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, RuntimeConditions,
     Signing,
 };
 use crate::cni::Flavour;
-use crate::fact::identity::{self, Identity};
+use crate::fact::identity::{self, MachineIdentity};
 use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, pki, process, unit};
 use crate::id;
 
@@ -82,7 +82,7 @@ pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<Clien
 }
 
 /// The cluster in kubelet.conf, beside the one that was asked for.
-pub fn cluster(facts: &Facts, asked: &Asked) -> Result<ClusterPins, Why> {
+pub fn cluster(facts: &Facts, asked: &RequestedCluster) -> Result<ClusterPins, Why> {
     if asked.ca.is_none() && asked.pins.is_empty() {
         return Err(Why::NotAsked);
     }
@@ -106,7 +106,7 @@ pub fn runtime(facts: &Facts) -> Result<RuntimeConditions, Why> {
 }
 
 /// A Node as the API server has it, held against this machine; when that is, the caller knows.
-pub fn node(node: &Value, own: &Identity) -> Node {
+pub fn node(node: &Value, own: &MachineIdentity) -> Node {
     let text = |pointer: &str| node.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
     let (uuid, id) = (text("/status/nodeInfo/systemUUID"), text("/status/nodeInfo/machineID"));
     let conditions =
@@ -311,13 +311,13 @@ pub fn restarted(before: &[AgentPod], after: &[AgentPod]) -> Vec<AgentPod> {
 mod tests {
     use super::*;
     use crate::fact::join_state::sample::joined;
-    use crate::fact::pki::sample::Authority;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::testing::NOW;
     use proptest::prelude::*;
     use serde_json::json;
 
-    fn own() -> Identity {
-        Identity { uuid: Some("4c4c4544-0042-4a10-8034-b7c04f4d3732".into()), machine_id: Some("a".repeat(32)) }
+    fn own() -> MachineIdentity {
+        MachineIdentity { uuid: Some("4c4c4544-0042-4a10-8034-b7c04f4d3732".into()), machine_id: Some("a".repeat(32)) }
     }
 
     #[test]
@@ -365,7 +365,7 @@ mod tests {
     fn the_kubelet_started_so_long_after_the_boot() {
         let show = "Id=kubelet.service\nLoadState=loaded\nActiveState=active\nMainPID=17\nNRestarts=1\nExecMainStatus=0\n\
                     ExecMainStartTimestampMonotonic=990000000\n";
-        let facts = joined(&Authority::make())
+        let facts = joined(&SampleAuthority::make())
             .with_query(&unit::SHOW, show)
             .with_query(&process::KUBELET, "17 /usr/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\n")
             .with_file(unit::UPTIME, "1000.00 3000.00\n");
@@ -378,17 +378,17 @@ mod tests {
 
     #[test]
     fn a_certificate_is_held_against_the_cluster_that_was_asked_for() {
-        let (ca, other) = (Authority::make(), Authority::make());
-        let pin = |authority: &Authority| pki::parse_certificates(&authority.pem).unwrap().remove(0);
+        let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
+        let pin = |authority: &SampleAuthority| pki::parse_certificates(&authority.pem).unwrap().remove(0);
         let facts = joined(&ca);
         assert_eq!(certificate(&facts, None), Ok(ClientCertificate::Trusted));
         assert_eq!(certificate(&facts, Some(&pin(&ca))), Ok(ClientCertificate::Trusted));
         assert!(matches!(certificate(&facts, Some(&pin(&other))), Ok(ClientCertificate::Stale { .. })));
         assert_eq!(certificate(&facts.clone().without_file(pki::CLIENT), None), Err(Why::Absent));
-        assert_eq!(cluster(&facts, &Asked::default()), Err(Why::NotAsked));
+        assert_eq!(cluster(&facts, &RequestedCluster::default()), Err(Why::NotAsked));
         for (authority, expected) in [(&ca, true), (&other, false)] {
-            let shown = Asked { ca: Some(pin(authority)), pins: Vec::new() };
-            let pinned = Asked { ca: None, pins: vec![pin(authority).pin.parse().unwrap()] };
+            let shown = RequestedCluster { ca: Some(pin(authority)), pins: Vec::new() };
+            let pinned = RequestedCluster { ca: None, pins: vec![pin(authority).pin.parse().unwrap()] };
             for asked in [shown, pinned] {
                 let ClusterPins { own, asked } = cluster(&facts, &asked).unwrap();
                 assert_eq!(own == asked, expected);

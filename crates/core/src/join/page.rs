@@ -25,7 +25,7 @@ const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// One way from a stage to another: what leads there, and what is done then.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Way {
+pub struct Transition {
     pub from: Stage,
     pub to: Stage,
     pub when: &'static str,
@@ -150,7 +150,7 @@ fn name_of(effect: &JoinEffect) -> Option<&'static str> {
 }
 
 /// Every way there is, found by walking: each state that differs in stage or evidence is left by every event.
-pub fn ways() -> BTreeSet<Way> {
+pub fn ways() -> BTreeSet<Transition> {
     let mut ways = BTreeSet::new();
     for until in [Until::Registered, Until::Verified] {
         let policy = JoinPolicy { until, attempts: 2, ..JoinPolicy::default() };
@@ -168,7 +168,7 @@ pub fn ways() -> BTreeSet<Way> {
                 let (next, effects) = step(&state, &event, now);
                 if is_one_step(state.stage, next.stage) {
                     let done = effects.iter().filter_map(name_of).collect();
-                    ways.insert(Way { from: state.stage, to: next.stage, when, done });
+                    ways.insert(Transition { from: state.stage, to: next.stage, when, done });
                 }
                 if next != state && !next.stage.is_over() {
                     open.push(next);
@@ -222,7 +222,7 @@ pub fn page() -> String {
     }
     page.push_str("    joined --> [*]\n    failed --> [*]\n```\n\nEvery way, with what is done on it:\n\n");
     page.push_str("| from | when | to | done |\n|---|---|---|---|\n");
-    for Way { from, to, when, done } in ways() {
+    for Transition { from, to, when, done } in ways() {
         let _ = writeln!(page, "| {} | {when} | {} | {} |", from.name(), to.name(), done.join(", "));
     }
     page.push_str("\n## The evidence\n\n`carrick join` says *joined* when all of this holds, up to what `--until` asks for; `carrick verify` \
@@ -234,10 +234,10 @@ pub fn page() -> String {
 }
 
 /// The ways of the drawing: how everything may fail is in the table; here, where its time being over leads at first.
-fn drawn() -> Vec<Way> {
+fn drawn() -> Vec<Transition> {
     let ways = ways();
     let tried_again = |from| ways.iter().any(|way| way.from == from && way.to == Stage::Waiting);
-    let is_drawn = |way: &&Way| match way.to {
+    let is_drawn = |way: &&Transition| match way.to {
         Stage::Waiting => way.when == "deadline",
         Stage::Failed => way.when == "deadline" && (way.from == Stage::Blocked || !tried_again(way.from)),
         _ => true,

@@ -149,9 +149,9 @@ pub fn leftovers(facts: &Facts) -> Known<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::{CHECKS, Registered};
+    use crate::check::{CHECKS, RegisteredCheck};
     use crate::fact::join_state::sample::{clean, joined};
-    use crate::fact::pki::sample::Authority;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::{kernel, modules};
     use crate::plan::Plan;
     use crate::plan::protect::Protected;
@@ -191,12 +191,12 @@ mod tests {
     /// On a machine with all of it wrong, every check that says so leads to a change; where nothing can be changed, to none.
     #[test]
     fn every_check_that_is_to_be_set_right_has_its_change_planned() {
-        let wrong = with_files(joined(&Authority::make())).with_query(&modules::AT_HAND, LOADABLE);
+        let wrong = with_files(joined(&SampleAuthority::make())).with_query(&modules::AT_HAND, LOADABLE);
         let wrong = wrong.with_file(modules::LOADED, "").with_file(kernel::FILESYSTEMS, "");
         let stuck = facts().with_dir("/etc/cni", &[("-rw-r--r--", "net.d")]).with_query(&modules::AT_HAND, "");
         let stuck = stuck.with_file(modules::LOADED, "").with_file(kernel::FILESYSTEMS, "");
         let mut named = Vec::new();
-        for Registered { check, .. } in CHECKS {
+        for RegisteredCheck { check, .. } in CHECKS {
             let InJoin::SetRight(preparation) = check.in_join else { continue };
             named.push(preparation);
             let effects = preparation.effects(&wrong).unwrap();
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_a_join_made_goes_and_nothing_else_does() {
-        let facts = with_files(joined(&Authority::make()));
+        let facts = with_files(joined(&SampleAuthority::make()));
         let steps = plan(&facts, &[]).unwrap();
         assert_eq!(
             leftovers(&facts).unwrap(),

@@ -34,7 +34,7 @@ pub struct Set {
 
 /// Why a text could not be edited.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unfit {
+pub enum EditError {
     #[error("not TOML: {0}")]
     NotToml(String),
     #[error("{key} is not a table")]
@@ -47,7 +47,7 @@ pub enum Unfit {
 
 impl Edit {
     /// The text as it is afterwards. Editing twice gives the same as editing once.
-    pub fn apply(&self, text: &str) -> Result<String, Unfit> {
+    pub fn apply(&self, text: &str) -> Result<String, EditError> {
         match self {
             Edit::Toml { set } => edit_toml(text, set),
             Edit::CommentOut { lines } => comment_out(text, lines),
@@ -96,9 +96,9 @@ impl Edit {
     }
 }
 
-fn edit_toml(text: &str, set: &[Set]) -> Result<String, Unfit> {
+fn edit_toml(text: &str, set: &[Set]) -> Result<String, EditError> {
     let mut document: DocumentMut = text.parse().map_err(|error: toml_edit::TomlError| {
-        Unfit::NotToml(error.message().lines().next().unwrap_or_default().to_owned())
+        EditError::NotToml(error.message().lines().next().unwrap_or_default().to_owned())
     })?;
     for Set { key, to } in set {
         let Some((last, tables)) = key.split_last() else { continue };
@@ -106,7 +106,7 @@ fn edit_toml(text: &str, set: &[Set]) -> Result<String, Unfit> {
             remove(document.as_table_mut(), tables, last);
             continue;
         }
-        let value: Value = to.parse().map_err(|_| Unfit::NotAValue(to.clone()))?;
+        let value: Value = to.parse().map_err(|_| EditError::NotAValue(to.clone()))?;
         let mut table = document.as_table_mut();
         for (depth, name) in tables.iter().enumerate() {
             let implicit = || {
@@ -114,7 +114,7 @@ fn edit_toml(text: &str, set: &[Set]) -> Result<String, Unfit> {
                 new.set_implicit(true);
                 Item::Table(new)
             };
-            let not_a_table = || Unfit::NotATable { key: tables.get(..=depth).unwrap_or_default().join(".") };
+            let not_a_table = || EditError::NotATable { key: tables.get(..=depth).unwrap_or_default().join(".") };
             table = table.entry(name).or_insert_with(implicit).as_table_mut().ok_or_else(not_a_table)?;
         }
         put(table, last, value);
@@ -151,7 +151,7 @@ fn remove(table: &mut Table, tables: &[String], key: &str) {
 /// What a line that Carrick has commented out begins with: a person sees who did it, and how to take it back.
 const MARK: &str = "# carrick: ";
 
-fn comment_out(text: &str, lines: &[String]) -> Result<String, Unfit> {
+fn comment_out(text: &str, lines: &[String]) -> Result<String, EditError> {
     let mut edited = String::with_capacity(text.len() + 32);
     for line in text.split_inclusive('\n') {
         let bare = line.trim_end_matches(['\n', '\r']);
@@ -163,7 +163,7 @@ fn comment_out(text: &str, lines: &[String]) -> Result<String, Unfit> {
     for wanted in lines {
         let done = format!("{MARK}{wanted}");
         if !edited.lines().any(|line| line == done) {
-            return Err(Unfit::NoLine(wanted.clone()));
+            return Err(EditError::NoLine(wanted.clone()));
         }
     }
     Ok(edited)
@@ -260,11 +260,11 @@ version = 2
     #[test]
     fn what_cannot_be_edited_says_why() {
         let edit = |key: &[&str], to: &str| Edit::Toml { set: vec![set(key, to)] };
-        assert!(matches!(edit(&["a"], "1").apply("a ="), Err(Unfit::NotToml(_))));
-        assert_eq!(edit(&["a", "b"], "1").apply("a = 1"), Err(Unfit::NotATable { key: "a".into() }));
-        assert_eq!(edit(&["a"], "]").apply(""), Err(Unfit::NotAValue("]".into())));
+        assert!(matches!(edit(&["a"], "1").apply("a ="), Err(EditError::NotToml(_))));
+        assert_eq!(edit(&["a", "b"], "1").apply("a = 1"), Err(EditError::NotATable { key: "a".into() }));
+        assert_eq!(edit(&["a"], "]").apply(""), Err(EditError::NotAValue("]".into())));
         let gone = Edit::CommentOut { lines: vec!["/swap none swap sw 0 0".into()] };
-        assert_eq!(gone.apply("UUID=1 / ext4 defaults 0 1\n"), Err(Unfit::NoLine("/swap none swap sw 0 0".into())));
+        assert_eq!(gone.apply("UUID=1 / ext4 defaults 0 1\n"), Err(EditError::NoLine("/swap none swap sw 0 0".into())));
     }
 
     #[test]

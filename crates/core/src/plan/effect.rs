@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Edit, PlaceState, Running};
+use super::{Edit, PlaceState, RunningContainers};
 use crate::reset::volumes;
 
 /// One change. It says what shall be, not how to get there: making it again changes nothing.
@@ -70,7 +70,7 @@ pub enum Effect {
         unit: String,
         /// As it was when the plan was made.
         #[serde(default)]
-        running: Running,
+        running: RunningContainers,
     },
     /// In the cluster: no new pod comes to a node, and those that can be elsewhere are.
     Drain {

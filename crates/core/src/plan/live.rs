@@ -104,7 +104,7 @@ impl Effect {
 mod tests {
     use super::*;
     use crate::fact::join_state::sample::{clean, joined};
-    use crate::fact::pki::sample::Authority;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::{Source, Why};
     use crate::plan::protect::OURS_TO_CHANGE;
     use crate::testing::every_effect;
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_node_is_live_by_its_files_and_joined_when_its_kubeconfig_was_written() {
-        let (ca, at) = (Authority::make(), |second: i64| Timestamp::from_second(second).unwrap());
+        let (ca, at) = (SampleAuthority::make(), |second: i64| Timestamp::from_second(second).unwrap());
         let live = joined(&ca).with_dir("/etc/kubernetes", &[("-rw-------", "kubelet.conf")]);
         let node = LiveNode::on(&live).unwrap().unwrap();
         let written = live.entry("/etc/kubernetes", "kubelet.conf").unwrap().unwrap().mtime;

@@ -16,15 +16,15 @@
 use serde::{Deserialize, Serialize};
 
 pub mod edit;
-pub mod effect;
+mod effect;
 pub mod live;
 pub mod printed;
 pub mod protect;
-pub mod running;
+mod running;
 
 pub use edit::Edit;
 pub use effect::{Effect, Items, Place, Undo};
-pub use running::Running;
+pub use running::RunningContainers;
 
 /// Changes, in the order they are made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_two_checks_ask_for_is_done_once_and_files_come_before_who_reads_them() {
-        let on_it = |count| Running { containers: Some(count), go_on: Some(true) };
+        let on_it = |count| RunningContainers { containers: Some(count), go_on: Some(true) };
         let restart = |count| Effect::RestartRuntime { unit: "containerd".into(), running: on_it(count) };
         let edit = |key: &str| Effect::Edit {
             path: "/etc/containerd/config.toml".into(),

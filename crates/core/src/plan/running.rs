@@ -8,25 +8,25 @@ use crate::fact::Facts;
 
 /// What is not known is said to be so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Running {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Running"))]
+pub struct RunningContainers {
     /// Containers of pods that run, by the runtime's own word.
     pub containers: Option<usize>,
     /// Whether they go on while the runtime is restarted.
     pub go_on: Option<bool>,
 }
 
-impl Running {
+impl RunningContainers {
     /// On the runtime that this unit starts.
     pub fn on(facts: &Facts, unit: &str) -> Self {
         let kill_mode = facts.unit_state(unit).ok().and_then(|state| state.kill_mode);
         // containerd's shims, which hold the containers, are processes of its unit. Those of other runtimes are elsewhere.
         let go_on = kill_mode.filter(|_| unit == "containerd").map(|mode| matches!(mode.as_str(), "process" | "none"));
-        Running { containers: facts.running_containers().ok(), go_on }
+        RunningContainers { containers: facts.running_containers().ok(), go_on }
     }
 }
 
-impl fmt::Display for Running {
+impl fmt::Display for RunningContainers {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (count, runs, goes_on, stops) = match self.containers {
             None => return f.write_str("what runs on it could not be told"),
@@ -84,7 +84,7 @@ mod tests {
             ("containerd", facts(), "what runs on it could not be told"),
         ];
         for (name, facts, says) in rows {
-            assert_eq!(Running::on(&facts, name).to_string(), says);
+            assert_eq!(RunningContainers::on(&facts, name).to_string(), says);
         }
     }
 }

@@ -27,8 +27,8 @@ pub enum Mark {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-pub struct Line {
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(rename = "Line"))]
+pub struct JournalLine {
     #[cfg_attr(feature = "schema", schemars(with = "String"))]
     pub at: Timestamp,
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -42,7 +42,7 @@ pub struct Line {
 /// A journal as far as it can be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalText {
-    pub lines: Vec<Line>,
+    pub lines: Vec<JournalLine>,
     /// So many bytes of it were read. What follows must not be added to.
     pub whole: usize,
     pub damage: Option<Damage>,
@@ -81,11 +81,11 @@ pub fn parse(journal: &[u8], steps: usize) -> JournalText {
 }
 
 /// `None` of an empty line: it says nothing wrong.
-fn read(line: &[u8], steps: usize) -> Result<Option<Line>, String> {
+fn read(line: &[u8], steps: usize) -> Result<Option<JournalLine>, String> {
     if line.is_empty() {
         return Ok(None);
     }
-    let line: Line = serde_json::from_slice(line).map_err(|error| error.to_string())?;
+    let line: JournalLine = serde_json::from_slice(line).map_err(|error| error.to_string())?;
     match line.step {
         Some(step) if step >= steps => Err(format!("there is no step {step}")),
         _ => Ok(Some(line)),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::{End, Past};
+use super::{End, PastRun};
 
 /// So many runs are kept: more than a person takes back, few enough to be read in a second over a slow link.
 pub const RUNS: usize = 50;
@@ -14,7 +14,7 @@ pub const DAYS: i64 = 180;
 /// A record as it was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Shelved {
-    Read(Box<Past>),
+    Read(Box<PastRun>),
     /// Nothing can be done with it but to look at its files.
     Unreadable(u32),
     /// By a version that knows what it needs it for.
@@ -31,7 +31,7 @@ impl Shelved {
         }
     }
 
-    fn past(&self) -> Option<&Past> {
+    fn past(&self) -> Option<&PastRun> {
         match self {
             Shelved::Read(past) => Some(past),
             Shelved::Unreadable(_) | Shelved::Newer(_) | Shelved::Empty(_) => None,
@@ -62,7 +62,7 @@ pub fn superfluous(all: &[Shelved], kept: usize, now: Timestamp) -> Vec<u32> {
 /// The run that `undo` would take back, and those that were cut off and that none has completed.
 fn needed(all: &[Shelved]) -> impl Iterator<Item = u32> {
     let pasts = || all.iter().filter_map(Shelved::past);
-    let stands = |past: &&Past| past.end() != End::Undone && past.changed_something();
+    let stands = |past: &&PastRun| past.end() != End::Undone && past.changed_something();
     let last = pasts().rev().find(stands);
     let completed: BTreeSet<u32> = pasts().filter_map(|past| past.run.continues).collect();
     let open = pasts().filter(move |past| stands(past) && past.is_cut_off() && !completed.contains(&past.run.run));
@@ -83,7 +83,7 @@ fn with_earlier(all: &[Shelved], mut runs: BTreeSet<u32>) -> BTreeSet<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Line, Mark, Recorded, Run, SCHEMA};
+    use crate::record::{JournalLine, Mark, Recorded, Run, SCHEMA};
     use crate::testing::NOW;
 
     /// A run of one step that began so many days ago, with these marks.
@@ -94,8 +94,8 @@ mod tests {
         let steps = vec![Recorded { step, was: moment.clone(), becomes: moment }];
         let (schema, verb, by, version) = (SCHEMA.to_owned(), "reset".to_owned(), String::new(), String::new());
         let run = Run { schema, run, verb, by, begun, version, continues, steps };
-        let line = |&(step, mark)| Line { at: begun, step, mark, error: String::new() };
-        Shelved::Read(Box::new(Past { run, lines: marks.iter().map(line).collect(), damage: None }))
+        let line = |&(step, mark)| JournalLine { at: begun, step, mark, error: String::new() };
+        Shelved::Read(Box::new(PastRun { run, lines: marks.iter().map(line).collect(), damage: None }))
     }
 
     const BEGUN: (Option<usize>, Mark) = (Some(0), Mark::Begun);

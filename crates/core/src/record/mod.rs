@@ -1,7 +1,7 @@
 //! What is written down about a run on the machine it changed, as data: read, judged, told. Whoever writes the files, and reads
 //! them, is carrick-engine.
 //!
-//! * [`Run`]: who, when, the plan, and what stood there; [`Past`]: a run and how far it came
+//! * [`Run`]: who, when, the plan, and what stood there; [`PastRun`]: a run and how far it came
 //! * [`journal`]: one line before and one after each change, read as far as it can be
 //! * [`half`]: whether a file is what a write of ours left that was cut short
 //! * [`keep`]: which records go, and when
@@ -24,7 +24,7 @@ pub mod keep;
 pub mod printed;
 pub mod secret;
 
-pub use journal::{Damage, Line, Mark};
+pub use journal::{Damage, JournalLine, Mark};
 
 pub const SCHEMA: &str = "carrick.run/v1";
 
@@ -61,9 +61,9 @@ pub struct Recorded {
 
 /// A run and how far it came.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Past {
+pub struct PastRun {
     pub run: Run,
-    pub lines: Vec<Line>,
+    pub lines: Vec<JournalLine>,
     /// Where the journal cannot be read any further: what was done after that is not known.
     pub damage: Option<Damage>,
 }
@@ -91,7 +91,7 @@ impl fmt::Display for End {
     }
 }
 
-impl Past {
+impl PastRun {
     pub fn end(&self) -> End {
         let marks = |mark| self.lines.iter().filter(move |line| line.mark == mark);
         if marks(Mark::Undone).any(|line| line.step.is_none()) {

@@ -5,7 +5,7 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::{Line, Past, Run};
+use super::{JournalLine, PastRun, Run};
 use crate::join::state::Stage;
 
 /// Of a join's line. What is on disk of it is `carrick.join/v1`.
@@ -28,7 +28,7 @@ pub struct RunLine {
     pub run: Run,
     /// How it ended, in words.
     pub end: String,
-    pub journal: Vec<Line>,
+    pub journal: Vec<JournalLine>,
     /// Steps that cannot be taken back any more, by their place in `steps`: the file as it was held a key, and is gone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub final_steps: Vec<usize>,
@@ -74,7 +74,7 @@ pub enum JoinEnd {
 }
 
 impl RunLine {
-    pub fn new(past: &Past) -> Self {
+    pub fn new(past: &PastRun) -> Self {
         RunLine {
             run: past.run.clone(),
             end: past.end().to_string(),
@@ -110,7 +110,7 @@ mod tests {
     fn lines_are_written_as_they_always_were() {
         let (schema, verb, by, version) = (SCHEMA.to_owned(), "reset".to_owned(), "root".to_owned(), "1".to_owned());
         let run = Run { schema, run: 7, verb, by, begun: NOW, version, continues: None, steps: Vec::new() };
-        let run = RunLine::new(&Past { run, lines: Vec::new(), damage: None });
+        let run = RunLine::new(&PastRun { run, lines: Vec::new(), damage: None });
         let written = serde_json::to_string(&HistoryLine::Run(run)).unwrap();
         assert_eq!(
             written,

@@ -1,7 +1,7 @@
 //! Reports as `diagnose` makes them, for the tests of those who print them.
 
 use super::{
-    Cause, Confidence, Elsewhere, Health, Judged, Machine, Noted, Overall, Piece, Reading, Report, SCHEMA,
+    Cause, Confidence, Elsewhere, Health, Judged, MachineVersions, Noted, Overall, Piece, Reading, Report, SCHEMA,
     SubsystemReport, TimelineEvent,
 };
 use crate::check::{Evidence, Outcome, Subsystem};
@@ -17,7 +17,7 @@ pub fn standalone_kubelet() -> Report {
         verb: "diagnose",
         host: "storagenodet3500".to_owned(),
         verdict: Overall::Fail,
-        machine: Machine {
+        machine: MachineVersions {
             os: Some("Debian GNU/Linux 12 (bookworm)".to_owned()),
             containerd: Some("1.6.20".to_owned()),
             kubelet: Some("1.29.15".to_owned()),

@@ -11,7 +11,7 @@ use crate::plan::protect::LINKS;
 const KINDS: [(&str, &str); 2] = [("cni0", "bridge"), ("flannel.1", "vxlan")];
 
 /// Those that are here, to be deleted.
-pub fn on(facts: &Facts) -> Result<Vec<String>, ResetRefusal> {
+pub(super) fn on(facts: &Facts) -> Result<Vec<String>, ResetRefusal> {
     let mut found = Vec::new();
     for name in LINKS {
         let Some(link) = facts.link(name)? else { continue };

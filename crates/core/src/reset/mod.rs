@@ -15,7 +15,7 @@ use crate::join::place;
 use crate::plan::{Effect, Plan, Step};
 
 pub mod chains;
-pub mod links;
+mod links;
 pub mod pods;
 pub mod symlinks;
 pub mod volumes;
@@ -190,7 +190,7 @@ fn join_at_work(facts: &Facts) -> Result<Option<Step>, ResetRefusal> {
 }
 
 /// The pods' sandboxes; none where the runtime does not answer and nothing shows that it has any.
-fn sandboxes(facts: &Facts) -> Result<Vec<pods::Sandbox>, ResetRefusal> {
+fn sandboxes(facts: &Facts) -> Result<Vec<pods::ListedSandbox>, ResetRefusal> {
     match facts.sandboxes() {
         Ok(sandboxes) => Ok(sandboxes),
         Err(missing) if matches!(missing.why, Why::Denied | Why::NotCollected) => Err(missing.into()),
@@ -202,7 +202,11 @@ fn sandboxes(facts: &Facts) -> Result<Vec<pods::Sandbox>, ResetRefusal> {
     }
 }
 
-fn drain(facts: &Facts, options: &ResetOptions, sandboxes: &[pods::Sandbox]) -> Result<Option<Step>, ResetRefusal> {
+fn drain(
+    facts: &Facts,
+    options: &ResetOptions,
+    sandboxes: &[pods::ListedSandbox],
+) -> Result<Option<Step>, ResetRefusal> {
     let Some(pods) = &options.pods else {
         let lost = sandboxes.iter().filter(|sandbox| sandbox.ready && !sandbox.bound);
         let lost: Vec<&str> = lost.map(|sandbox| sandbox.pod.as_str()).collect();
@@ -284,7 +288,11 @@ fn unmount(facts: &Facts, volumes: &[crate::fact::mounts::Mount]) -> Result<Opti
 }
 
 /// Everything `kubeadm reset` would remove; no step where that is nothing.
-fn kubeadm(facts: &Facts, sandboxes: &[pods::Sandbox], symlinks: &[Symlink]) -> Result<Option<Step>, ResetRefusal> {
+fn kubeadm(
+    facts: &Facts,
+    sandboxes: &[pods::ListedSandbox],
+    symlinks: &[Symlink],
+) -> Result<Option<Step>, ResetRefusal> {
     let mut removes = Vec::new();
     let is_link = |path: &str| symlinks.iter().any(|link| link.path == path);
     for path in [kubeconfig::KUBELET, kubeconfig::BOOTSTRAP] {

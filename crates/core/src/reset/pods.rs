@@ -10,7 +10,7 @@ pub const CALL: &str = "pods";
 
 /// A pod's sandbox, as the runtime knows it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sandbox {
+pub struct ListedSandbox {
     /// `NAMESPACE/NAME`.
     pub pod: String,
     pub ready: bool,
@@ -23,7 +23,7 @@ const OF_DAEMON_SETS: [&str; 2] = ["controller-revision-hash", "pod-template-gen
 /// Where the kubelet had a pod from; `api` unless it is a static one.
 const SOURCE: &str = "kubernetes.io/config.source";
 
-pub fn parse_sandboxes(text: &str) -> Result<Vec<Sandbox>, String> {
+pub fn parse_sandboxes(text: &str) -> Result<Vec<ListedSandbox>, String> {
     let root: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let items = root.get("items").and_then(Value::as_array).ok_or("no items")?;
     let part =
@@ -31,7 +31,7 @@ pub fn parse_sandboxes(text: &str) -> Result<Vec<Sandbox>, String> {
     let sandbox = |item: &Value| {
         let labelled = |label: &&str| item.get("labels").and_then(|labels| labels.get(*label)).is_some();
         let source = item.get("annotations").and_then(|all| all.get(SOURCE)).and_then(Value::as_str);
-        Sandbox {
+        ListedSandbox {
             pod: format!("{}/{}", part(item, "/metadata/namespace"), part(item, "/metadata/name")),
             ready: part(item, "/state") == "SANDBOX_READY",
             bound: OF_DAEMON_SETS.iter().all(labelled) || matches!(source, Some("file" | "http")),
@@ -86,7 +86,7 @@ impl Pod {
 
 impl Facts {
     /// The pods' sandboxes on this machine, running or not.
-    pub fn sandboxes(&self) -> Known<Vec<Sandbox>> {
+    pub fn sandboxes(&self) -> Known<Vec<ListedSandbox>> {
         parse_sandboxes(&self.cri(CALL)?.text).map_err(|detail| Missing::broken("cri pods", detail))
     }
 }

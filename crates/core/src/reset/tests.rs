@@ -7,7 +7,7 @@ use crate::fact::identity::{MACHINE_ID, PRODUCT_UUID};
 use crate::fact::join_state::sample;
 use crate::fact::mounts::{ANSWERS, MOUNTINFO};
 use crate::fact::net::{LINKS, ROUTES};
-use crate::fact::pki::sample::Authority;
+use crate::fact::pki::sample::SampleAuthority;
 use crate::fact::{leftovers, pki, unit};
 use crate::testing::facts;
 
@@ -69,7 +69,7 @@ fn untouched() -> Facts {
 
 /// A worker with pods of DaemonSets, in a cluster with flannel.
 fn joined() -> Facts {
-    let ca = Authority::make();
+    let ca = SampleAuthority::make();
     untouched()
         .with_file(MOUNTINFO, &volume())
         .with_file(kubeconfig::KUBELET, &kubeconfig::sample::kubelet(sample::SERVER, &ca.pem))
@@ -144,7 +144,7 @@ fn what_a_failed_join_or_a_cut_off_reset_left_is_finished() {
     assert_eq!(sentences(&half, &ResetOptions::default()), ["stop kubelet", reset]);
     let cut = untouched().with_query(&LINKS, &links(&[("cni0", "bridge")]));
     assert_eq!(sentences(&cut, &ResetOptions::default()), ["delete the link cni0"]);
-    let ca = Authority::make();
+    let ca = SampleAuthority::make();
     let without_key = joined().without_file(pki::CLIENT);
     let expired = joined().with_file(pki::CLIENT, &ca.node("system:node:w1", 2026));
     for facts in [without_key, expired] {

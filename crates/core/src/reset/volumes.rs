@@ -2,7 +2,7 @@
 //! touched.
 
 use crate::fact::keep::USUAL;
-use crate::fact::mounts::{Answer, Mount, is_at_or_under};
+use crate::fact::mounts::{Mount, MountHealth, is_at_or_under};
 use crate::fact::{Facts, Known, Query, Source};
 use crate::plan::protect::is_volume;
 
@@ -51,16 +51,16 @@ pub fn parse_holders(text: &str) -> Vec<Holder> {
 
 /// The mounts below the kubelet's directory, in the order in which they were made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Below {
+pub struct KubeletMounts {
     pub volumes: Vec<Mount>,
     /// Somebody's, not Kubernetes'.
     pub foreign: Vec<Mount>,
 }
 
-pub fn below(mounts: &[Mount]) -> Below {
+pub fn below(mounts: &[Mount]) -> KubeletMounts {
     let inside = mounts.iter().filter(|mount| mount.point != DIR && is_at_or_under(&mount.point, DIR)).cloned();
     let (volumes, foreign) = inside.partition(|mount| is_volume(&mount.point));
-    Below { volumes, foreign }
+    KubeletMounts { volumes, foreign }
 }
 
 /// The first volume that a process is in; the kubelet is stopped before anything is unmounted.
@@ -73,7 +73,7 @@ pub fn held(facts: &Facts, volumes: &[Mount]) -> Known<Option<Holder>> {
 /// The first volume that does not answer: unmounting it would hang.
 pub fn hung(facts: &Facts, volumes: &[Mount]) -> Known<Option<String>> {
     let mut hung =
-        facts.mount_answers()?.into_iter().filter(|(answer, _)| *answer == Answer::Hung).map(|(_, point)| point);
+        facts.mount_answers()?.into_iter().filter(|(answer, _)| *answer == MountHealth::Hung).map(|(_, point)| point);
     Ok(hung.find(|point| volumes.iter().any(|volume| volume.point == *point)))
 }
 

@@ -87,22 +87,22 @@ pub struct Signature {
     #[serde(default)]
     pub references: Vec<String>,
     #[serde(default)]
-    pub hit: Vec<Hit>,
+    pub hit: Vec<HitExample>,
     #[serde(default)]
-    pub miss: Vec<Miss>,
+    pub miss: Vec<MissExample>,
 }
 
 /// A line it must recognise.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Hit {
+pub struct HitExample {
     pub line: String,
 }
 
 /// A line it must not be fooled by.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Miss {
+pub struct MissExample {
     pub line: String,
     pub why: String,
 }

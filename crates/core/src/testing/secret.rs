@@ -119,10 +119,10 @@ fn numbers(text: &str, between: &str) -> String {
 }
 
 /// A kind of secret, and a text that holds one.
-pub type Kind = (&'static str, fn(&mut Sower) -> String);
+pub type SecretKind = (&'static str, fn(&mut Sower) -> String);
 
 /// What people really have. Each text is whole lines, without the last line's end.
-pub const KINDS: &[Kind] = &[
+pub const KINDS: &[SecretKind] = &[
     ("bootstrap token", |it| {
         format!("kubeadm join 10.0.0.11:6443 --token {} --discovery-token-ca-cert-hash sha256:0", it.token())
     }),
@@ -355,7 +355,7 @@ pub fn plant(place: &str) -> Plant {
 }
 
 /// A text with a secret of one kind.
-pub fn plant_one((name, text): &Kind, place: &str) -> Plant {
+pub fn plant_one((name, text): &SecretKind, place: &str) -> Plant {
     let mut sower = Sower::new(&format!("{place} {name}"));
     let text = text(&mut sower);
     Plant { text, secrets: sower.secrets }

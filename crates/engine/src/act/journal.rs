@@ -10,9 +10,9 @@
 //! What it means is in `carrick_core::record`; how long it stays, in `keep`.
 
 use carrick_core::plan::Step;
-pub use carrick_core::record::{Damage, End, Line, Mark, Past, Recorded, Run};
+pub use carrick_core::record::{Damage, End, JournalLine, Mark, PastRun, Recorded, Run};
 use carrick_core::record::{SCHEMA, journal};
-use carrick_host::{Entry, File, Host, How, Trouble, beside};
+use carrick_host::{File, Host, PathEntry, Trouble, WriteMode, beside};
 use serde::Deserialize;
 
 use super::{Actor, Grounded, keep, to_the_second};
@@ -27,7 +27,7 @@ const RESERVED: usize = 32 << 10;
 
 /// A record that cannot be relied on.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum JournalError {
     #[error("{0}")]
     Trouble(#[from] Trouble),
     #[error("{0}; every change is recorded in {HOME} before it is made")]
@@ -47,7 +47,7 @@ pub struct Journal {
 
 impl Journal {
     /// Everything that is needed to go back is on disk when this returns.
-    pub(super) async fn begin(host: &dyn Host, actor: &Actor, steps: &[Grounded]) -> Result<Self, Broken> {
+    pub(super) async fn begin(host: &dyn Host, actor: &Actor, steps: &[Grounded]) -> Result<Self, JournalError> {
         prepare(host).await?;
         // What is left of an older record keeps nobody from making a new one.
         let _ = keep::make_room(host).await;
@@ -68,7 +68,7 @@ impl Journal {
             continues,
             steps: steps.iter().map(recorded).collect(),
         };
-        write(host, &record, steps).await.map_err(Broken::Unwritable)?;
+        write(host, &record, steps).await.map_err(JournalError::Unwritable)?;
         Ok(Journal { run })
     }
 
@@ -88,13 +88,14 @@ impl Journal {
         mark: Mark,
         error: &str,
     ) -> Result<(), Trouble> {
-        let line = Line { at: host.now(), step, mark, error: error.lines().next().unwrap_or_default().to_owned() };
+        let line =
+            JournalLine { at: host.now(), step, mark, error: error.lines().next().unwrap_or_default().to_owned() };
         let (path, text) = (journal_of(self.run), File::new(written(&[line])?, 0o600));
-        match host.write(&path, &text, How::Append).await {
+        match host.write(&path, &text, WriteMode::Append).await {
             // A change that was made is written down, whatever else there is no room for.
             Err(trouble) if !trouble.of_the_link && host.look(RESERVE).await?.is_some() => {
                 host.remove(RESERVE).await.map_err(|_| trouble)?;
-                host.write(&path, &text, How::Append).await
+                host.write(&path, &text, WriteMode::Append).await
             }
             done => done,
         }
@@ -102,17 +103,17 @@ impl Journal {
 }
 
 /// The place of the records is there, can be written to, and has room for what has to be said when there is none left.
-pub(crate) async fn prepare(host: &dyn Host) -> Result<(), Broken> {
+pub(crate) async fn prepare(host: &dyn Host) -> Result<(), JournalError> {
     let prepared = async {
         for path in [HOME, RUNS] {
             host.make_dir(path, 0o700).await?;
         }
         match host.look(RESERVE).await? {
-            Some(Entry::File(file)) if file.bytes.len() == RESERVED => Ok(()),
-            _ => host.write(RESERVE, &File::new(incompressible(), 0o600), How::Replace).await,
+            Some(PathEntry::File(file)) if file.bytes.len() == RESERVED => Ok(()),
+            _ => host.write(RESERVE, &File::new(incompressible(), 0o600), WriteMode::Replace).await,
         }
     };
-    prepared.await.map_err(Broken::Unwritable)
+    prepared.await.map_err(JournalError::Unwritable)
 }
 
 /// A filesystem that compresses, or keeps no zeros, shall have the room, too.
@@ -135,11 +136,11 @@ async fn write(host: &dyn Host, record: &Run, steps: &[Grounded]) -> Result<(), 
     }
     for (at, grounded) in steps.iter().enumerate() {
         if let Some(old) = &grounded.old {
-            host.write(&backup(run, at), &File::new(old.bytes.clone(), 0o600), How::Replace).await?;
+            host.write(&backup(run, at), &File::new(old.bytes.clone(), 0o600), WriteMode::Replace).await?;
         }
     }
     let text = serde_json::to_vec_pretty(record).map_err(|error| Trouble::new("run.json", error))?;
-    host.write(&format!("{dir}/run.json"), &File::new(text, 0o600), How::Replace).await
+    host.write(&format!("{dir}/run.json"), &File::new(text, 0o600), WriteMode::Replace).await
 }
 
 fn recorded(grounded: &Grounded) -> Recorded {
@@ -147,7 +148,7 @@ fn recorded(grounded: &Grounded) -> Recorded {
     Recorded { step, was, becomes }
 }
 
-fn written(lines: &[Line]) -> Result<Vec<u8>, Trouble> {
+fn written(lines: &[JournalLine]) -> Result<Vec<u8>, Trouble> {
     let mut text = Vec::new();
     for line in lines {
         serde_json::to_writer(&mut text, line).map_err(|error| Trouble::new("journal.jsonl", error))?;
@@ -177,22 +178,22 @@ pub(super) fn found(run: u32) -> String {
 pub(super) async fn kept(host: &dyn Host, run: u32, step: usize) -> Result<File, Trouble> {
     let path = backup(run, step);
     match host.look(&path).await? {
-        Some(Entry::File(file)) => Ok(file),
+        Some(PathEntry::File(file)) => Ok(file),
         _ => Err(Trouble::new(path, "the backup is gone")),
     }
 }
 
 /// Keeps what is in a place, under a name that is free.
 pub(super) async fn keep_found(host: &dyn Host, run: u32, step: usize, path: &str) -> Result<(), Trouble> {
-    let Some(Entry::File(file)) = host.look(path).await? else { return Ok(()) };
+    let Some(PathEntry::File(file)) = host.look(path).await? else { return Ok(()) };
     let dir = found(run);
     host.make_dir(&dir, 0o700).await?;
     for number in 0.. {
         let kept = format!("{dir}/{step}{}", if number == 0 { String::new() } else { format!(".{number}") });
         match host.look(&kept).await? {
-            Some(Entry::File(same)) if same.bytes == file.bytes => return Ok(()),
+            Some(PathEntry::File(same)) if same.bytes == file.bytes => return Ok(()),
             Some(_) => {}
-            None => return host.write(&kept, &File { mode: 0o600, ..file }, How::Replace).await,
+            None => return host.write(&kept, &File { mode: 0o600, ..file }, WriteMode::Replace).await,
         }
     }
     Ok(())
@@ -211,11 +212,11 @@ pub(crate) async fn latest(host: &dyn Host) -> Result<Option<u32>, Trouble> {
 }
 
 /// All runs, in order. One that was cut off before its record was whole changed nothing, and is none.
-pub async fn history(host: &dyn Host) -> Result<Vec<Result<Past, Broken>>, Trouble> {
+pub async fn history(host: &dyn Host) -> Result<Vec<Result<PastRun, JournalError>>, Trouble> {
     let mut runs = Vec::new();
     for run in numbers(host).await? {
         match load(host, run).await {
-            Err(Broken::Unknown(_)) => {}
+            Err(JournalError::Unknown(_)) => {}
             loaded => runs.push(loaded),
         }
     }
@@ -223,10 +224,10 @@ pub async fn history(host: &dyn Host) -> Result<Vec<Result<Past, Broken>>, Troub
 }
 
 /// The last of these that has a record.
-async fn last_recorded(host: &dyn Host, numbers: &[u32]) -> Option<Result<Past, Broken>> {
+async fn last_recorded(host: &dyn Host, numbers: &[u32]) -> Option<Result<PastRun, JournalError>> {
     for &run in numbers.iter().rev() {
         match load(host, run).await {
-            Err(Broken::Unknown(_)) => {}
+            Err(JournalError::Unknown(_)) => {}
             loaded => return Some(loaded),
         }
     }
@@ -234,31 +235,31 @@ async fn last_recorded(host: &dyn Host, numbers: &[u32]) -> Option<Result<Past, 
 }
 
 /// One run.
-pub async fn load(host: &dyn Host, run: u32) -> Result<Past, Broken> {
+pub async fn load(host: &dyn Host, run: u32) -> Result<PastRun, JournalError> {
     let record = record(host, run).await?;
     let text = journal::parse(&read(host, &journal_of(run)).await?.unwrap_or_default(), record.steps.len());
-    Ok(Past { run: record, lines: text.lines, damage: text.damage })
+    Ok(PastRun { run: record, lines: text.lines, damage: text.damage })
 }
 
-async fn record(host: &dyn Host, run: u32) -> Result<Run, Broken> {
+async fn record(host: &dyn Host, run: u32) -> Result<Run, JournalError> {
     #[derive(Deserialize)]
     struct Schema {
         schema: String,
     }
     let Some(text) = read(host, &format!("{}/run.json", place(run))).await? else {
-        return Err(Broken::Unknown(run));
+        return Err(JournalError::Unknown(run));
     };
-    let unreadable = |error: serde_json::Error| Broken::Unreadable { run, why: format!("run.json: {error}") };
+    let unreadable = |error: serde_json::Error| JournalError::Unreadable { run, why: format!("run.json: {error}") };
     let Schema { schema } = serde_json::from_slice(&text).map_err(unreadable)?;
     if schema != SCHEMA {
-        return Err(Broken::Newer { run, schema });
+        return Err(JournalError::Newer { run, schema });
     }
     serde_json::from_slice(&text).map_err(unreadable)
 }
 
 /// Makes a journal one that can be written on: what is added behind half a line would never be read. What was done behind the
 /// damage is not known, and is noted as begun.
-pub(super) async fn repair(host: &dyn Host, run: u32) -> Result<(), Broken> {
+pub(super) async fn repair(host: &dyn Host, run: u32) -> Result<(), JournalError> {
     let past = load(host, run).await?;
     let bytes = read(host, &journal_of(run)).await?.unwrap_or_default();
     let text = journal::parse(&bytes, past.run.steps.len());
@@ -268,38 +269,42 @@ pub(super) async fn repair(host: &dyn Host, run: u32) -> Result<(), Broken> {
     let mut whole = bytes.get(..text.whole).unwrap_or_default().to_vec();
     if let Some(damage) = &text.damage {
         let unknown = |step: &usize| !text.lines.iter().any(|it| it.step == Some(*step) && it.mark == Mark::Begun);
-        let begun =
-            |step| Line { at: host.now(), step: Some(step), mark: Mark::Begun, error: format!("not known: {damage}") };
-        let lines: Vec<Line> = (0..past.run.steps.len()).filter(unknown).map(begun).collect();
+        let begun = |step| JournalLine {
+            at: host.now(),
+            step: Some(step),
+            mark: Mark::Begun,
+            error: format!("not known: {damage}"),
+        };
+        let lines: Vec<JournalLine> = (0..past.run.steps.len()).filter(unknown).map(begun).collect();
         whole.extend(written(&lines)?);
         let damaged = format!("{}/journal.damaged", place(run));
         if host.look(&damaged).await?.is_none() {
-            host.write(&damaged, &File::new(bytes, 0o600), How::Replace).await?;
+            host.write(&damaged, &File::new(bytes, 0o600), WriteMode::Replace).await?;
         }
     }
-    Ok(host.write(&journal_of(run), &File::new(whole, 0o600), How::Replace).await?)
+    Ok(host.write(&journal_of(run), &File::new(whole, 0o600), WriteMode::Replace).await?)
 }
 
 pub(super) async fn read(host: &dyn Host, path: &str) -> Result<Option<Vec<u8>>, Trouble> {
     match host.look(path).await? {
         None => Ok(None),
-        Some(Entry::File(file)) => Ok(Some(file.bytes)),
+        Some(PathEntry::File(file)) => Ok(Some(file.bytes)),
         Some(_) => Err(Trouble::new(path, "is not a file")),
     }
 }
 
 /// Files that were being filled when a run was cut off.
-pub(super) fn litter(past: &Past) -> Vec<String> {
+pub(super) fn litter(past: &PastRun) -> Vec<String> {
     let open = past.begun().into_iter().filter(|&step| past.is_open(step));
     open.filter_map(|step| Some(beside(past.run.steps.get(step)?.step.effect.path()?))).collect()
 }
 
 /// What the last run owes, where it was cut off after its first change: the next run must do it.
-pub async fn owed(host: &dyn Host) -> Result<Vec<Step>, Broken> {
+pub async fn owed(host: &dyn Host) -> Result<Vec<Step>, JournalError> {
     match last_recorded(host, &numbers(host).await?).await {
         Some(Ok(past)) if past.is_cut_off() && past.changed_something() => Ok(past.owed()),
         // What cannot be read says nothing of what it owes, and must not keep a machine from being fixed for ever.
-        None | Some(Ok(_) | Err(Broken::Unreadable { .. })) => Ok(Vec::new()),
+        None | Some(Ok(_) | Err(JournalError::Unreadable { .. })) => Ok(Vec::new()),
         Some(Err(broken)) => Err(broken),
     }
 }

@@ -6,10 +6,10 @@ use std::fmt;
 
 use carrick_core::record::keep::{self, Shelved};
 use carrick_core::record::secret;
-use carrick_host::{Entry, File, Host, How, Trouble};
+use carrick_host::{File, Host, PathEntry, Trouble, WriteMode};
 use serde::{Deserialize, Serialize};
 
-use super::journal::{self, Broken, Journal, Mark, backup, numbers, place};
+use super::journal::{self, Journal, JournalError, Mark, backup, numbers, place};
 
 /// What was begun and is to be completed.
 const PENDING: &str = "/var/lib/carrick/pending.json";
@@ -45,7 +45,7 @@ impl fmt::Display for Seal {
 
 /// Deletes the backups with keys or tokens of all runs that guarded a join; each step is marked as final before. The caller
 /// holds the lock. How many there were.
-pub async fn seal(host: &dyn Host, why: Seal) -> Result<usize, Broken> {
+pub async fn seal(host: &dyn Host, why: Seal) -> Result<usize, JournalError> {
     let (secrets, empty) = secrets(host).await?;
     if secrets.is_empty() && empty.is_empty() {
         return Ok(0);
@@ -56,22 +56,22 @@ pub async fn seal(host: &dyn Host, why: Seal) -> Result<usize, Broken> {
 }
 
 /// The runs that go so that this many stay, in order.
-pub async fn superfluous(host: &dyn Host, kept: usize) -> Result<Vec<u32>, Broken> {
+pub async fn superfluous(host: &dyn Host, kept: usize) -> Result<Vec<u32>, JournalError> {
     let mut all = Vec::new();
     for run in numbers(host).await? {
         all.push(match journal::load(host, run).await {
             Ok(past) => Shelved::Read(Box::new(past)),
-            Err(Broken::Unreadable { run, .. }) => Shelved::Unreadable(run),
-            Err(Broken::Newer { run, .. }) => Shelved::Newer(run),
-            Err(Broken::Unknown(run)) => Shelved::Empty(run),
-            Err(broken @ (Broken::Trouble(_) | Broken::Unwritable(_))) => return Err(broken),
+            Err(JournalError::Unreadable { run, .. }) => Shelved::Unreadable(run),
+            Err(JournalError::Newer { run, .. }) => Shelved::Newer(run),
+            Err(JournalError::Unknown(run)) => Shelved::Empty(run),
+            Err(broken @ (JournalError::Trouble(_) | JournalError::Unwritable(_))) => return Err(broken),
         });
     }
     Ok(keep::superfluous(&all, kept, host.now()))
 }
 
 /// Deletes these records. The caller holds the lock.
-pub async fn prune(host: &dyn Host, runs: &[u32]) -> Result<(), Broken> {
+pub async fn prune(host: &dyn Host, runs: &[u32]) -> Result<(), JournalError> {
     if runs.is_empty() {
         return Ok(());
     }
@@ -80,7 +80,7 @@ pub async fn prune(host: &dyn Host, runs: &[u32]) -> Result<(), Broken> {
 }
 
 /// Before a new run: what was begun is completed, and there are not too many, or too old ones, with the new one.
-pub(super) async fn make_room(host: &dyn Host) -> Result<(), Broken> {
+pub(super) async fn make_room(host: &dyn Host) -> Result<(), JournalError> {
     complete(host).await?;
     let numbers = numbers(host).await?;
     // To read them all takes a while over a slow link: the oldest one tells whether there is a reason to.
@@ -98,7 +98,7 @@ pub(super) async fn make_room(host: &dyn Host) -> Result<(), Broken> {
 }
 
 /// Completes what a run before this one had begun to delete.
-pub async fn complete(host: &dyn Host) -> Result<(), Broken> {
+pub async fn complete(host: &dyn Host) -> Result<(), JournalError> {
     let Some(text) = journal::read(host, PENDING).await? else { return Ok(()) };
     let pending: Pending = serde_json::from_slice(&text).unwrap_or_default();
     for run in pending.prune {
@@ -115,11 +115,11 @@ pub async fn complete(host: &dyn Host) -> Result<(), Broken> {
 
 async fn note(host: &dyn Host, pending: &Pending) -> Result<(), Trouble> {
     let text = serde_json::to_vec(pending).map_err(|error| Trouble::new(PENDING, error))?;
-    host.write(PENDING, &File::new(text, 0o600), How::Replace).await
+    host.write(PENDING, &File::new(text, 0o600), WriteMode::Replace).await
 }
 
 /// Runs and steps whose backups hold a key; runs without a record: nobody can say what is in those.
-async fn secrets(host: &dyn Host) -> Result<(Vec<(u32, usize)>, Vec<u32>), Broken> {
+async fn secrets(host: &dyn Host) -> Result<(Vec<(u32, usize)>, Vec<u32>), JournalError> {
     let (mut secrets, mut empty) = (Vec::new(), Vec::new());
     for run in numbers(host).await? {
         let kept = host.list(&format!("{}/backup", place(run))).await?;
@@ -130,13 +130,13 @@ async fn secrets(host: &dyn Host) -> Result<(Vec<(u32, usize)>, Vec<u32>), Broke
         }
         let past = match journal::load(host, run).await {
             Ok(past) => past,
-            Err(Broken::Unknown(run)) => {
+            Err(JournalError::Unknown(run)) => {
                 empty.push(run);
                 continue;
             }
             // What it guarded cannot be told; it goes by its number.
-            Err(Broken::Unreadable { .. } | Broken::Newer { .. }) => continue,
-            Err(broken @ (Broken::Trouble(_) | Broken::Unwritable(_))) => return Err(broken),
+            Err(JournalError::Unreadable { .. } | JournalError::Newer { .. }) => continue,
+            Err(broken @ (JournalError::Trouble(_) | JournalError::Unwritable(_))) => return Err(broken),
         };
         if !past.run.guards_a_join() {
             continue;
@@ -152,7 +152,7 @@ async fn secrets(host: &dyn Host) -> Result<(Vec<(u32, usize)>, Vec<u32>), Broke
 }
 
 /// First it is final, then its backup goes.
-async fn delete(host: &dyn Host, run: u32, step: usize, why: Seal) -> Result<(), Broken> {
+async fn delete(host: &dyn Host, run: u32, step: usize, why: Seal) -> Result<(), JournalError> {
     journal::repair(host, run).await?;
     if journal::load(host, run).await?.is_final(step).is_none() {
         Journal::of(run).mark(host, Some(step), Mark::Final, &why.to_string()).await?;
@@ -165,7 +165,7 @@ async fn remove(host: &dyn Host, dir: &str) -> Result<(), Trouble> {
     host.remove(&format!("{dir}/run.json")).await?;
     for name in host.list(dir).await? {
         let path = format!("{dir}/{name}");
-        if let Some(Entry::Dir { .. }) = host.look(&path).await? {
+        if let Some(PathEntry::Dir { .. }) = host.look(&path).await? {
             for inside in host.list(&path).await? {
                 host.remove(&format!("{path}/{inside}")).await?;
             }

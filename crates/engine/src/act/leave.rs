@@ -7,15 +7,15 @@ use std::time::Duration;
 use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
 use carrick_cluster::pods::{self as cluster_pods, Evicted};
 use carrick_cluster::{ApiError, ClusterClient};
-use carrick_core::fact::identity::Identity;
+use carrick_core::StopSignal;
+use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
 use carrick_core::fact::{join_state, kubeconfig};
 use carrick_core::join::place;
 use carrick_core::plan::{Effect, PlaceState, Undo};
 use carrick_core::reset::pods::{self, Pod};
 use carrick_core::reset::{chains, symlinks, volumes};
-use carrick_core::stop::StopSignal;
-use carrick_host::{Entry, File, Host, How, Trouble, cri};
+use carrick_host::{File, Host, PathEntry, Trouble, WriteMode, cri};
 use tokio::time::{Instant, sleep, timeout};
 
 use super::journal::HOME;
@@ -106,7 +106,7 @@ pub(super) async fn ready(host: &dyn Host, effect: &Effect) -> Result<Option<Tro
         return Ok(None);
     }
     for place in symlinks::PLACES {
-        if let Some(Entry::Link(to)) = host.look(place).await? {
+        if let Some(PathEntry::Link(to)) = host.look(place).await? {
             return Err(Trouble::new(place, format!("is a link to {to}: what is there would be deleted")));
         }
     }
@@ -146,8 +146,10 @@ async fn mounts(host: &dyn Host) -> Result<Vec<Mount>, Trouble> {
 /// Of a file that every machine has.
 async fn text(host: &dyn Host, path: &str) -> Result<String, Trouble> {
     match host.look(path).await? {
-        Some(Entry::File(file)) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
-        Some(Entry::Dir { .. } | Entry::Link(_) | Entry::Other(_)) | None => Err(Trouble::new(path, "cannot be read")),
+        Some(PathEntry::File(file)) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
+        Some(PathEntry::Dir { .. } | PathEntry::Link(_) | PathEntry::Other(_)) | None => {
+            Err(Trouble::new(path, "cannot be read"))
+        }
     }
 }
 
@@ -190,13 +192,15 @@ pub(super) async fn remove_chains(host: &dyn Host, tool: &str) -> Result<(), Tro
     run(host, &[&save, "-f", RULES], RULES_TIME).await?;
     // Of tens of thousands of rules a few lines matter: the rest need not come over a slow link.
     run(host, &["sed", "-i", "-n", "-E", chains::LINES, RULES], SHORT).await?;
-    let Some(Entry::File(saved)) = host.look(RULES).await? else { return Err(Trouble::new(&save, "wrote no file")) };
+    let Some(PathEntry::File(saved)) = host.look(RULES).await? else {
+        return Err(Trouble::new(&save, "wrote no file"));
+    };
     let tables = chains::find(&String::from_utf8_lossy(&saved.bytes));
     if let Some(cut) = tables.iter().find(|table| !table.whole) {
         return Err(Trouble::new(save, format!("wrote the table {} without its end", cut.name)));
     }
     if let Some(script) = chains::removal(&tables) {
-        host.write(RULES, &File::new(script, 0o600), How::Replace).await?;
+        host.write(RULES, &File::new(script, 0o600), WriteMode::Replace).await?;
         // Waits for whoever else changes rules just now.
         run(host, &[&restore, "--noflush", "--wait=10", RULES], RULES_TIME).await?;
     }
@@ -213,7 +217,7 @@ pub(super) async fn mark_not_ready(
     const MEANWHILE: &str =
         "its Node stays Ready until the cluster misses it, about 50 s: a join before that is refused";
     let some = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
-    let own = Identity { uuid: some(system_uuid), machine_id: some(machine_id) };
+    let own = MachineIdentity { uuid: some(system_uuid), machine_id: some(machine_id) };
     let client = match credentials::of_kubelet(machine).await {
         Ok(client) => client,
         Err(why) => return Ok(Some(format!("{why}; {MEANWHILE}"))),

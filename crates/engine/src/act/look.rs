@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use carrick_core::plan::{Effect, PlaceState, Plan, Step};
-use carrick_host::{Entry, File, Host, Trouble};
+use carrick_host::{File, Host, PathEntry, Trouble};
 use ring::digest::{SHA256, digest};
 
 use super::leave;
@@ -24,7 +24,7 @@ pub struct Grounded {
 }
 
 /// A look at one place.
-pub(super) struct Seen {
+pub(super) struct FoundState {
     pub(super) state: PlaceState,
     pub(super) file: Option<File>,
 }
@@ -33,7 +33,7 @@ pub(super) struct Seen {
 pub async fn ground(host: &dyn Host, plan: &Plan) -> Result<Vec<Grounded>, Trouble> {
     let mut grounded = Vec::new();
     for step in &plan.steps {
-        let Seen { state: was, file: old } = at(host, &step.effect).await?;
+        let FoundState { state: was, file: old } = at(host, &step.effect).await?;
         let new = changed(&step.effect, old.as_ref())?;
         let becomes = becomes(&step.effect, &was, new.as_ref());
         if was != becomes || becomes == PlaceState::Moment {
@@ -129,7 +129,7 @@ pub(super) fn of_file(file: &File) -> PlaceState {
 }
 
 /// Looks at the place of one effect.
-pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<Seen, Trouble> {
+pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<FoundState, Trouble> {
     let state = match effect {
         Effect::MakeDir { path, .. }
         | Effect::Write { path, .. }
@@ -151,7 +151,7 @@ pub(super) async fn at(host: &dyn Host, effect: &Effect) -> Result<Seen, Trouble
         Effect::RemoveChains { tool, .. } => leave::chains(host, tool).await?,
         Effect::ClearDir { path, .. } => PlaceState::value(format!("{} entries", host.list(path).await?.len())),
     };
-    Ok(Seen { state, file: None })
+    Ok(FoundState { state, file: None })
 }
 
 async fn module(host: &dyn Host, name: &str) -> Result<PlaceState, Trouble> {
@@ -162,8 +162,8 @@ async fn module(host: &dyn Host, name: &str) -> Result<PlaceState, Trouble> {
 /// A kernel that does not have the setting may get it with a module.
 async fn setting(host: &dyn Host, key: &str) -> Result<PlaceState, Trouble> {
     match host.look(&format!("/proc/sys/{}", key.replace('.', "/"))).await? {
-        Some(Entry::File(file)) => Ok(PlaceState::value(String::from_utf8_lossy(&file.bytes).trim())),
-        Some(Entry::Dir { .. } | Entry::Link(_) | Entry::Other(_)) | None => Ok(PlaceState::Absent),
+        Some(PathEntry::File(file)) => Ok(PlaceState::value(String::from_utf8_lossy(&file.bytes).trim())),
+        Some(PathEntry::Dir { .. } | PathEntry::Link(_) | PathEntry::Other(_)) | None => Ok(PlaceState::Absent),
     }
 }
 
@@ -195,7 +195,7 @@ pub(super) async fn word(host: &dyn Host, argv: &[&str]) -> Result<PlaceState, T
     }
 }
 
-async fn plain(host: &dyn Host, path: &str) -> Result<Seen, Trouble> {
+async fn plain(host: &dyn Host, path: &str) -> Result<FoundState, Trouble> {
     let seen = plain_or_link(host, path).await?;
     match &seen.state {
         PlaceState::Link { to } => {
@@ -209,12 +209,14 @@ async fn plain(host: &dyn Host, path: &str) -> Result<Seen, Trouble> {
     }
 }
 
-async fn plain_or_link(host: &dyn Host, path: &str) -> Result<Seen, Trouble> {
+async fn plain_or_link(host: &dyn Host, path: &str) -> Result<FoundState, Trouble> {
     match host.look(path).await? {
-        None => Ok(Seen { state: PlaceState::Absent, file: None }),
-        Some(Entry::Dir { mode, uid, gid }) => Ok(Seen { state: PlaceState::Dir { mode, uid, gid }, file: None }),
-        Some(Entry::File(file)) => Ok(Seen { state: of_file(&file), file: Some(file) }),
-        Some(Entry::Link(to)) => Ok(Seen { state: PlaceState::Link { to }, file: None }),
-        Some(Entry::Other(what)) => Err(Trouble::new(path, format!("is {what}; Carrick changes only plain files"))),
+        None => Ok(FoundState { state: PlaceState::Absent, file: None }),
+        Some(PathEntry::Dir { mode, uid, gid }) => {
+            Ok(FoundState { state: PlaceState::Dir { mode, uid, gid }, file: None })
+        }
+        Some(PathEntry::File(file)) => Ok(FoundState { state: of_file(&file), file: Some(file) }),
+        Some(PathEntry::Link(to)) => Ok(FoundState { state: PlaceState::Link { to }, file: None }),
+        Some(PathEntry::Other(what)) => Err(Trouble::new(path, format!("is {what}; Carrick changes only plain files"))),
     }
 }

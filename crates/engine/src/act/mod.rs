@@ -15,9 +15,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::ClusterClient;
+use carrick_core::StopSignal;
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Plan, Step};
-use carrick_core::stop::StopSignal;
 use carrick_host::{File, Host, Lock, Locked, Trouble};
 use jiff::Timestamp;
 
@@ -32,7 +32,7 @@ pub use look::{Grounded, ground};
 
 use crate::stop::Stop;
 use crate::unit::{self, TransientUnit};
-use journal::{Broken, Journal, Mark};
+use journal::{Journal, JournalError, Mark};
 
 /// One lock a machine. Below /run: no lock outlives a boot.
 pub const LOCK: &str = "/run/carrick.lock";
@@ -71,7 +71,7 @@ pub enum Stopped {
     #[error("nothing was changed: {0}")]
     Before(Trouble),
     #[error("nothing was changed: {0}")]
-    Journal(#[from] Broken),
+    Journal(#[from] JournalError),
     /// Somebody said stop, before anything was changed.
     #[error("stopped by {}; nothing was changed", .0.name())]
     Untouched(StopSignal),
@@ -94,7 +94,7 @@ impl Stopped {
     pub fn is_of_the_link(&self) -> bool {
         match self {
             Stopped::Locked(Locked::Trouble(trouble))
-            | Stopped::Journal(Broken::Trouble(trouble) | Broken::Unwritable(trouble))
+            | Stopped::Journal(JournalError::Trouble(trouble) | JournalError::Unwritable(trouble))
             | Stopped::Before(trouble)
             | Stopped::At { trouble, .. }
             | Stopped::Outdated { trouble, .. }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carrick_cluster::ClusterClient;
 use carrick_core::plan::Effect;
-use carrick_host::{File, Host, How, Trouble, cri};
+use carrick_host::{File, Host, Trouble, WriteMode, cri};
 use tokio::time::Instant;
 
 use super::{StepProgress, leave};
@@ -34,7 +34,7 @@ pub(super) async fn perform(
     match effect {
         Effect::MakeDir { path, mode } => host.make_dir(path, *mode).await?,
         Effect::Write { path, in_place, .. } => put(host, path, new, how(*in_place)).await?,
-        Effect::Edit { path, .. } => put(host, path, new, How::Replace).await?,
+        Effect::Edit { path, .. } => put(host, path, new, WriteMode::Replace).await?,
         Effect::SetMode { path, mode } => host.set_mode(path, *mode).await?,
         Effect::Remove { path } => host.remove(path).await?,
         Effect::ReloadUnits => reload_units(host).await?,
@@ -61,8 +61,8 @@ pub(super) async fn perform(
     Ok(None)
 }
 
-pub(super) fn how(in_place: bool) -> How {
-    if in_place { How::InPlace } else { How::Replace }
+pub(super) fn how(in_place: bool) -> WriteMode {
+    if in_place { WriteMode::InPlace } else { WriteMode::Replace }
 }
 
 pub(super) async fn reload_units(host: &dyn Host) -> Result<(), Trouble> {
@@ -85,7 +85,7 @@ pub(super) async fn restart(host: &dyn Host, unit: &str) -> Result<(), Trouble> 
     run(host, &["systemctl", "restart", unit], UNIT_TIME).await
 }
 
-async fn put(host: &dyn Host, path: &str, new: Option<&File>, how: How) -> Result<(), Trouble> {
+async fn put(host: &dyn Host, path: &str, new: Option<&File>, how: WriteMode) -> Result<(), Trouble> {
     match new {
         Some(new) => host.write(path, new, how).await,
         None => Err(Trouble::new(path, "nothing to write")),

@@ -5,22 +5,22 @@
 
 use std::sync::Arc;
 
+use carrick_core::StopSignal;
 use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Effect, PlaceState, Plan, Undo};
 use carrick_core::record::half;
-use carrick_core::stop::StopSignal;
-use carrick_host::{File, Host, How, Locked, Trouble};
+use carrick_host::{File, Host, Locked, Trouble, WriteMode};
 
-use super::journal::{self, Broken, End, Journal, Mark, Past, Recorded};
+use super::journal::{self, End, Journal, JournalError, Mark, PastRun, Recorded};
 use super::{StepProgress, leave, look, perform};
 use crate::stop::Stop;
 
 /// Why a run was not taken back, or not to its end.
 #[derive(Debug, thiserror::Error)]
-pub enum NotUndone {
+pub enum UndoError {
     #[error(transparent)]
-    Broken(#[from] Broken),
+    Broken(#[from] JournalError),
     #[error(transparent)]
     Locked(#[from] Locked),
     #[error(transparent)]
@@ -42,15 +42,15 @@ pub enum NotUndone {
     Stopped { run: u32, trouble: Trouble },
 }
 
-impl From<Trouble> for NotUndone {
+impl From<Trouble> for UndoError {
     fn from(trouble: Trouble) -> Self {
-        NotUndone::Broken(trouble.into())
+        UndoError::Broken(trouble.into())
     }
 }
 
 /// One thing that is put back.
 #[derive(Clone, Debug)]
-pub struct Back {
+pub struct UndoStep {
     run: u32,
     step: usize,
     recorded: Recorded,
@@ -58,7 +58,7 @@ pub struct Back {
     keeps_found: bool,
 }
 
-impl Back {
+impl UndoStep {
     /// The sentence that says so.
     pub fn sentence(&self) -> String {
         let sentence = self.recorded.step.effect.taken_back(&self.recorded.was);
@@ -80,8 +80,8 @@ pub struct NodeNeeds {
 
 /// What would be put back, in order.
 #[derive(Clone, Debug, Default)]
-pub struct Return {
-    pub backs: Vec<Back>,
+pub struct UndoPlan {
+    pub backs: Vec<UndoStep>,
     /// What cannot be put back, in sentences.
     pub stays: Vec<String>,
     /// What is not put back, because a live node needs it.
@@ -95,19 +95,19 @@ pub struct Return {
 }
 
 /// Of one run, and of those it completed. `None`: of the last that changed something.
-pub async fn plan(host: &dyn Host, run: Option<u32>) -> Result<Return, NotUndone> {
+pub async fn plan(host: &dyn Host, run: Option<u32>) -> Result<UndoPlan, UndoError> {
     plan_beside(host, run, None).await
 }
 
 /// The same, but for what a node needs that lives on the machine.
-pub async fn plan_beside(host: &dyn Host, run: Option<u32>, node: Option<&LiveNode>) -> Result<Return, NotUndone> {
-    let mut back = Return::default();
+pub async fn plan_beside(host: &dyn Host, run: Option<u32>, node: Option<&LiveNode>) -> Result<UndoPlan, UndoError> {
+    let mut back = UndoPlan::default();
     let mut past = match run {
         Some(run) => journal::load(host, run).await?,
         None => last(host, &mut back.notes).await?,
     };
     if past.end() == End::Undone {
-        return Err(NotUndone::Already(past.run.run));
+        return Err(UndoError::Already(past.run.run));
     }
     loop {
         no_way_back(&past)?;
@@ -122,7 +122,7 @@ pub async fn plan_beside(host: &dyn Host, run: Option<u32>, node: Option<&LiveNo
         match past.run.continues {
             Some(earlier) if earlier < past.run.run => match journal::load(host, earlier).await {
                 Ok(before) => past = before,
-                Err(Broken::Trouble(trouble)) => return Err(trouble.into()),
+                Err(JournalError::Trouble(trouble)) => return Err(trouble.into()),
                 Err(broken) => {
                     back.notes.push(format!("run {}, which run {} completed, stays: {broken}", earlier, past.run.run));
                     break;
@@ -136,8 +136,8 @@ pub async fn plan_beside(host: &dyn Host, run: Option<u32>, node: Option<&LiveNo
 }
 
 /// Of several changes of one thing the first knows what was there; the newest stands first here.
-fn once(backs: Vec<Back>) -> Vec<Back> {
-    let mut places: Vec<Back> = Vec::new();
+fn once(backs: Vec<UndoStep>) -> Vec<UndoStep> {
+    let mut places: Vec<UndoStep> = Vec::new();
     for back in backs {
         let place = back.recorded.step.effect.place();
         places.retain(|known| known.recorded.step.effect.place() != place);
@@ -147,36 +147,41 @@ fn once(backs: Vec<Back>) -> Vec<Back> {
 }
 
 /// Who reads the files is told once they are as they were.
-fn readers_last(backs: Vec<Back>) -> Vec<Back> {
-    let (moments, mut ordered): (Vec<Back>, Vec<Back>) =
+fn readers_last(backs: Vec<UndoStep>) -> Vec<UndoStep> {
+    let (moments, mut ordered): (Vec<UndoStep>, Vec<UndoStep>) =
         backs.into_iter().partition(|back| back.recorded.becomes == PlaceState::Moment);
     ordered.extend(moments.into_iter().rev());
     ordered
 }
 
 /// A record that cannot be read keeps nobody from taking another run back, and is told.
-async fn last(host: &dyn Host, notes: &mut Vec<String>) -> Result<Past, NotUndone> {
+async fn last(host: &dyn Host, notes: &mut Vec<String>) -> Result<PastRun, UndoError> {
     for past in journal::history(host).await?.into_iter().rev() {
         match past {
             Ok(past) if past.end() != End::Undone && past.changed_something() => return Ok(past),
             Ok(_) => {}
-            Err(Broken::Trouble(trouble)) => return Err(trouble.into()),
+            Err(JournalError::Trouble(trouble)) => return Err(trouble.into()),
             Err(broken) => notes.push(broken.to_string()),
         }
     }
-    Err(NotUndone::Nothing)
+    Err(UndoError::Nothing)
 }
 
 /// A run that went too far is not taken back in part either: a kubelet without its credentials is no help to anybody.
-fn no_way_back(past: &Past) -> Result<(), NotUndone> {
+fn no_way_back(past: &PastRun) -> Result<(), UndoError> {
     let run = past.run.run;
     let but = if past.final_steps().is_empty() { "" } else { ", but for what held a key" };
     let kept = || format!("What it removed of files is in {}/runs/{run:04}/backup{but}", journal::HOME);
-    let refused = |effect: &Effect| NotUndone::Final { run, what: effect.to_string(), kept: kept() };
+    let refused = |effect: &Effect| UndoError::Final { run, what: effect.to_string(), kept: kept() };
     past.no_way_back().map_or(Ok(()), |effect| Err(refused(effect)))
 }
 
-async fn collect(host: &dyn Host, past: &Past, node: Option<&LiveNode>, back: &mut Return) -> Result<(), NotUndone> {
+async fn collect(
+    host: &dyn Host,
+    past: &PastRun,
+    node: Option<&LiveNode>,
+    back: &mut UndoPlan,
+) -> Result<(), UndoError> {
     let run = past.run.run;
     for step in past.begun().into_iter().rev() {
         let Some(recorded) = past.run.steps.get(step).cloned() else { continue };
@@ -187,12 +192,12 @@ async fn collect(host: &dyn Host, past: &Past, node: Option<&LiveNode>, back: &m
         }
         if recorded.becomes == PlaceState::Moment {
             if has_readers(past, node, &recorded) {
-                back.backs.push(Back { run, step, recorded, keeps_found });
+                back.backs.push(UndoStep { run, step, recorded, keeps_found });
             }
             continue;
         }
         if !effect.is_in_cluster() {
-            let look::Seen { state: now, file } = look::at(host, effect).await?;
+            let look::FoundState { state: now, file } = look::at(host, effect).await?;
             if now == recorded.was {
                 continue;
             }
@@ -212,7 +217,7 @@ async fn collect(host: &dyn Host, past: &Past, node: Option<&LiveNode>, back: &m
                     }
                     (Some(path), _) => {
                         let kept = format!("{}/runs/{run:04}/backup/{step}", journal::HOME);
-                        return Err(NotUndone::Changed { run, what: path.to_owned(), kept });
+                        return Err(UndoError::Changed { run, what: path.to_owned(), kept });
                     }
                     (None, _) if past.damage.is_some() => {
                         let says = "it is neither as it was nor as it was made, and the journal is damaged";
@@ -223,7 +228,7 @@ async fn collect(host: &dyn Host, past: &Past, node: Option<&LiveNode>, back: &m
                 }
             }
         }
-        back.backs.push(Back { run, step, recorded, keeps_found });
+        back.backs.push(UndoStep { run, step, recorded, keeps_found });
     }
     Ok(())
 }
@@ -255,7 +260,7 @@ enum Stays {
     Needed(NodeNeeds),
 }
 
-fn stays(past: &Past, node: Option<&LiveNode>, step: usize, recorded: &Recorded) -> Option<Stays> {
+fn stays(past: &PastRun, node: Option<&LiveNode>, step: usize, recorded: &Recorded) -> Option<Stays> {
     let (effect, was) = (&recorded.step.effect, &recorded.was);
     if let Some(why) = past.is_final(step) {
         let path = effect.path().unwrap_or("it");
@@ -267,7 +272,7 @@ fn stays(past: &Past, node: Option<&LiveNode>, step: usize, recorded: &Recorded)
 
 /// A reload or a restart is made again where a file was changed for the same reason, and is put back: otherwise there is
 /// nothing to read anew, and containerd would make the very directory again that was just removed.
-fn has_readers(past: &Past, node: Option<&LiveNode>, moment: &Recorded) -> bool {
+fn has_readers(past: &PastRun, node: Option<&LiveNode>, moment: &Recorded) -> bool {
     let same_reason = |step: &Recorded| step.step.why.iter().any(|why| moment.step.why.contains(why));
     let steps = past.run.steps.iter().enumerate();
     let mut read = steps.filter(|(_, step)| step.step.effect.undo() == Undo::Content && same_reason(step));
@@ -277,11 +282,11 @@ fn has_readers(past: &Past, node: Option<&LiveNode>, moment: &Recorded) -> bool 
 /// Puts everything back. The caller holds the lock.
 pub async fn apply(
     machine: &Arc<dyn Host>,
-    back: &Return,
+    back: &UndoPlan,
     protected: &Protected,
     stop: &Stop,
     tell: &mut (dyn FnMut(StepProgress<'_>) + Send),
-) -> Result<(), NotUndone> {
+) -> Result<(), UndoError> {
     let host = machine.as_ref();
     let steps = back.backs.iter().map(|back| back.recorded.step.clone()).collect();
     if let Some(refusal) = protected.refusal(&Plan { steps }) {
@@ -296,10 +301,10 @@ pub async fn apply(
     let steps = back.backs.len();
     for (at, back) in back.backs.iter().enumerate() {
         if let Some(signal) = stop.told() {
-            return Err(NotUndone::Told { run: back.run, signal, done: at, steps });
+            return Err(UndoError::Told { run: back.run, signal, done: at, steps });
         }
         tell(StepProgress::Begins(at, back.sentence()));
-        let stopped = |trouble| NotUndone::Stopped { run: back.run, trouble };
+        let stopped = |trouble| UndoError::Stopped { run: back.run, trouble };
         let journal = Journal::of(back.run);
         if let Some(path) = back.recorded.step.effect.path().filter(|_| back.keeps_found) {
             journal::keep_found(host, back.run, back.step, path).await.map_err(stopped)?;
@@ -313,13 +318,13 @@ pub async fn apply(
     // What a node needs can still be taken back, once it is none.
     for &run in back.runs.iter().filter(|_| back.needed.is_empty()) {
         let marked = Journal::of(run).mark(host, None, Mark::Undone, "").await;
-        marked.map_err(|trouble| NotUndone::Stopped { run, trouble })?;
+        marked.map_err(|trouble| UndoError::Stopped { run, trouble })?;
     }
     Ok(())
 }
 
 /// A note: it could not be put back, and the rest goes on.
-async fn put_back(machine: &Arc<dyn Host>, back: &Back) -> Result<Option<String>, Trouble> {
+async fn put_back(machine: &Arc<dyn Host>, back: &UndoStep) -> Result<Option<String>, Trouble> {
     let host = machine.as_ref();
     let Recorded { step, was, .. } = &back.recorded;
     match &step.effect {
@@ -327,7 +332,7 @@ async fn put_back(machine: &Arc<dyn Host>, back: &Back) -> Result<Option<String>
         Effect::MakeDir { path, .. }
         | Effect::Edit { path, .. }
         | Effect::SetMode { path, .. }
-        | Effect::Remove { path } => return restore(host, back, path, How::Replace).await,
+        | Effect::Remove { path } => return restore(host, back, path, WriteMode::Replace).await,
         Effect::Write { path, in_place, .. } => return restore(host, back, path, perform::how(*in_place)).await,
         Effect::ReloadUnits => perform::reload_units(host).await?,
         Effect::Sysctl { key, .. } => match was.as_value() {
@@ -393,7 +398,7 @@ pub(crate) async fn remove_empty(host: &dyn Host, path: &str) -> Result<(), Trou
 }
 
 /// A file, directory or link as it was recorded.
-async fn restore(host: &dyn Host, back: &Back, path: &str, how: How) -> Result<Option<String>, Trouble> {
+async fn restore(host: &dyn Host, back: &UndoStep, path: &str, how: WriteMode) -> Result<Option<String>, Trouble> {
     match &back.recorded.was {
         PlaceState::Absent => host.remove(path).await?,
         PlaceState::File { mode, uid, gid, .. } => {

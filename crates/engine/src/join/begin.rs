@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use carrick_cluster::nodes::{self, UnmarkedNode};
 use carrick_cluster::{ApiError, ClusterCredentials};
+use carrick_core::StopSignal;
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::join::before::MachineBefore;
-use carrick_core::join::existing::{self, Asked, Decision, ExistingJoin, LocalJoin};
+use carrick_core::join::existing::{self, Decision, ExistingJoin, LocalJoin, RequestedCluster};
 use carrick_core::join::failure::JoinCause;
-use carrick_core::join::looked::{Looked, Unprepared};
+use carrick_core::join::looked::{InspectedMachine, PreparationError};
 use carrick_core::join::place::{self, CONFIG, CONFIG_DIR};
 use carrick_core::join::request::configuration;
 use carrick_core::join::state::JoinStatus;
@@ -19,8 +20,7 @@ use carrick_core::join::verify::Node;
 use carrick_core::join::{causes, observed};
 use carrick_core::plan::protect::Protected;
 use carrick_core::signature::Library;
-use carrick_core::stop::StopSignal;
-use carrick_host::{Entry, File, Host, How, Trouble, cri};
+use carrick_host::{File, Host, PathEntry, Trouble, WriteMode, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
@@ -46,7 +46,7 @@ const PREPARES: &str = "the machine is prepared for kubeadm";
 impl Driver<'_, '_> {
     pub(super) async fn observe(&mut self) -> JoinEvent {
         let found = self.find().await;
-        if let Some(cause) = self.looked.as_ref().and_then(Looked::unprivileged) {
+        if let Some(cause) = self.looked.as_ref().and_then(InspectedMachine::unprivileged) {
             return JoinEvent::Failed(cause);
         }
         found.map_or_else(|missing| JoinEvent::Failed(causes::of_missing(&missing)), JoinEvent::Found)
@@ -58,7 +58,7 @@ impl Driver<'_, '_> {
         for _ in 1..LOOKS {
             let too_busy = match &seen {
                 Err(missing) => missing.why == Why::TimedOut,
-                Ok(_) => self.looked.as_ref().is_some_and(Looked::is_short),
+                Ok(_) => self.looked.as_ref().is_some_and(InspectedMachine::is_short),
             };
             if !too_busy {
                 break;
@@ -86,9 +86,9 @@ impl Driver<'_, '_> {
     }
 
     /// The facts as `core::join::existing` wants them, and the observer for what follows.
-    async fn found(&mut self, looked: &Looked, kubeadm: Option<Timestamp>) -> Known<ExistingJoin> {
+    async fn found(&mut self, looked: &InspectedMachine, kubeadm: Option<Timestamp>) -> Known<ExistingJoin> {
         let facts = &looked.facts;
-        let asked = Asked { ca: facts.cluster_ca().ok(), pins: self.options.request.pins.clone() };
+        let asked = RequestedCluster { ca: facts.cluster_ca().ok(), pins: self.options.request.pins.clone() };
         let local = LocalJoin::of(facts, &asked)?;
         let (node_name, named) = self.node_name(facts, &local)?;
         if let (Some(target), Some(text), None) = (self.target(), facts.api("cluster-ca").ok(), &self.asker)
@@ -311,7 +311,7 @@ impl Driver<'_, '_> {
         let rendered = configuration::render(&self.options.request, version, &self.options.policy);
         let rendered = rendered.map_err(|bad| Trouble::new("JoinConfiguration", bad))?;
         self.host.make_dir(CONFIG_DIR, 0o700).await?;
-        self.host.write(CONFIG, &File::new(rendered.text(), 0o600), How::Replace).await?;
+        self.host.write(CONFIG, &File::new(rendered.text(), 0o600), WriteMode::Replace).await?;
         record::make_room(self.host).await?;
         let log = record::of_kubeadm(self.began.0, state.attempt);
         if let Some(observer) = &self.observer {
@@ -320,7 +320,7 @@ impl Driver<'_, '_> {
             self.requests_before = requests.ok().map(|list| observed::requests(&list, &observer.node, |_| true));
         }
         // Before it starts: who comes after us must not follow the words of a join before this one.
-        self.host.write(record::LAST, &File::new(log.clone(), 0o600), How::Replace).await?;
+        self.host.write(record::LAST, &File::new(log.clone(), 0o600), WriteMode::Replace).await?;
         self.ours = true;
         let all = self.options.request.ignores_all().then_some("--ignore-preflight-errors=all");
         let program = [&*kubeadm, "join", "--config", CONFIG, "--v=5"];
@@ -332,7 +332,7 @@ impl Driver<'_, '_> {
 
     /// The unit that a driver before this one started; it wrote down where the output goes.
     pub(super) async fn attach(&mut self) {
-        if let Ok(Some(Entry::File(file))) = self.host.look(record::LAST).await {
+        if let Ok(Some(PathEntry::File(file))) = self.host.look(record::LAST).await {
             self.log = String::from_utf8(file.bytes).ok();
         }
         (self.read, self.kubeadm_over, self.ours) = (0, false, true);
@@ -341,7 +341,7 @@ impl Driver<'_, '_> {
 
 /// What a join would do.
 #[derive(Debug)]
-pub struct Planned {
+pub struct PlannedJoin {
     /// The machine as it is.
     pub facts: Facts,
     /// Before kubeadm runs.
@@ -358,7 +358,7 @@ pub async fn plan(
     actor: &Actor,
     options: JoinOptions<'_>,
     library: &Library,
-) -> Result<Planned, Trouble> {
+) -> Result<PlannedJoin, Trouble> {
     let replace = options.policy.replace_node;
     let mut driver = Driver::new(machine, actor, options, library, None);
     let found = driver.find().await.map_err(|missing| Trouble::new("cannot tell what is here", missing))?;
@@ -382,7 +382,7 @@ pub async fn plan(
         }
     };
     if !joins {
-        return Ok(Planned { facts: looked.facts, steps: Vec::new(), then, refused });
+        return Ok(PlannedJoin { facts: looked.facts, steps: Vec::new(), then, refused });
     }
     let steps = act::ground(machine.as_ref(), &looked.preparation().map_err(unprepared)?).await?;
     let token = driver.options.admin.filter(|_| driver.options.request.token.is_none());
@@ -393,7 +393,7 @@ pub async fn plan(
         "watch the kubelet until its Node is verified; run one sandbox, and remove it".to_owned(),
         format!("remove {}", place::DROP_IN),
     ]);
-    Ok(Planned { facts: looked.facts, steps, then, refused })
+    Ok(PlannedJoin { facts: looked.facts, steps, then, refused })
 }
 
 /// The API server was not heard, or the Node was changed since it was looked at: the next attempt looks at it anew.
@@ -401,10 +401,10 @@ fn is_worth_another_look(error: &ApiError) -> bool {
     error.may_pass() || error.is_conflict()
 }
 
-fn unprepared(why: Unprepared) -> Trouble {
+fn unprepared(why: PreparationError) -> Trouble {
     match why {
-        Unprepared::Missing(missing) => Trouble::missing("prepare", &missing),
-        Unprepared::Conflict(conflict) => Trouble::new("prepare", conflict),
+        PreparationError::Missing(missing) => Trouble::missing("prepare", &missing),
+        PreparationError::Conflict(conflict) => Trouble::new("prepare", conflict),
     }
 }
 

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::{ClusterClient, bootstrap_tokens};
+use carrick_core::StopSignal;
 use carrick_core::discovery::Discovery;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::before::MachineBefore;
-use carrick_core::join::causes::Undone;
-use carrick_core::join::ending::{self, Left};
-use carrick_core::join::looked::Looked;
+use carrick_core::join::causes::FailedAction;
+use carrick_core::join::ending::{self, SideEffects};
+use carrick_core::join::looked::InspectedMachine;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
 use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, Withdrawal, step};
@@ -21,7 +22,6 @@ use carrick_core::judge::Ignore;
 use carrick_core::redact::redact;
 use carrick_core::report::Report;
 use carrick_core::signature::Library;
-use carrick_core::stop::StopSignal;
 use carrick_host::{Host, Progress, Trouble, cri};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -97,7 +97,7 @@ impl JoinProgress {
 
 /// How it ended, with everything that is known about it.
 #[derive(Debug)]
-pub struct JoinEnd {
+pub struct JoinReport {
     pub outcome: JoinOutcome,
     pub state: JoinStatus,
     /// Live diagnosis, where it failed.
@@ -108,7 +108,7 @@ pub struct JoinEnd {
     pub record: Option<String>,
     /// What the units say of themselves, and their last lines, where it failed.
     pub last_words: Vec<String>,
-    pub left: Left,
+    pub left: SideEffects,
     /// Nobody said yes to what `--fix` would change.
     pub declined: bool,
 }
@@ -125,7 +125,11 @@ pub struct NotFixed {
 
 /// `--fix`: somebody who can fix what the checks found, and says whether something was changed.
 pub trait Fixer: Send {
-    fn fix<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> carrick_host::Answer<'a, Result<bool, NotFixed>>;
+    fn fix<'a>(
+        &'a mut self,
+        facts: &'a Facts,
+        report: &'a Report,
+    ) -> carrick_host::BoxFuture<'a, Result<bool, NotFixed>>;
 }
 
 /// Joins a machine. The caller holds its lock.
@@ -136,7 +140,7 @@ pub async fn join(
     library: &Library,
     fixer: Option<&mut dyn Fixer>,
     tell: &mut (dyn FnMut(JoinProgress) + Send),
-) -> JoinEnd {
+) -> JoinReport {
     let mut driver = Driver::new(machine, actor, options, library, fixer);
     Box::pin(driver.run(tell)).await
 }
@@ -152,7 +156,7 @@ pub(super) struct Driver<'a, 'm> {
     /// The wall clock at the beginning, and what a steady one has counted since.
     pub(super) began: (Timestamp, Instant),
     /// The last full look.
-    pub(super) looked: Option<Looked>,
+    pub(super) looked: Option<InspectedMachine>,
     /// Asks with the token, once the cluster has proven itself.
     pub(super) asker: Option<ClusterClient>,
     pub(super) observer: Option<NodeObserver<'a>>,
@@ -179,7 +183,7 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) adopted: Option<usize>,
     /// The machine as it was, to be put back where the join fails.
     pub(super) before: Option<MachineBefore>,
-    pub(super) left: Left,
+    pub(super) left: SideEffects,
     pub(super) declined: bool,
     /// The word to stop, once it was taken.
     heeded: Option<StopSignal>,
@@ -221,7 +225,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             ours: false,
             adopted: None,
             before: None,
-            left: Left::default(),
+            left: SideEffects::default(),
             declined: false,
             heeded: None,
             diagnosis: None,
@@ -235,7 +239,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         self.began.0.checked_add(passed).unwrap_or(Timestamp::MAX)
     }
 
-    async fn run(&mut self, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> JoinEnd {
+    async fn run(&mut self, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> JoinReport {
         let (mut state, mut effects) = JoinStatus::begin(self.options.policy.clone(), self.now());
         let (host, mut record) = (self.host, Record::begin(self.began.0));
         let mut told_unwritten = false;
@@ -281,7 +285,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                 if !matches!(outcome, JoinOutcome::Interrupted { stays: Withdrawal::AtWork, .. }) {
                     self.revoke_minted(&state, tell).await;
                 }
-                return JoinEnd { outcome, state, diagnosis, log, record, last_words, left, declined };
+                return JoinReport { outcome, state, diagnosis, log, record, last_words, left, declined };
             }
         }
     }
@@ -515,8 +519,8 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
     }
 
-    pub(super) fn undone(&self, trouble: &Trouble) -> Undone<'a> {
-        Undone { library: self.library, says: trouble.to_string(), of_the_link: trouble.of_the_link }
+    pub(super) fn undone(&self, trouble: &Trouble) -> FailedAction<'a> {
+        FailedAction { library: self.library, says: trouble.to_string(), of_the_link: trouble.of_the_link }
     }
 
     pub(super) fn target(&self) -> Option<Discovery> {
@@ -524,8 +528,8 @@ impl<'a, 'm> Driver<'a, 'm> {
     }
 
     /// All there is to see, at the machine and at the cluster, judged.
-    pub(super) async fn see(&self) -> Looked {
-        Looked::at(self.facts().await, &self.options.ignore)
+    pub(super) async fn see(&self) -> InspectedMachine {
+        InspectedMachine::at(self.facts().await, &self.options.ignore)
     }
 
     pub(super) async fn facts(&self) -> Facts {

@@ -2,7 +2,7 @@
 //! `/var/lib/carrick/joins/tokens`. Each is written down before it is made: whoever is killed, or leaves kubeadm to its unit,
 //! leaves the next join with the same admin to revoke it.
 
-use carrick_host::{Entry, File, Host, How, Trouble};
+use carrick_host::{File, Host, PathEntry, Trouble, WriteMode};
 
 use super::record;
 
@@ -15,7 +15,7 @@ fn line(id: &str, server: &str) -> String {
 
 pub(super) async fn note(host: &dyn Host, id: &str, server: &str) -> Result<(), Trouble> {
     record::make_room(host).await?;
-    host.write(LEDGER, &File::new(line(id, server), 0o600), How::Append).await
+    host.write(LEDGER, &File::new(line(id, server), 0o600), WriteMode::Append).await
 }
 
 /// Those of one cluster.
@@ -31,12 +31,12 @@ pub(super) async fn forget(host: &dyn Host, id: &str, server: &str) -> Result<()
     if others.is_empty() {
         return host.remove(LEDGER).await;
     }
-    host.write(LEDGER, &File::new(others, 0o600), How::Replace).await
+    host.write(LEDGER, &File::new(others, 0o600), WriteMode::Replace).await
 }
 
 async fn read(host: &dyn Host) -> Result<String, Trouble> {
     match host.look(LEDGER).await? {
-        Some(Entry::File(file)) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
+        Some(PathEntry::File(file)) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
         _ => Ok(String::new()),
     }
 }

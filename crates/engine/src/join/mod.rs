@@ -21,7 +21,7 @@ mod token;
 pub mod verify;
 mod watch;
 
-pub use begin::{Planned, plan};
-pub use driver::{Fixer, JoinEnd, JoinOptions, JoinProgress, NotFixed, join};
+pub use begin::{PlannedJoin, plan};
+pub use driver::{Fixer, JoinOptions, JoinProgress, JoinReport, NotFixed, join};
 pub use observer::NodeObserver;
 pub use past::joins;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use carrick_cluster::{ApiProblem, ClusterClient, certificate_requests, leases, nodes, pods};
 use carrick_core::cni::Addresses;
-use carrick_core::fact::identity::Identity;
+use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
-use carrick_core::join::existing::Asked;
+use carrick_core::join::existing::RequestedCluster;
 use carrick_core::join::observed;
 use carrick_core::join::verify::{AgentPod, LeaseRenewal, Node, Sandbox};
-use carrick_host::cri::sandbox::{self, Failed};
+use carrick_host::cri::sandbox::{self, SandboxError};
 use carrick_host::{Host, Probe, Progress, cri, gather};
 use serde_json::Value;
 
@@ -26,8 +26,8 @@ pub struct NodeObserver<'a> {
     host: &'a dyn Host,
     /// The Node's name.
     pub node: String,
-    pub identity: Identity,
-    pub asked: Asked,
+    pub identity: MachineIdentity,
+    pub asked: RequestedCluster,
     /// Who asks as long as the kubelet has no certificate: a bootstrap token, or an admin.
     pub asker: Option<&'a ClusterClient>,
     /// The asker is an admin, and is asked first: the kubelet's own credential is only tried.
@@ -36,13 +36,18 @@ pub struct NodeObserver<'a> {
 }
 
 impl<'a> NodeObserver<'a> {
-    pub fn new(machine: &'a Arc<dyn Host>, node: String, identity: Identity, asker: Option<&'a ClusterClient>) -> Self {
+    pub fn new(
+        machine: &'a Arc<dyn Host>,
+        node: String,
+        identity: MachineIdentity,
+        asker: Option<&'a ClusterClient>,
+    ) -> Self {
         NodeObserver {
             machine,
             host: machine.as_ref(),
             node,
             identity,
-            asked: Asked::default(),
+            asked: RequestedCluster::default(),
             asker,
             by_admin: false,
             own: None,
@@ -140,7 +145,7 @@ impl<'a> NodeObserver<'a> {
         let expected = node.as_ref().ok().filter(|_| by_node).map(observed::pod_ranges).unwrap_or_default();
         let image = facts.runtime_status().ok().and_then(|status| status.sandbox_image);
         let endpoints = cri::endpoints(self.host);
-        let how = sandbox::How { endpoints: &endpoints, image: image.as_deref(), time: sandbox::PLUGIN };
+        let how = sandbox::SandboxOptions { endpoints: &endpoints, image: image.as_deref(), time: sandbox::PLUGIN };
         let tried = sandbox::try_one(self.host, &how).await.map_err(why_none)?;
         let address = *tried.addresses.first().ok_or_else(|| Why::Broken("the sandbox has no address".to_owned()))?;
         Ok(Sandbox { left: tried.left, ..Sandbox::new(address, expected) })
@@ -162,10 +167,10 @@ fn of_cluster(why: Why) -> Why {
 }
 
 /// Who may not ask the runtime, and whom a kubelet was too quick for, has not seen that no pod can start.
-fn why_none(failed: Failed) -> Why {
+fn why_none(failed: SandboxError) -> Why {
     match failed {
-        Failed::Runtime(Why::Denied) => Why::Denied,
-        Failed::Gone => Why::TimedOut,
+        SandboxError::Runtime(Why::Denied) => Why::Denied,
+        SandboxError::Gone => Why::TimedOut,
         failed => Why::Broken(failed.to_string()),
     }
 }
@@ -190,7 +195,7 @@ mod tests {
             (Some(Err(ApiProblem::Refused)), "API server 10.0.0.11:6443 refused the connection"),
             (Some(Ok((403, "{}"))), "permission denied"),
         ] {
-            let nobody = Identity { uuid: None, machine_id: None };
+            let nobody = MachineIdentity { uuid: None, machine_id: None };
             let client = saying(said);
             let observer = NodeObserver::new(&machine, "w1".to_owned(), nobody, Some(&client));
             let facts = gather("w1", machine.now(), Vec::new()).0;
@@ -212,7 +217,7 @@ mod tests {
             (Some(Ok((200, "{}"))), None),
             (None, None),
         ] {
-            let nobody = Identity { uuid: None, machine_id: None };
+            let nobody = MachineIdentity { uuid: None, machine_id: None };
             let mut observer = NodeObserver::new(&machine, "w1".to_owned(), nobody, None);
             observer.own = Some(saying(said.clone()));
             let told = observer.own_is_refused().await;

@@ -8,7 +8,7 @@ use carrick_core::join::before::MachineBefore;
 use carrick_core::join::state::JoinStatus;
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::redact::redact;
-use carrick_host::{Entry, File, Host, How, Trouble};
+use carrick_host::{File, Host, PathEntry, Trouble, WriteMode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -56,7 +56,7 @@ pub(super) async fn cut_off(host: &dyn Host) -> Option<Saved> {
     }
     let past = journal::history(host).await.ok()?;
     // What came after it, a reset or a fix, knew of what it had changed: the machine is another by now.
-    let is_later = |past: &journal::Past| past.run.begun > saved.begun && !saved.runs.contains(&past.run.run);
+    let is_later = |past: &journal::PastRun| past.run.begun > saved.begun && !saved.runs.contains(&past.run.run);
     if past.iter().flatten().any(is_later) {
         return None;
     }
@@ -71,7 +71,7 @@ pub(super) async fn cut_off(host: &dyn Host) -> Option<Saved> {
 /// The join that began in this second.
 pub(super) async fn load(host: &dyn Host, begun: i64) -> Result<Saved, Trouble> {
     let path = state_of(begun);
-    let Some(Entry::File(file)) = host.look(&path).await? else { return Err(Trouble::new(path, "is not there")) };
+    let Some(PathEntry::File(file)) = host.look(&path).await? else { return Err(Trouble::new(path, "is not there")) };
     let saved: Saved = serde_json::from_slice(&file.bytes).map_err(|error| Trouble::new(&path, error))?;
     if saved.schema != SCHEMA {
         return Err(Trouble::new(path, format!("is of a newer Carrick ({})", saved.schema)));
@@ -185,12 +185,12 @@ impl Record {
         if self.written == 0 {
             make_room(host).await?;
         }
-        host.write(&self.path, &File::new(self.text.clone(), 0o600), How::Replace).await?;
+        host.write(&self.path, &File::new(self.text.clone(), 0o600), WriteMode::Replace).await?;
         let (begun, state, unfinished) = (self.begun, state.clone(), standing.unfinished);
         let (runs, before) = (standing.runs.to_vec(), standing.before.cloned());
         let saved = Saved { schema: SCHEMA.to_owned(), begun, state, runs, before, unfinished };
         let saved = serde_json::to_vec(&saved).map_err(|error| Trouble::new("the state of the join", error))?;
-        host.write(&state_of(self.begun.as_second()), &File::new(saved, 0o600), How::Replace).await?;
+        host.write(&state_of(self.begun.as_second()), &File::new(saved, 0o600), WriteMode::Replace).await?;
         self.written = self.text.len();
         Ok(())
     }
@@ -233,7 +233,7 @@ mod tests {
         machine.meddle("/var/lib/carrick/runs/0001/run.json", reset);
         assert!(cut_off(&machine).await.is_none(), "a reset after it knew of what it had left");
         let log = machine.look(&format!("{DIR}/100.log")).await.unwrap();
-        let Some(Entry::File(log)) = log else { panic!("{log:?}") };
+        let Some(PathEntry::File(log)) = log else { panic!("{log:?}") };
         let text = String::from_utf8(log.bytes).unwrap();
         assert!(log.mode == 0o600 && text.starts_with("1970-01-01T00:01:40Z --token "), "{text}");
         assert!(!text.contains("0123456789abcdef"), "{text}");

@@ -117,7 +117,7 @@ async fn pause(error: ApiError, until: Instant) -> Result<(), Unminted> {
 #[cfg(test)]
 mod tests {
     use carrick_core::catalogue::Class;
-    use carrick_testkit::Cluster;
+    use carrick_testkit::MemoryCluster;
     use carrick_testkit::memory_api::Fault;
 
     use super::*;
@@ -155,7 +155,7 @@ mod tests {
             // It was made, and the answer was lost on the way.
             ("create secrets", Fault::Cut, 300),
         ] {
-            let cluster = Cluster::start(began()).unwrap();
+            let cluster = MemoryCluster::start(began()).unwrap();
             let client = asking(&cluster.api, began());
             bootstrap_tokens::is_signed(&client, &"abcdef.0123456789abcdef".parse().unwrap()).await.unwrap();
             cluster.api.fail(on, Some(1), fault);
@@ -169,7 +169,7 @@ mod tests {
     /// What is already there is somebody else's: it is neither used nor counted as ours.
     #[tokio::test(start_paused = true)]
     async fn a_token_of_another_is_not_taken_for_ours() {
-        let cluster = Cluster::start(began()).unwrap();
+        let cluster = MemoryCluster::start(began()).unwrap();
         cluster.api.fail("create secrets", None, Fault::Conflict);
         assert!(
             matches!(mint(&asking(&cluster.api, began()), &drawn().unwrap()).await, Err(Unminted::Api(error)) if error.is_conflict())
@@ -179,7 +179,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_token_ends_by_the_clock_of_the_cluster() {
         for minutes in [-120, -31, 0, 31] {
-            let cluster = Cluster::start(began()).unwrap();
+            let cluster = MemoryCluster::start(began()).unwrap();
             let client = asking(&cluster.api, began().checked_add(SignedDuration::from_mins(minutes)).unwrap());
             // Whether or not the server was asked before.
             for _ in 0..2 {

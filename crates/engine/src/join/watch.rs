@@ -8,7 +8,7 @@ use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::step::JoinEvent;
 use carrick_core::join::verify::{ClientCertificate, Signing};
 use carrick_core::join::{causes, observed, output};
-use carrick_host::Entry;
+use carrick_host::PathEntry;
 use serde_json::Value;
 
 use super::driver::Driver;
@@ -135,7 +135,7 @@ impl Driver<'_, '_> {
     pub(super) async fn output(&self) -> String {
         let Some(log) = &self.log else { return String::new() };
         match self.host.look(log).await {
-            Ok(Some(Entry::File(file))) => String::from_utf8_lossy(&file.bytes).into_owned(),
+            Ok(Some(PathEntry::File(file))) => String::from_utf8_lossy(&file.bytes).into_owned(),
             _ => String::new(),
         }
     }

@@ -35,11 +35,11 @@ const MANIFEST: &str = "manifest.json";
 #[error("{}: {fault}", path.display())]
 pub struct BundleError {
     pub path: PathBuf,
-    pub fault: Fault,
+    pub fault: BundleFault,
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Fault {
+pub enum BundleFault {
     #[error("{0}")]
     Unreadable(String),
     #[error("not a Carrick bundle: {0}")]
@@ -59,18 +59,18 @@ pub fn open(path: &Path) -> Result<Facts, BundleError> {
     read(path).and_then(Contents::facts).map_err(|fault| BundleError { path: path.to_owned(), fault })
 }
 
-fn read(path: &Path) -> Result<Contents, Fault> {
+fn read(path: &Path) -> Result<Contents, BundleFault> {
     let metadata = fs::metadata(path).map_err(|error| unreadable(&error))?;
     if metadata.is_dir() {
         return read_dir(path);
     }
     if !metadata.is_file() {
-        return Err(Fault::NotABundle(format!("a {}", kind_name(metadata.file_type()))));
+        return Err(BundleFault::NotABundle(format!("a {}", kind_name(metadata.file_type()))));
     }
     let mut file = BufReader::new(open_file(path, OFlags::empty()).map_err(|error| unreadable(&error))?);
     if file.fill_buf().map_err(|error| unreadable(&error))?.starts_with(&[0x1f, 0x8b]) {
         let mut unpacked = BufReader::new(GzDecoder::new(file));
-        unpacked.fill_buf().map_err(|error| Fault::Damaged(error.to_string()))?;
+        unpacked.fill_buf().map_err(|error| BundleFault::Damaged(error.to_string()))?;
         return read_tar(unpacked);
     }
     read_tar(file)
@@ -82,8 +82,8 @@ fn open_file(path: &Path, more: OFlags) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(flags.bits().cast_signed()).open(path)
 }
 
-fn unreadable(error: &io::Error) -> Fault {
-    Fault::Unreadable(error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase())
+fn unreadable(error: &io::Error) -> BundleFault {
+    BundleFault::Unreadable(error.to_string().split(" (os error").next().unwrap_or_default().to_lowercase())
 }
 
 /// What a bundle holds, not yet believed.
@@ -95,20 +95,20 @@ struct Contents {
 }
 
 impl Contents {
-    fn count(&mut self) -> Result<(), Fault> {
+    fn count(&mut self) -> Result<(), BundleFault> {
         self.entries += 1;
-        if self.entries > MOST_ENTRIES { Err(Fault::TooLarge(format!("{MOST_ENTRIES} entries"))) } else { Ok(()) }
+        if self.entries > MOST_ENTRIES { Err(BundleFault::TooLarge(format!("{MOST_ENTRIES} entries"))) } else { Ok(()) }
     }
 
-    fn add(&mut self, name: String, from: &mut impl Read) -> Result<(), Fault> {
+    fn add(&mut self, name: String, from: &mut impl Read) -> Result<(), BundleFault> {
         if self.manifests.contains_key(&name) || self.texts.contains_key(&name) {
-            return Err(Fault::Entry(name, "is there twice"));
+            return Err(BundleFault::Entry(name, "is there twice"));
         }
         if name == MANIFEST || name.ends_with("/manifest.json") {
             let mut text = Vec::new();
             from.take(LARGEST_MANIFEST as u64 + 1).read_to_end(&mut text).map_err(|error| damaged(&name, &error))?;
             if text.len() > LARGEST_MANIFEST {
-                return Err(Fault::Entry(name, "is too large for a manifest"));
+                return Err(BundleFault::Entry(name, "is too large for a manifest"));
             }
             self.manifests.insert(name, text);
             return Ok(());
@@ -127,15 +127,16 @@ impl Contents {
         Ok(())
     }
 
-    fn facts(mut self) -> Result<Facts, Fault> {
-        let (name, text) = self.manifests.pop_first().ok_or_else(|| Fault::NotABundle(format!("no {MANIFEST}")))?;
+    fn facts(mut self) -> Result<Facts, BundleFault> {
+        let (name, text) =
+            self.manifests.pop_first().ok_or_else(|| BundleFault::NotABundle(format!("no {MANIFEST}")))?;
         // Whoever unpacked it and packed it again may have packed the directory around it too.
         let top = name.strip_suffix(MANIFEST).unwrap_or_default();
         if top.matches('/').count() > 1 {
-            return Err(Fault::NotABundle(format!("no {MANIFEST}")));
+            return Err(BundleFault::NotABundle(format!("no {MANIFEST}")));
         }
         if let Some(other) = self.manifests.into_keys().next() {
-            return Err(Fault::Entry(other, "is a second manifest"));
+            return Err(BundleFault::Entry(other, "is a second manifest"));
         }
         let manifest = parse(&text)?;
         let mut facts = Facts::new(redact(&manifest.host), manifest.taken_at);
@@ -143,7 +144,7 @@ impl Contents {
         for listed in manifest.facts {
             let key = redact(&listed.key);
             if !seen.insert(key.clone()) {
-                return Err(Fault::Manifest(format!("{key:?} is listed twice")));
+                return Err(BundleFault::Manifest(format!("{key:?} is listed twice")));
             }
             let capture = fact(listed, top, &mut self.texts);
             facts.insert(key, capture);
@@ -174,24 +175,24 @@ fn as_now_told(key: &str, why: Why) -> Why {
     }
 }
 
-fn parse(text: &[u8]) -> Result<Manifest, Fault> {
+fn parse(text: &[u8]) -> Result<Manifest, BundleFault> {
     /// Read first: what a newer version writes may look different in every other way.
     #[derive(serde::Deserialize)]
     struct Head {
         schema: String,
     }
-    let broken = |error: serde_json::Error| Fault::Manifest(error.to_string());
+    let broken = |error: serde_json::Error| BundleFault::Manifest(error.to_string());
     let Head { schema } = serde_json::from_slice(text).map_err(broken)?;
     match schema.strip_prefix(SCHEMA).map(str::parse::<u32>) {
         Some(Ok(VERSION)) => serde_json::from_slice(text).map_err(broken),
-        Some(Ok(newer)) if newer > VERSION => {
-            Err(Fault::Manifest(format!("schema {schema:?} is of a newer Carrick; this one reads {SCHEMA}{VERSION}")))
-        }
-        _ => Err(Fault::Manifest(format!("schema {schema:?} is not {SCHEMA}{VERSION}"))),
+        Some(Ok(newer)) if newer > VERSION => Err(BundleFault::Manifest(format!(
+            "schema {schema:?} is of a newer Carrick; this one reads {SCHEMA}{VERSION}"
+        ))),
+        _ => Err(BundleFault::Manifest(format!("schema {schema:?} is not {SCHEMA}{VERSION}"))),
     }
 }
 
-fn read_tar(from: impl Read) -> Result<Contents, Fault> {
+fn read_tar(from: impl Read) -> Result<Contents, BundleFault> {
     let mut contents = Contents::default();
     let mut archive = tar::Archive::new(Watched { from, room: LARGEST, zeros: 0 });
     let archive_entries = archive.entries().map_err(|error| not_tar(&error))?;
@@ -209,8 +210,8 @@ fn read_tar(from: impl Read) -> Result<Contents, Fault> {
             EntryType::Directory => drop(checked(&shown)?),
             // Times and owners in the way of newer tars; our names are short enough to need none.
             EntryType::XHeader | EntryType::XGlobalHeader => {}
-            EntryType::Symlink | EntryType::Link => return Err(Fault::Entry(shown, "is a link")),
-            _ => return Err(Fault::Entry(shown, "is neither a file nor a directory")),
+            EntryType::Symlink | EntryType::Link => return Err(BundleFault::Entry(shown, "is a link")),
+            _ => return Err(BundleFault::Entry(shown, "is neither a file nor a directory")),
         }
     }
     let mut rest = archive.into_inner();
@@ -219,34 +220,34 @@ fn read_tar(from: impl Read) -> Result<Contents, Fault> {
     match rest.zeros {
         1024.. => Ok(contents),
         _ if contents.entries == 0 => Err(not_tar(&io::ErrorKind::InvalidData.into())),
-        _ => Err(Fault::Damaged("it has no end".to_owned())),
+        _ => Err(BundleFault::Damaged("it has no end".to_owned())),
     }
 }
 
-fn not_tar(error: &io::Error) -> Fault {
+fn not_tar(error: &io::Error) -> BundleFault {
     match error.kind() {
         io::ErrorKind::UnexpectedEof => damaged("its beginning", error),
-        _ => Fault::NotABundle("neither a directory, a tar nor a gzipped tar".to_owned()),
+        _ => BundleFault::NotABundle("neither a directory, a tar nor a gzipped tar".to_owned()),
     }
 }
 
-fn damaged(what: &str, error: &io::Error) -> Fault {
-    too_large(error).unwrap_or_else(|| Fault::Damaged(format!("{what}: {error}")))
+fn damaged(what: &str, error: &io::Error) -> BundleFault {
+    too_large(error).unwrap_or_else(|| BundleFault::Damaged(format!("{what}: {error}")))
 }
 
-fn too_large(error: &io::Error) -> Option<Fault> {
+fn too_large(error: &io::Error) -> Option<BundleFault> {
     let full = error.kind() == io::ErrorKind::QuotaExceeded;
-    full.then(|| Fault::TooLarge(format!("{} MiB", LARGEST >> 20)))
+    full.then(|| BundleFault::TooLarge(format!("{} MiB", LARGEST >> 20)))
 }
 
 /// A name inside the bundle, whoever wrote it.
-fn checked(name: &str) -> Result<String, Fault> {
+fn checked(name: &str) -> Result<String, BundleFault> {
     let mut parts = Vec::new();
     for component in Path::new(name).components() {
         match component {
             Component::Normal(part) => parts.push(part.to_string_lossy()),
             Component::CurDir => {}
-            _ => return Err(Fault::Entry(name.to_owned(), "leads out of the bundle")),
+            _ => return Err(BundleFault::Entry(name.to_owned(), "leads out of the bundle")),
         }
     }
     Ok(parts.join("/"))
@@ -271,9 +272,9 @@ impl<R: Read> Read for Watched<R> {
 }
 
 /// The manifest and what lies in `facts`; nothing else is looked at, and nothing but files is read.
-fn read_dir(path: &Path) -> Result<Contents, Fault> {
+fn read_dir(path: &Path) -> Result<Contents, BundleFault> {
     if path.join(MANIFEST).symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
-        return Err(Fault::NotABundle(format!("no {MANIFEST}")));
+        return Err(BundleFault::NotABundle(format!("no {MANIFEST}")));
     }
     let mut contents = Contents::default();
     let mut room = LARGEST;
@@ -290,8 +291,8 @@ fn read_dir(path: &Path) -> Result<Contents, Fault> {
             let kind = entry.file_type().map_err(|error| unreadable(&error))?;
             match kind {
                 _ if kind.is_dir() => {}
-                _ if kind.is_symlink() => return Err(Fault::Entry(name, "is a link")),
-                _ if !kind.is_file() => return Err(Fault::Entry(name, "is neither a file nor a directory")),
+                _ if kind.is_symlink() => return Err(BundleFault::Entry(name, "is a link")),
+                _ if !kind.is_file() => return Err(BundleFault::Entry(name, "is neither a file nor a directory")),
                 _ if prefix.is_empty() && name != MANIFEST => {}
                 _ => add_file(&mut contents, name, &entry.path(), &mut room)?,
             }
@@ -300,8 +301,9 @@ fn read_dir(path: &Path) -> Result<Contents, Fault> {
     Ok(contents)
 }
 
-fn add_file(contents: &mut Contents, name: String, path: &Path, room: &mut u64) -> Result<(), Fault> {
-    let file = open_file(path, OFlags::NOFOLLOW).map_err(|error| Fault::Unreadable(format!("{name}: {error}")))?;
+fn add_file(contents: &mut Contents, name: String, path: &Path, room: &mut u64) -> Result<(), BundleFault> {
+    let file =
+        open_file(path, OFlags::NOFOLLOW).map_err(|error| BundleFault::Unreadable(format!("{name}: {error}")))?;
     let mut watched = Watched { from: file, room: *room, zeros: 0 };
     contents.add(name, &mut watched)?;
     *room = watched.room;

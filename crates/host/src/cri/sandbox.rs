@@ -45,7 +45,7 @@ const TRIES: usize = 3;
 
 /// How a sandbox is tried.
 #[derive(Clone, Copy, Debug)]
-pub struct How<'a> {
+pub struct SandboxOptions<'a> {
     /// Where runtimes listen; see [`super::ENDPOINTS`].
     pub endpoints: &'a [&'a str],
     /// The pause image, where the runtime itself does not say (containerd 2.0 and later).
@@ -56,7 +56,7 @@ pub struct How<'a> {
 
 /// A sandbox that had an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tried {
+pub struct TriedSandbox {
     pub addresses: Vec<IpAddr>,
     /// Until the address was known.
     pub took: Duration,
@@ -66,7 +66,7 @@ pub struct Tried {
 
 /// Why there was none.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Failed {
+pub enum SandboxError {
     #[error("the runtime cannot be asked: {0}")]
     Runtime(Why),
     /// RunPodSandbox would pull it: from where, and how long, is not ours to decide.
@@ -84,7 +84,7 @@ pub enum Failed {
 }
 
 /// Runs one sandbox, reads its address, and takes it away.
-pub async fn try_one(host: &dyn Host, how: &How<'_>) -> Result<Tried, Failed> {
+pub async fn try_one(host: &dyn Host, how: &SandboxOptions<'_>) -> Result<TriedSandbox, SandboxError> {
     let begun = Instant::now();
     let runtime = Runtime::reach(host, how).await?;
     // What a killed run left must not stand in the way of this one, nor be in it when it fails.
@@ -97,16 +97,16 @@ pub async fn try_one(host: &dyn Host, how: &How<'_>) -> Result<Tried, Failed> {
         let took = begun.elapsed();
         left = runtime.clear(|sandbox| uid(sandbox) == own).await.err().map(|failed| failed.to_string()).or(left);
         match tried {
-            Err(Failed::Gone) => {}
-            tried => return tried.map(|addresses| Tried { addresses, took, left }),
+            Err(SandboxError::Gone) => {}
+            tried => return tried.map(|addresses| TriedSandbox { addresses, took, left }),
         }
     }
-    Err(Failed::Gone)
+    Err(SandboxError::Gone)
 }
 
 /// Takes away every sandbox of ours, whatever its age: who made one was let go of before it could.
-pub async fn clear(host: &dyn Host, endpoints: &[&str]) -> Result<(), Failed> {
-    let how = How { endpoints, image: None, time: SHORT };
+pub async fn clear(host: &dyn Host, endpoints: &[&str]) -> Result<(), SandboxError> {
+    let how = SandboxOptions { endpoints, image: None, time: SHORT };
     Runtime::reach(host, &how).await?.clear(|_| true).await
 }
 
@@ -118,10 +118,10 @@ struct Runtime {
 }
 
 impl Runtime {
-    async fn reach(host: &dyn Host, how: &How<'_>) -> Result<Self, Failed> {
-        let (endpoint, channel) = reach(host, how.endpoints, SHORT).await.map_err(Failed::Runtime)?;
-        let told = boxed(SHORT, status(channel.clone(), endpoint)).await.map_err(Failed::Runtime)?;
-        let told = parse_status(&told.to_string()).map_err(|detail| Failed::Runtime(Why::Broken(detail)))?;
+    async fn reach(host: &dyn Host, how: &SandboxOptions<'_>) -> Result<Self, SandboxError> {
+        let (endpoint, channel) = reach(host, how.endpoints, SHORT).await.map_err(SandboxError::Runtime)?;
+        let told = boxed(SHORT, status(channel.clone(), endpoint)).await.map_err(SandboxError::Runtime)?;
+        let told = parse_status(&told.to_string()).map_err(|detail| SandboxError::Runtime(Why::Broken(detail)))?;
         let driver = boxed(SHORT, config(channel.clone())).await;
         let by_systemd = match driver {
             Ok(driver) => driver.pointer("/linux/cgroupDriver").is_some_and(|driver| driver == "SYSTEMD"),
@@ -132,26 +132,26 @@ impl Runtime {
         Ok(Runtime { channel, image: told.sandbox_image, cgroup_parent })
     }
 
-    async fn has_image(&self, known: Option<&str>) -> Result<(), Failed> {
+    async fn has_image(&self, known: Option<&str>) -> Result<(), SandboxError> {
         let Some(image) = self.image.as_deref().or(known) else { return Ok(()) };
-        let there = boxed(SHORT, images(self.channel.clone())).await.map_err(Failed::Runtime)?;
+        let there = boxed(SHORT, images(self.channel.clone())).await.map_err(SandboxError::Runtime)?;
         let names = there.pointer("/images").and_then(|images| images.as_array()).into_iter().flatten();
         let mut names = names.filter_map(|image| image["repoTags"].as_array()).flatten();
         // By digest it is in no list of tags: whether it is there is left to the runtime.
         if image.contains('@') || names.any(|name| name == image) {
             return Ok(());
         }
-        Err(Failed::NoImage(image.to_owned()))
+        Err(SandboxError::NoImage(image.to_owned()))
     }
 
     /// The addresses of a new sandbox.
-    async fn run(&self, uid: &str, time: Duration) -> Result<Vec<IpAddr>, Failed> {
+    async fn run(&self, uid: &str, time: Duration) -> Result<Vec<IpAddr>, SandboxError> {
         let config = ours(uid, self.cgroup_parent);
         let request = RunPodSandboxRequest { config: Some(config) };
         let made: RunPodSandboxResponse = self.call("RunPodSandbox", request, time).await?;
         let request = PodSandboxStatusRequest { pod_sandbox_id: made.pod_sandbox_id };
         let told: PodSandboxStatusResponse = match self.call("PodSandboxStatus", request, SHORT).await {
-            Err(Failed::Gone) => return Err(Failed::Gone),
+            Err(SandboxError::Gone) => return Err(SandboxError::Gone),
             told => told?,
         };
         let told = told.status.unwrap_or_default();
@@ -160,14 +160,14 @@ impl Runtime {
         let addresses: Vec<IpAddr> = texts.filter_map(|text| text.parse().ok()).collect();
         match (addresses.is_empty(), told.state) {
             (false, _) => Ok(addresses),
-            (true, READY) => Err(Failed::NoAddress),
+            (true, READY) => Err(SandboxError::NoAddress),
             // Stopped meanwhile: a stopped one has no address any more.
-            (true, _) => Err(Failed::Gone),
+            (true, _) => Err(SandboxError::Gone),
         }
     }
 
     /// Stops and removes those of our sandboxes. Each gets its try; the first complaint is told.
-    async fn clear(&self, which: impl Fn(&PodSandbox) -> bool) -> Result<(), Failed> {
+    async fn clear(&self, which: impl Fn(&PodSandbox) -> bool) -> Result<(), SandboxError> {
         let label_selector = HashMap::from([(LABEL.0.to_owned(), LABEL.1.to_owned())]);
         let request = ListPodSandboxRequest { filter: Some(PodSandboxFilter { label_selector }) };
         let listed: ListPodSandboxResponse = self.call("ListPodSandbox", request, SHORT).await?;
@@ -182,31 +182,31 @@ impl Runtime {
         first
     }
 
-    async fn call<Q, A>(&self, method: &'static str, request: Q, time: Duration) -> Result<A, Failed>
+    async fn call<Q, A>(&self, method: &'static str, request: Q, time: Duration) -> Result<A, SandboxError>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
         match timeout(time, call(self.channel.clone(), "Runtime", method, request)).await {
-            Err(_) => Err(Failed::TimedOut { call: method, after: time }),
+            Err(_) => Err(SandboxError::TimedOut { call: method, after: time }),
             Ok(answer) => answer.map_err(|status| failed(method, &status)),
         }
     }
 }
 
-fn failed(call: &'static str, status: &Status) -> Failed {
+fn failed(call: &'static str, status: &Status) -> SandboxError {
     match status.code() {
-        Code::NotFound if call != "RunPodSandbox" => Failed::Gone,
+        Code::NotFound if call != "RunPodSandbox" => SandboxError::Gone,
         _ => match why(status) {
-            Why::Broken(detail) => Failed::Refused { call, detail: carrick_core::redact::redact(&detail) },
-            other => Failed::Refused { call, detail: other.to_string() },
+            Why::Broken(detail) => SandboxError::Refused { call, detail: carrick_core::redact::redact(&detail) },
+            other => SandboxError::Refused { call, detail: other.to_string() },
         },
     }
 }
 
-fn fine_if_gone(ended: Result<Empty, Failed>) -> Result<(), Failed> {
+fn fine_if_gone(ended: Result<Empty, SandboxError>) -> Result<(), SandboxError> {
     match ended {
-        Ok(_) | Err(Failed::Gone) => Ok(()),
+        Ok(_) | Err(SandboxError::Gone) => Ok(()),
         Err(failed) => Err(failed),
     }
 }

@@ -18,9 +18,10 @@ use tokio::time::timeout;
 
 use super::{Local, query_with};
 use crate::host::{
-    CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, MOST_OUTPUT, Trouble, beside, of_commands,
+    CommandOutput, FILE_TIME, File, Host, LARGEST, Lock, Locked, MOST_OUTPUT, PathEntry, Trouble, WriteMode, beside,
+    of_commands,
 };
-use crate::probe::Answer;
+use crate::probe::BoxFuture;
 
 /// Of permissions: everything `chmod` sets.
 const MODE: u32 = 0o7777;
@@ -28,27 +29,27 @@ const MODE: u32 = 0o7777;
 const HOLDER: u64 = 4096;
 
 impl Host for Local {
-    fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>> {
+    fn look<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<PathEntry>, Trouble>> {
         boxed(path, look)
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Vec<String>, Trouble>> {
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<String>, Trouble>> {
         boxed(path, |path| match fs::read_dir(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             entries => entries?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect(),
         })
     }
 
-    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>> {
+    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: WriteMode) -> BoxFuture<'a, Result<(), Trouble>> {
         let file = file.clone();
         boxed(path, move |path| match how {
-            How::Replace => replace(path, &file),
-            How::InPlace => in_place(path, &file),
-            How::Append => append(path, &file),
+            WriteMode::Replace => replace(path, &file),
+            WriteMode::InPlace => in_place(path, &file),
+            WriteMode::Append => append(path, &file),
         })
     }
 
-    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>> {
+    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> BoxFuture<'a, Result<(), Trouble>> {
         let to = to.to_owned();
         boxed(path, move |path| {
             let temporary = clear_beside(path)?;
@@ -58,7 +59,7 @@ impl Host for Local {
         })
     }
 
-    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
+    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> BoxFuture<'a, Result<(), Trouble>> {
         boxed(path, move |path| {
             match fs::DirBuilder::new().mode(mode).create(path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
@@ -70,7 +71,7 @@ impl Host for Local {
         })
     }
 
-    fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
+    fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> BoxFuture<'a, Result<(), Trouble>> {
         boxed(path, move |path| {
             if fs::symlink_metadata(path)?.is_symlink() {
                 return Err(io::Error::other("is a link"));
@@ -79,7 +80,7 @@ impl Host for Local {
         })
     }
 
-    fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>> {
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), Trouble>> {
         boxed(path, |path| {
             let removed = match fs::symlink_metadata(path) {
                 Ok(metadata) if metadata.is_dir() => fs::remove_dir(path),
@@ -93,7 +94,7 @@ impl Host for Local {
         })
     }
 
-    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> BoxFuture<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
             match query_with(self.held.stdin(), argv, Keep::Head(MOST_OUTPUT), limit).await {
                 Ok((capture, _)) => {
@@ -105,7 +106,7 @@ impl Host for Local {
         })
     }
 
-    fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> Answer<'a, Result<Lock, Locked>> {
+    fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> BoxFuture<'a, Result<Lock, Locked>> {
         let (place, holder, held) = (path.to_owned(), holder.to_owned(), self.held.clone());
         Box::pin(async move {
             let taken = spawn_blocking(move || lock(&place, &holder, held)).await;
@@ -120,7 +121,7 @@ impl Host for Local {
 fn boxed<T: Send + 'static>(
     path: &str,
     work: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
-) -> Answer<'_, Result<T, Trouble>> {
+) -> BoxFuture<'_, Result<T, Trouble>> {
     let place = PathBuf::from(path);
     Box::pin(async move {
         let done = timeout(FILE_TIME, spawn_blocking(move || work(&place))).await;
@@ -142,7 +143,7 @@ fn reason(error: &io::Error) -> String {
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
 }
 
-fn look(path: &Path) -> io::Result<Option<Entry>> {
+fn look(path: &Path) -> io::Result<Option<PathEntry>> {
     let metadata = match fs::symlink_metadata(path) {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => {
             return Ok(None);
@@ -151,14 +152,14 @@ fn look(path: &Path) -> io::Result<Option<Entry>> {
     };
     let (mode, uid, gid, kind) = (metadata.mode() & MODE, metadata.uid(), metadata.gid(), metadata.file_type());
     if kind.is_dir() {
-        return Ok(Some(Entry::Dir { mode, uid, gid }));
+        return Ok(Some(PathEntry::Dir { mode, uid, gid }));
     }
     if kind.is_symlink() {
-        return Ok(Some(Entry::Link(fs::read_link(path)?.to_string_lossy().into_owned())));
+        return Ok(Some(PathEntry::Link(fs::read_link(path)?.to_string_lossy().into_owned())));
     }
     if !kind.is_file() {
         let what = if kind.is_socket() { "a socket" } else { "a device" };
-        return Ok(Some(Entry::Other(what)));
+        return Ok(Some(PathEntry::Other(what)));
     }
     let mut bytes = Vec::new();
     let opened = OpenOptions::new().read(true).custom_flags(no_follow()).open(path)?;
@@ -166,7 +167,7 @@ fn look(path: &Path) -> io::Result<Option<Entry>> {
     if bytes.len() as u64 > LARGEST {
         return Err(io::Error::other(format!("is larger than {} MiB", LARGEST >> 20)));
     }
-    Ok(Some(Entry::File(File { bytes, mode, uid, gid })))
+    Ok(Some(PathEntry::File(File { bytes, mode, uid, gid })))
 }
 
 fn no_follow() -> i32 {
@@ -314,13 +315,13 @@ mod tests {
         let path = dir.path().join("f");
         let path = path.to_str().unwrap();
         assert_eq!(host().look(path).await, Ok(None));
-        host().write(path, &mine("long text", 0o640), How::Replace).await.unwrap();
+        host().write(path, &mine("long text", 0o640), WriteMode::Replace).await.unwrap();
         let inode = fs::metadata(path).unwrap().ino();
-        host().write(path, &mine("short", 0o644), How::InPlace).await.unwrap();
+        host().write(path, &mine("short", 0o644), WriteMode::InPlace).await.unwrap();
         assert_eq!(fs::metadata(path).unwrap().ino(), inode);
-        host().write(path, &mine("!", 0o600), How::Append).await.unwrap();
-        assert_eq!(host().look(path).await, Ok(Some(Entry::File(mine("short!", 0o644)))));
-        host().write(path, &mine("new", 0o600), How::Replace).await.unwrap();
+        host().write(path, &mine("!", 0o600), WriteMode::Append).await.unwrap();
+        assert_eq!(host().look(path).await, Ok(Some(PathEntry::File(mine("short!", 0o644)))));
+        host().write(path, &mine("new", 0o600), WriteMode::Replace).await.unwrap();
         assert_ne!(fs::metadata(path).unwrap().ino(), inode);
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
         host().remove(path).await.unwrap();
@@ -335,9 +336,9 @@ mod tests {
         fs::write(&target, "theirs").unwrap();
         std::os::unix::fs::symlink(&target, &link).unwrap();
         let link = link.to_str().unwrap();
-        assert_eq!(host().look(link).await, Ok(Some(Entry::Link(target.to_string_lossy().into_owned()))));
-        assert!(host().write(link, &mine("ours", 0o644), How::InPlace).await.is_err());
-        assert!(host().write(link, &mine("ours", 0o644), How::Append).await.is_err());
+        assert_eq!(host().look(link).await, Ok(Some(PathEntry::Link(target.to_string_lossy().into_owned()))));
+        assert!(host().write(link, &mine("ours", 0o644), WriteMode::InPlace).await.is_err());
+        assert!(host().write(link, &mine("ours", 0o644), WriteMode::Append).await.is_err());
         assert!(host().set_mode(link, 0o777).await.is_err());
         assert_eq!(fs::read_to_string(&target).unwrap(), "theirs");
     }
@@ -347,7 +348,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(".f.carrick"), "half").unwrap();
         let path = dir.path().join("f");
-        host().write(path.to_str().unwrap(), &mine("whole", 0o644), How::Replace).await.unwrap();
+        host().write(path.to_str().unwrap(), &mine("whole", 0o644), WriteMode::Replace).await.unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "whole");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }

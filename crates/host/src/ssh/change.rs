@@ -16,8 +16,10 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{GRACE, MOST_SAID, Ssh, nonce, quote};
 use crate::command::{last_line, whole_lines};
-use crate::host::{CommandOutput, Entry, FILE_TIME, File, Host, How, LARGEST, Lock, Locked, MOST_OUTPUT, Trouble};
-use crate::probe::Answer;
+use crate::host::{
+    CommandOutput, FILE_TIME, File, Host, LARGEST, Lock, Locked, MOST_OUTPUT, PathEntry, Trouble, WriteMode,
+};
+use crate::probe::BoxFuture;
 
 const SCRIPT: &str = include_str!("change.sh");
 
@@ -133,50 +135,50 @@ fn after_noise<'a>(out: &'a [u8], nonce: &str) -> Option<&'a [u8]> {
 }
 
 /// What `look` prints: a line, and after it a file's bytes.
-fn entry(answer: &[u8]) -> Result<Option<Entry>, String> {
+fn entry(answer: &[u8]) -> Result<Option<PathEntry>, String> {
     let end = answer.iter().position(|&byte| byte == b'\n').ok_or("no answer")?;
     let (line, bytes) = (answer.get(..end).unwrap_or_default(), answer.get(end + 1..).unwrap_or_default());
     let line = String::from_utf8_lossy(line);
     if let Some(to) = line.strip_prefix("link ") {
-        return Ok(Some(Entry::Link(to.to_owned())));
+        return Ok(Some(PathEntry::Link(to.to_owned())));
     }
     let words: Vec<&str> = line.split(' ').collect();
     let octal = |text: &str| u32::from_str_radix(text, 8).map_err(|_| format!("{text:?} is not a mode"));
     let number = |text: &str| text.parse::<u32>().map_err(|_| format!("{text:?} is not an owner"));
     Ok(Some(match words.as_slice() {
         ["none"] => return Ok(None),
-        ["dir", mode, uid, gid] => Entry::Dir { mode: octal(mode)?, uid: number(uid)?, gid: number(gid)? },
+        ["dir", mode, uid, gid] => PathEntry::Dir { mode: octal(mode)?, uid: number(uid)?, gid: number(gid)? },
         ["file", ..] if bytes.len() as u64 > LARGEST => return Err(format!("is larger than {} MiB", LARGEST >> 20)),
         ["file", mode, uid, gid] => {
-            Entry::File(File { bytes: bytes.to_vec(), mode: octal(mode)?, uid: number(uid)?, gid: number(gid)? })
+            PathEntry::File(File { bytes: bytes.to_vec(), mode: octal(mode)?, uid: number(uid)?, gid: number(gid)? })
         }
-        ["other", "a", "socket"] => Entry::Other("a socket"),
-        ["other", ..] => Entry::Other("a device"),
+        ["other", "a", "socket"] => PathEntry::Other("a socket"),
+        ["other", ..] => PathEntry::Other("a device"),
         _ => return Err(format!("{line:?} is no answer")),
     }))
 }
 
 impl Host for Ssh {
-    fn look<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Option<Entry>, Trouble>> {
+    fn look<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<PathEntry>, Trouble>> {
         Box::pin(async move {
             let answer = self.file_order(path, &["look", path]).await?;
             entry(&answer).map_err(|why| Trouble::new(path, why))
         })
     }
 
-    fn list<'a>(&'a self, path: &'a str) -> Answer<'a, Result<Vec<String>, Trouble>> {
+    fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<String>, Trouble>> {
         Box::pin(async move {
             let answer = self.file_order(path, &["list", path]).await?;
             Ok(String::from_utf8_lossy(&answer).split_terminator('\0').map(str::to_owned).collect())
         })
     }
 
-    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: How) -> Answer<'a, Result<(), Trouble>> {
+    fn write<'a>(&'a self, path: &'a str, file: &'a File, how: WriteMode) -> BoxFuture<'a, Result<(), Trouble>> {
         Box::pin(async move {
             let call = match how {
-                How::Replace => "replace",
-                How::InPlace => "in_place",
-                How::Append => "append",
+                WriteMode::Replace => "replace",
+                WriteMode::InPlace => "in_place",
+                WriteMode::Append => "append",
             };
             let (mode, owner) = (format!("{:o}", file.mode), format!("{}:{}", file.uid, file.gid));
             let (size, bytes) = (file.bytes.len().to_string(), BASE64_STANDARD.encode(&file.bytes));
@@ -184,23 +186,23 @@ impl Host for Ssh {
         })
     }
 
-    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> Answer<'a, Result<(), Trouble>> {
+    fn link<'a>(&'a self, path: &'a str, to: &'a str) -> BoxFuture<'a, Result<(), Trouble>> {
         Box::pin(async move { self.change(path, &["link", path, to]).await })
     }
 
-    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
+    fn make_dir<'a>(&'a self, path: &'a str, mode: u32) -> BoxFuture<'a, Result<(), Trouble>> {
         Box::pin(async move { self.change(path, &["make_dir", path, &format!("{mode:o}")]).await })
     }
 
-    fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> Answer<'a, Result<(), Trouble>> {
+    fn set_mode<'a>(&'a self, path: &'a str, mode: u32) -> BoxFuture<'a, Result<(), Trouble>> {
         Box::pin(async move { self.change(path, &["set_mode", path, &format!("{mode:o}")]).await })
     }
 
-    fn remove<'a>(&'a self, path: &'a str) -> Answer<'a, Result<(), Trouble>> {
+    fn remove<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<(), Trouble>> {
         Box::pin(async move { self.change(path, &["remove", path]).await })
     }
 
-    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> Answer<'a, Result<CommandOutput, Trouble>> {
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> BoxFuture<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
             let what = || argv.join(" ");
             // `command` runs no function of ours that has the same name.
@@ -218,7 +220,7 @@ impl Host for Ssh {
         })
     }
 
-    fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> Answer<'a, Result<Lock, Locked>> {
+    fn lock<'a>(&'a self, path: &'a str, holder: &'a str) -> BoxFuture<'a, Result<Lock, Locked>> {
         Box::pin(async move {
             let trouble = |why: String| Locked::from(Trouble::new(path, why));
             let answer = timeout(FILE_TIME, self.hold(path, holder)).await;
@@ -308,11 +310,11 @@ mod tests {
 
     #[test]
     fn an_answer_is_an_entry_or_says_why_not() {
-        let file = Entry::File(File { bytes: b"a\n\0".to_vec(), mode: 0o644, uid: 0, gid: 7 });
+        let file = PathEntry::File(File { bytes: b"a\n\0".to_vec(), mode: 0o644, uid: 0, gid: 7 });
         assert_eq!(entry(b"file 644 0 7\na\n\0"), Ok(Some(file)));
         assert_eq!(entry(b"none\n"), Ok(None));
-        assert_eq!(entry(b"dir 1777 0 0\n"), Ok(Some(Entry::Dir { mode: 0o1777, uid: 0, gid: 0 })));
-        assert_eq!(entry(b"link a b\n"), Ok(Some(Entry::Link("a b".into()))));
+        assert_eq!(entry(b"dir 1777 0 0\n"), Ok(Some(PathEntry::Dir { mode: 0o1777, uid: 0, gid: 0 })));
+        assert_eq!(entry(b"link a b\n"), Ok(Some(PathEntry::Link("a b".into()))));
         for broken in [&b""[..], b"file 9 0 0\n", b"file 644 0\n", b"file 644 x 0\n", b"hello\n"] {
             assert!(entry(broken).is_err(), "{broken:?}");
         }

@@ -413,8 +413,8 @@ where
 }
 
 /// Rows are played to the service itself; TLS has its own test.
-impl rows::Stage for MemoryApi {
-    async fn send(&self, who: rows::Who, mut request: Request<Bytes>) -> Result<rows::Answer, String> {
+impl rows::RowServer for MemoryApi {
+    async fn send(&self, who: rows::Who, mut request: Request<Bytes>) -> Result<rows::RowResponse, String> {
         use rows::Who;
         let (peer, token) = match who {
             Who::Admin => (Some(User::admin()), None),
@@ -436,7 +436,7 @@ impl rows::Stage for MemoryApi {
         let (retry_after, content_type) = (header(RETRY_AFTER), header(CONTENT_TYPE).unwrap_or_default());
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.map_err(|error| error.to_string())?.to_bytes();
-        Ok(rows::Answer { status, retry_after, content_type, body: String::from_utf8_lossy(&body).into_owned() })
+        Ok(rows::RowResponse { status, retry_after, content_type, body: String::from_utf8_lossy(&body).into_owned() })
     }
 
     async fn settle(&self, _: &str) {}

@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject as _;
 use serde_json::json;
 use tower::Service as _;
 
-use super::rows::{self, Stage as _};
+use super::rows::{self, RowServer as _};
 use super::*;
 
 fn clock() -> Timestamp {

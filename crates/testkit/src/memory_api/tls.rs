@@ -24,7 +24,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tower::Service as _;
 
-use super::rows::{Answer, NODE, Stage, TOKEN, UNKNOWN_TOKEN, Who, removal};
+use super::rows::{NODE, RowResponse, RowServer, TOKEN, UNKNOWN_TOKEN, Who, removal};
 use super::{ApiService, MemoryApi, User};
 use crate::credentials::{Authority, Issued};
 
@@ -176,7 +176,7 @@ impl Https {
         Ok(Self { to, name, admin, node, nobody, compaction: None, busy: false })
     }
 
-    async fn ask(&self, who: Who, mut request: Request<Bytes>) -> io::Result<Answer> {
+    async fn ask(&self, who: Who, mut request: Request<Bytes>) -> io::Result<RowResponse> {
         let (config, token) = match who {
             Who::Admin => (&self.admin, None),
             Who::Node => (&self.node, None),
@@ -204,12 +204,12 @@ impl Https {
         let (retry_after, content_type) = (header(RETRY_AFTER), header(CONTENT_TYPE).unwrap_or_default());
         let status = response.status().as_u16();
         let body = response.into_body().collect().await.map_err(io::Error::other)?.to_bytes();
-        Ok(Answer { status, retry_after, content_type, body: String::from_utf8_lossy(&body).into_owned() })
+        Ok(RowResponse { status, retry_after, content_type, body: String::from_utf8_lossy(&body).into_owned() })
     }
 }
 
-impl Stage for Https {
-    async fn send(&self, who: Who, request: Request<Bytes>) -> Result<Answer, String> {
+impl RowServer for Https {
+    async fn send(&self, who: Who, request: Request<Bytes>) -> Result<RowResponse, String> {
         self.ask(who, request).await.map_err(|error| error.to_string())
     }
 

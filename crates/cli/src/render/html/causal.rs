@@ -5,7 +5,7 @@ use carrick_core::report::{Confidence, Reading, Report};
 
 use super::fit;
 use super::markup::{Markup, classed, nothing};
-use super::svg::{self, Room, length, number};
+use super::svg::{self, DrawingWidth, length, number};
 
 /// More boxes than this are no picture any more; the lists below it have all of them.
 const MOST: usize = 24;
@@ -34,16 +34,16 @@ pub fn draw(report: &Report, reading: &Reading) -> Markup {
     }
     let graph = Graph::of(report, reading);
     let about = graph.in_words();
-    let drawn = Room::BOTH.map(|room| {
+    let drawn = DrawingWidth::BOTH.map(|room| {
         let boxes = match room {
-            Room::Wide => in_columns(&graph),
-            Room::Narrow => as_tree(&graph),
+            DrawingWidth::Wide => in_columns(&graph),
+            DrawingWidth::Narrow => as_tree(&graph),
         };
         let height = boxes.iter().map(|one| one.top + one.height).fold(0.0, f64::max) + 2.0;
         let arrows =
             graph.edges.iter().filter(|(from, to)| graph.is_drawn(room, *from, *to)).filter_map(|(from, to)| {
                 let (from, to) = (boxes.get(*from)?, boxes.get(*to)?);
-                Some(if room == Room::Wide { arrow_across(from, to) } else { arrow_down(from, to) })
+                Some(if room == DrawingWidth::Wide { arrow_across(from, to) } else { arrow_down(from, to) })
             });
         let shapes = arrows.chain(boxes.iter().map(Placed::draw)).collect::<Vec<_>>();
         svg::picture(room, "causal", height, "What brought about what", &about, shapes)
@@ -119,14 +119,14 @@ impl<'a> Graph<'a> {
     }
 
     /// An arrow that would run behind other boxes is not drawn but said.
-    fn is_drawn(&self, room: Room, from: usize, to: usize) -> bool {
+    fn is_drawn(&self, room: DrawingWidth, from: usize, to: usize) -> bool {
         match room {
-            Room::Wide => self.are_beside(from, to),
-            Room::Narrow => self.parent(to) == Some(from),
+            DrawingWidth::Wide => self.are_beside(from, to),
+            DrawingWidth::Narrow => self.parent(to) == Some(from),
         }
     }
 
-    fn said_of(&self, room: Room, node: usize) -> String {
+    fn said_of(&self, room: DrawingWidth, node: usize) -> String {
         let hidden = self.edges.iter().filter(|(from, to)| *to == node && !self.is_drawn(room, *from, *to));
         let ids: Vec<&str> = hidden.filter_map(|(from, _)| self.nodes.get(*from)).map(|node| node.id).collect();
         if ids.is_empty() { String::new() } else { format!("also from {}", ids.join(", ")) }
@@ -201,14 +201,14 @@ impl<'a> Placed<'a> {
 fn in_columns<'a>(graph: &'a Graph<'a>) -> Vec<Placed<'a>> {
     let columns = graph.nodes.iter().map(|node| node.column).max().unwrap_or_default() + 1;
     let between = if columns > 2 { 64.0 } else { 110.0 };
-    let width = (Room::Wide.width() - 2.0 - between * length(columns - 1)) / length(columns);
+    let width = (DrawingWidth::Wide.width() - 2.0 - between * length(columns - 1)) / length(columns);
     let mut boxes: Vec<Placed> = graph
         .nodes
         .iter()
         .enumerate()
         .map(|(n, node)| {
             let left = 1.0 + (width + between) * length(node.column);
-            Placed::new(node, &graph.said_of(Room::Wide, n), left, width)
+            Placed::new(node, &graph.said_of(DrawingWidth::Wide, n), left, width)
         })
         .collect();
     let height_of = |boxes: &[Placed], column| {
@@ -234,7 +234,7 @@ fn as_tree<'a>(graph: &'a Graph<'a>) -> Vec<Placed<'a>> {
         .enumerate()
         .map(|(n, node)| {
             let left = 1.0 + STEP * length(depth(graph, n));
-            Placed::new(node, &graph.said_of(Room::Narrow, n), left, Room::Narrow.width() - left - 1.0)
+            Placed::new(node, &graph.said_of(DrawingWidth::Narrow, n), left, DrawingWidth::Narrow.width() - left - 1.0)
         })
         .collect();
     let mut top = 1.0;
@@ -338,7 +338,7 @@ mod tests {
     fn boxes_stay_in_the_picture_and_off_one_another() {
         for report in [example::standalone_kubelet(), example::hostile_and_crowded()] {
             let graph = Graph::of(&report, report.reading.as_ref().unwrap());
-            for (room, boxes) in [(Room::Wide, in_columns(&graph)), (Room::Narrow, as_tree(&graph))] {
+            for (room, boxes) in [(DrawingWidth::Wide, in_columns(&graph)), (DrawingWidth::Narrow, as_tree(&graph))] {
                 assert!(boxes.len() <= MOST);
                 for (n, one) in boxes.iter().enumerate() {
                     assert!(one.left >= 0.0 && one.top >= 0.0 && one.left + one.width <= room.width());

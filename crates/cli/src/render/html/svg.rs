@@ -7,33 +7,33 @@ use super::markup::{Markup, classed, element, said, text};
 
 /// A picture is drawn twice and the style sheet shows one: text that is scaled down to a phone cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Room {
+pub enum DrawingWidth {
     Wide,
     Narrow,
 }
 
-impl Room {
-    pub const BOTH: [Room; 2] = [Room::Wide, Room::Narrow];
+impl DrawingWidth {
+    pub const BOTH: [DrawingWidth; 2] = [DrawingWidth::Wide, DrawingWidth::Narrow];
 
     pub fn name(self) -> &'static str {
         match self {
-            Room::Wide => "wide",
-            Room::Narrow => "narrow",
+            DrawingWidth::Wide => "wide",
+            DrawingWidth::Narrow => "narrow",
         }
     }
 
     /// In pixels: the page's column, and that of a phone of 390 less its margins.
     pub fn width(self) -> f64 {
         match self {
-            Room::Wide => 880.0,
-            Room::Narrow => 350.0,
+            DrawingWidth::Wide => 880.0,
+            DrawingWidth::Narrow => 350.0,
         }
     }
 }
 
 /// The frame of a picture. `name` makes its ids; there is one of a name and room on a page.
 pub fn picture(
-    room: Room,
+    room: DrawingWidth,
     name: &str,
     height: f64,
     title: &str,

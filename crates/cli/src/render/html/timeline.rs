@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::fit;
 use super::markup::{Markup, classed, element, nothing, said, text};
-use super::svg::{self, MARK, Room, length};
+use super::svg::{self, DrawingWidth, MARK, length};
 use super::{evidence_place, fold};
 
 /// More marks than this hide one another; the worst are drawn.
@@ -25,7 +25,7 @@ pub fn draw(events: &[TimelineEvent]) -> Markup {
     }
     let drawn = chosen(events);
     let picture = Scale::moments(&drawn).map_or_else(nothing, |_| {
-        let rooms = Room::BOTH.map(|room| picture(room, &drawn));
+        let rooms = DrawingWidth::BOTH.map(|room| picture(room, &drawn));
         classed("figure", "timeline", rooms.into_iter().chain([legend(), left_out(drawn.len(), events.len())]))
     });
     let rows = table(events);
@@ -178,11 +178,11 @@ fn rows<'a>(drawn: impl Iterator<Item = &'a Drawn<'a>>, scale: &Scale) -> Vec<Ve
     rows.into_iter().map(|(_, row)| row).collect()
 }
 
-fn picture(room: Room, drawn: &[Drawn]) -> Markup {
+fn picture(room: DrawingWidth, drawn: &[Drawn]) -> Markup {
     // A phone has no room for names beside the lanes: they stand above them.
     let (left, above) = match room {
-        Room::Wide => (124.0, 6.0),
-        Room::Narrow => (2.0, 20.0),
+        DrawingWidth::Wide => (124.0, 6.0),
+        DrawingWidth::Narrow => (2.0, 20.0),
     };
     let margin = MARK + 3.0;
     let Some(scale) = Scale::of(drawn, left + margin, room.width() - left - 2.0 * margin) else { return nothing() };
@@ -196,8 +196,8 @@ fn picture(room: Room, drawn: &[Drawn]) -> Markup {
     for lane in &lanes {
         shapes.push(svg::path("rule", &format!("M0 {} H{}", svg::number(top), svg::number(room.width()))));
         let (x, y, space) = match room {
-            Room::Wide => (2.0, top + above + MARK + 7.0, left - 8.0),
-            Room::Narrow => (2.0, top + 15.0, room.width() - 4.0),
+            DrawingWidth::Wide => (2.0, top + above + MARK + 7.0, left - 8.0),
+            DrawingWidth::Narrow => (2.0, top + 15.0, room.width() - 4.0),
         };
         shapes.push(svg::label("lane", x, y, &fit::lines(lane.name, SMALL, space, 1).concat()));
         for (n, row) in lane.rows.iter().enumerate() {
@@ -256,7 +256,7 @@ fn silences(scale: &Scale, top: f64, bottom: f64) -> Vec<Markup> {
 }
 
 /// The time at both ends of what is not silent, where there is room for it.
-fn times(scale: &Scale, drawn: &[Drawn], room: Room) -> Vec<Markup> {
+fn times(scale: &Scale, drawn: &[Drawn], room: DrawingWidth) -> Vec<Markup> {
     let one_day = drawn.iter().all(|one| drawn.first().is_some_and(|first| date(first.from) == date(one.until)));
     let words = |second: i64| match Timestamp::from_second(second) {
         Ok(moment) if one_day => clock(moment),

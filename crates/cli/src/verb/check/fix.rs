@@ -10,7 +10,7 @@ use carrick_core::report::Report;
 use carrick_engine::Stop;
 use carrick_engine::act::{Grounded, Stopped, journal};
 use carrick_engine::join::{Fixer, NotFixed};
-use carrick_host::{Answer, Host};
+use carrick_host::{BoxFuture, Host};
 
 use super::{Args, judge, show};
 use crate::act::{self, Refused};
@@ -67,7 +67,7 @@ pub struct CheckFixer<'a> {
 }
 
 impl Fixer for CheckFixer<'_> {
-    fn fix<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> Answer<'a, Result<bool, NotFixed>> {
+    fn fix<'a>(&'a mut self, facts: &'a Facts, report: &'a Report) -> BoxFuture<'a, Result<bool, NotFixed>> {
         Box::pin(async move {
             let agreed = self.agreed(facts, report).await.map_err(|failure| not_begun(&failure))?;
             let Some((steps, protected)) = agreed else { return Ok(false) };

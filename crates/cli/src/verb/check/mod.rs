@@ -16,8 +16,8 @@ use carrick_host::Probe;
 
 use crate::act::Consent;
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Where, client, open_bundle};
-use crate::render::{Format, Look, render};
+use crate::machine::{ClusterArgs, MachineArgs, client, open_bundle};
+use crate::render::{Format, TextOptions, render};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -28,9 +28,9 @@ pub struct Args {
     #[arg(value_name = "BUNDLE", conflicts_with_all = ["host", "api", "kubeconfig"])]
     bundle: Option<PathBuf>,
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     #[command(flatten)]
-    cluster: Cluster,
+    cluster: ClusterArgs,
     /// Checks that shall not count: ids, kubeadm's names, or all
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     ignore: Vec<String>,
@@ -83,7 +83,7 @@ fn report_on(args: &Args, facts: &Facts) -> Result<Report, Failure> {
 }
 
 fn show(args: &Args, report: &Report, took: Option<Duration>) -> Result<Exit, Failure> {
-    let look = Look { width: terminal::width(), verbose: args.verbose, took };
+    let look = TextOptions { width: terminal::width(), verbose: args.verbose, took };
     let text = render(report, args.output, &look).map_err(|error| Failure::internal(error.to_string()))?;
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
     Ok(report.verdict.into())

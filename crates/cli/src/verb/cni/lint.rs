@@ -11,7 +11,7 @@ use carrick_core::report::Report;
 use super::{Output, show};
 use crate::exit::{Exit, Failure};
 use crate::input::Input;
-use crate::machine::{Credential, Where, open_bundle};
+use crate::machine::{CredentialArgs, MachineArgs, open_bundle};
 
 /// What is wrong with configuration files: a file, a directory, a bundle, or a machine's own; read-only
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub struct Args {
     #[arg(value_name = "PATH", conflicts_with = "host")]
     path: Option<PathBuf>,
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,
@@ -31,7 +31,7 @@ pub struct Args {
 
 pub async fn run(args: Args) -> Result<Exit, Failure> {
     let report = match &args.path {
-        None => lint::machine(&args.place.observe(Credential::default().into()).await?.0),
+        None => lint::machine(&args.place.observe(CredentialArgs::default().into()).await?.0),
         Some(path) => lint_path(path)?,
     };
     show(&report, args.output, args.verbose)?;

@@ -4,7 +4,7 @@ use carrick_core::report::Report;
 use carrick_core::signature::Library;
 
 use crate::exit::{Exit, Failure};
-use crate::render::{Format, Look, render};
+use crate::render::{Format, TextOptions, render};
 use crate::signals::Signals;
 use crate::terminal;
 
@@ -54,7 +54,7 @@ fn show(report: &Report, output: Output, verbose: bool) -> Result<(), Failure> {
         Output::Text => Format::Text,
         Output::Json => Format::Json,
     };
-    let look = Look { width: terminal::width(), verbose, took: None };
+    let look = TextOptions { width: terminal::width(), verbose, took: None };
     let text = render(report, format, &look).map_err(|error| Failure::internal(error.to_string()))?;
     terminal::print(&text).map_err(|error| Failure::internal(format!("stdout: {error}")))
 }

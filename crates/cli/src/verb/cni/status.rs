@@ -6,7 +6,7 @@ use carrick_core::cni::status;
 
 use super::{Output, library, show};
 use crate::exit::{Exit, Failure};
-use crate::machine::{Credential, Where, open_bundle};
+use crate::machine::{CredentialArgs, MachineArgs, open_bundle};
 
 /// What is configured, what the runtime has loaded, and what runs; read-only
 #[derive(Debug, clap::Args)]
@@ -15,9 +15,9 @@ pub struct Args {
     #[arg(value_name = "BUNDLE", conflicts_with_all = ["host", "kubeconfig"])]
     bundle: Option<PathBuf>,
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     #[command(flatten)]
-    credential: Credential,
+    credential: CredentialArgs,
     /// How to print it
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     output: Output,

@@ -1,7 +1,7 @@
 //! `carrick cni sync`: the configuration file as the cluster has it, written in place, and loaded by the runtime.
 
 use carrick_core::cni::status;
-use carrick_core::cni::sync::{self, Wanted};
+use carrick_core::cni::sync::{self, ClusterCniConfig};
 use carrick_core::fact::{Facts, Missing};
 use carrick_core::plan::Plan;
 use carrick_core::report::Report;
@@ -11,7 +11,7 @@ use carrick_engine::cni::Network;
 use super::{Output, library, show};
 use crate::act::{self, Consent, Refused};
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Credential, Where, client};
+use crate::machine::{ClusterArgs, CredentialArgs, MachineArgs, client};
 use crate::signals::Signals;
 use crate::terminal::{self, FAIL, OK, styled};
 
@@ -20,9 +20,9 @@ use crate::terminal::{self, FAIL, OK, styled};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     #[command(flatten)]
-    credential: Credential,
+    credential: CredentialArgs,
     #[command(flatten)]
     consent: Consent,
     /// How to print it
@@ -38,7 +38,7 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let admin = args.credential.admin()?.map(|admin| client(&host, &admin));
     let (actor, _lock) = act::begin("cni sync", host.as_ref(), &args.consent, signals, &[]).await?;
     let network = Network { machine: &host, admin: admin.as_ref(), time_box: args.place.time_box() };
-    let (mut facts, _) = args.place.observe_on(host.as_ref(), admin.as_ref(), Cluster::default()).await?;
+    let (mut facts, _) = args.place.observe_on(host.as_ref(), admin.as_ref(), ClusterArgs::default()).await?;
     let wanted = network.wanted(&facts).await.map_err(|why| Failure::failed(format!("nothing was changed: {why}")))?;
     let mut runs = Vec::new();
     for _ in 0..ROUNDS {
@@ -58,12 +58,12 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
         args.consent.ask("Make these changes?", &actor.stop).await?;
         runs.push(act::carry_out(&host, &actor, &steps, &protected).await?);
         network.confirm(&wanted).await.map_err(Failure::failed)?;
-        facts = args.place.observe_on(host.as_ref(), admin.as_ref(), Cluster::default()).await?.0;
+        facts = args.place.observe_on(host.as_ref(), admin.as_ref(), ClusterArgs::default()).await?.0;
     }
     finish(&args, &facts, &wanted, &runs)
 }
 
-async fn steps(network: &Network<'_>, facts: &Facts, wanted: &Wanted) -> Result<Vec<Grounded>, Failure> {
+async fn steps(network: &Network<'_>, facts: &Facts, wanted: &ClusterCniConfig) -> Result<Vec<Grounded>, Failure> {
     let same = network.is_same(wanted).await;
     let same = same.map_err(|trouble| Failure::failed(format!("nothing was changed: {trouble}")))?;
     let cannot = |missing: Missing| Failure::failed(format!("nothing was changed: {missing}; {}", missing.next_step()));
@@ -78,7 +78,7 @@ async fn steps(network: &Network<'_>, facts: &Facts, wanted: &Wanted) -> Result<
 fn print_plan(
     args: &Args,
     host: &str,
-    wanted: &Wanted,
+    wanted: &ClusterCniConfig,
     steps: &[Grounded],
     refused: &Refused,
 ) -> Result<Exit, Failure> {
@@ -93,7 +93,7 @@ fn print_plan(
 }
 
 /// Whether the runtime has it; where it has not, how everything stands.
-fn finish(args: &Args, facts: &Facts, wanted: &Wanted, runs: &[u32]) -> Result<Exit, Failure> {
+fn finish(args: &Args, facts: &Facts, wanted: &ClusterCniConfig, runs: &[u32]) -> Result<Exit, Failure> {
     let loaded = sync::is_loaded(facts, wanted) == Ok(true) && sync::is_first(facts, wanted) == Ok(true);
     let (path, from) = (&wanted.path, &wanted.from);
     let report = Report { verb: "cni sync", ..status::report(&library()?, facts) };

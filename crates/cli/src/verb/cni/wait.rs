@@ -3,17 +3,17 @@
 use std::time::Duration;
 
 use carrick_core::cni::status;
-use carrick_core::cni::wait::{Reason, VERB};
+use carrick_core::cni::wait::{VERB, WaitReason};
 use carrick_core::diagnose::pod_network::told;
 use carrick_core::report::{Overall, Report};
-use carrick_engine::cni::{CniWaitEnd, Network, Patience, sandbox_image};
+use carrick_engine::cni::{CniWaitEnd, Network, WaitPolicy, sandbox_image};
 use carrick_host::cri;
-use carrick_host::cri::sandbox::{How, PLUGIN};
+use carrick_host::cri::sandbox::{PLUGIN, SandboxOptions};
 
 use super::{Output, library, show};
 use crate::act::with_sandboxes;
 use crate::exit::{Exit, Failure};
-use crate::machine::{Cluster, Credential, Where, client, seconds};
+use crate::machine::{ClusterArgs, CredentialArgs, MachineArgs, client, seconds};
 use crate::signals::Signals;
 use crate::terminal::{self, DIM, OK, styled};
 
@@ -22,9 +22,9 @@ use crate::terminal::{self, DIM, OK, styled};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
-    place: Where,
+    place: MachineArgs,
     #[command(flatten)]
-    credential: Credential,
+    credential: CredentialArgs,
     /// How often to try at most; it ends as soon as it works
     #[arg(long, value_name = "N", default_value = "30", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     tries: u32,
@@ -43,12 +43,12 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let host = args.place.host().await?;
     let admin = args.credential.admin()?.map(|admin| client(&host, &admin));
     let network = Network { machine: &host, admin: admin.as_ref(), time_box: args.place.time_box() };
-    let patience = Patience { tries: args.tries, every: args.every };
+    let patience = WaitPolicy { tries: args.tries, every: args.every };
     let image = if args.probe { sandbox_image(host.as_ref()).await } else { None };
     let endpoints = cri::endpoints(host.as_ref());
-    let how = How { endpoints: &endpoints, image: image.as_deref(), time: PLUGIN };
+    let how = SandboxOptions { endpoints: &endpoints, image: image.as_deref(), time: PLUGIN };
     let whole = patience.whole().as_secs();
-    let mut say = |elapsed: Duration, reason: &Reason| {
+    let mut say = |elapsed: Duration, reason: &WaitReason| {
         let id = reason.id.map(|id| format!(" ({id})")).unwrap_or_default();
         let at = styled(DIM, &format!("{} s/{whole} s", elapsed.as_secs()));
         terminal::say(&format!("  ..  {at}  {}{id}", reason.says));
@@ -87,7 +87,7 @@ async fn works(args: &Args, network: &Network<'_>, says: &str, after: Duration) 
 }
 
 /// The cause, and how everything stands.
-async fn end(args: &Args, network: &Network<'_>, reason: Reason, says: &str) -> Result<(), Failure> {
+async fn end(args: &Args, network: &Network<'_>, reason: WaitReason, says: &str) -> Result<(), Failure> {
     let mut report = whole(args, network, says).await?;
     let known = |id: &str| report.causes.iter().any(|cause| cause.id == id);
     if reason.id.is_none_or(|id| !known(id)) {
@@ -101,7 +101,7 @@ async fn end(args: &Args, network: &Network<'_>, reason: Reason, says: &str) -> 
 }
 
 async fn whole(args: &Args, network: &Network<'_>, says: &str) -> Result<Report, Failure> {
-    let (facts, _) = args.place.observe_on(network.host(), network.admin, Cluster::default()).await?;
+    let (facts, _) = args.place.observe_on(network.host(), network.admin, ClusterArgs::default()).await?;
     let mut report = status::report(&library()?, &facts);
     if let Some(reading) = &mut report.reading {
         reading.pod_network.push(told("waited", Ok(says.to_owned())));

@@ -10,7 +10,7 @@
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, pass};
-use crate::fact::cni::{Broken, Candidate, Conf};
+use crate::fact::cni::{Candidate, CniConfigError, Conf};
 use crate::fact::{Facts, Known, Why};
 use crate::id;
 
@@ -53,7 +53,7 @@ fn judge(facts: &Facts, policy: &CheckPolicy) -> Known<Verdict> {
 pub fn of_file(file: &Candidate) -> Known<Verdict> {
     let broken = match file.conf.clone()? {
         Ok(conf) => match unfit(&conf) {
-            Some(why) => Broken::from(why),
+            Some(why) => CniConfigError::from(why),
             None => return Ok(pass(format!("{}: network {}", file.name, conf.name))),
         },
         Err(broken) => broken,

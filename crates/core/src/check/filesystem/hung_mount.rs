@@ -12,7 +12,7 @@ use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
-use crate::fact::mounts::{ANSWERS, Answer, is_at_or_under};
+use crate::fact::mounts::{ANSWERS, MountHealth, is_at_or_under};
 use crate::fact::{Facts, Known};
 use crate::id;
 
@@ -43,10 +43,10 @@ const USED: [&str; 7] = [
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let answers = facts.mount_answers()?;
-    let points = |wanted: Answer| -> Vec<&str> {
+    let points = |wanted: MountHealth| -> Vec<&str> {
         answers.iter().filter(|(answer, _)| *answer == wanted).map(|(_, point)| point.as_str()).collect()
     };
-    let (hung, failed) = (points(Answer::Hung), points(Answer::Failed));
+    let (hung, failed) = (points(MountHealth::Hung), points(MountHealth::Failed));
     let verdict = if let Some(point) = hung.iter().find(|point| is_used(point)) {
         fail(format!("{point} does not answer: the kubelet or containerd would hang"))
             .explains([id!("kubelet.crash-loop"), id!("node.not-ready")])

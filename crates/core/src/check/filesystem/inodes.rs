@@ -11,7 +11,7 @@ use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
-use crate::fact::space::{CONTAINERD, KUBELET, PLACES, Place, Space};
+use crate::fact::space::{CONTAINERD, KUBELET, KubernetesDirectory, PLACES, Space};
 use crate::fact::{Facts, Known, Missing};
 use crate::id;
 
@@ -40,7 +40,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(worst(verdicts)?.unwrap_or_else(|| pass("inodes enough wherever Kubernetes writes")))
 }
 
-fn judge_place(place: &Place, space: &Space) -> Known<Verdict> {
+fn judge_place(place: &KubernetesDirectory, space: &Space) -> Known<Verdict> {
     if space.inodes == Some(0) {
         return Ok(pass(format!("{} makes inodes as they are needed", space.target)));
     }

@@ -15,7 +15,7 @@ use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::Missing;
-use crate::fact::space::{PLACES, Place, Space, shown_bytes};
+use crate::fact::space::{KubernetesDirectory, PLACES, Space, shown_bytes};
 use crate::fact::{Facts, Known};
 use crate::id;
 
@@ -48,7 +48,7 @@ struct Need {
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-fn need(place: &Place) -> Need {
+fn need(place: &KubernetesDirectory) -> Need {
     match place.path {
         // nodefs.available<10%. Logs, emptyDirs and the kubelet's own files.
         "/var/lib/kubelet" => Need { evicts_below: 10, near: 15, needs: GIB, wants: 2 * GIB },
@@ -67,7 +67,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(worst(verdicts)?.unwrap_or_else(|| pass("room enough wherever Kubernetes writes")))
 }
 
-fn judge_place(place: &Place, space: &Space) -> Known<Verdict> {
+fn judge_place(place: &KubernetesDirectory, space: &Space) -> Known<Verdict> {
     let (Some(free), Some(percent)) = (space.available, space.free_percent()) else {
         return Err(Missing::broken(place.query.name, format!("does not say what is free: {}", space.text)));
     };

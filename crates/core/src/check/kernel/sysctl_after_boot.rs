@@ -10,7 +10,7 @@
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
-use crate::fact::sysctl::{BRIDGE_IPTABLES, IP_FORWARD, Setting};
+use crate::fact::sysctl::{BRIDGE_IPTABLES, IP_FORWARD, SysctlSetting};
 use crate::fact::{Facts, Known};
 
 pub const CHECK: Check = Check {
@@ -49,13 +49,13 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     })
 }
 
-fn turned_off(what: &str, setting: &Setting) -> Verdict {
+fn turned_off(what: &str, setting: &SysctlSetting) -> Verdict {
     warn(format!("{} turns {what} off at the next boot", setting.source))
         .seen(evidence(setting))
         .fix(format!("sed -i '{}s/=.*/= 1/' {}    # or take the line out", setting.line, setting.source))
 }
 
-fn evidence(setting: &Setting) -> Evidence {
+fn evidence(setting: &SysctlSetting) -> Evidence {
     Evidence::at(setting.source.as_str(), setting.line, &setting.text)
 }
 

@@ -48,14 +48,14 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::fact::join_state::sample::{clean, joined, kubelet_state};
-    use crate::fact::pki::{self, sample::Authority};
+    use crate::fact::pki::{self, sample::SampleAuthority};
     use crate::fact::unit::SHOW;
     use crate::fact::{Source, Why, kubeconfig};
     use crate::testing::table;
 
     #[test]
     fn judges() {
-        let ca = Authority::make();
+        let ca = SampleAuthority::make();
         let state = |active, sub| joined(&ca).with_query(&SHOW, &kubelet_state(active, sub));
         table(
             &CHECK,

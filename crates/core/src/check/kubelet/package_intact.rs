@@ -8,7 +8,7 @@
 
 use crate::catalogue::{Class, Role};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};
-use crate::fact::package::Altered;
+use crate::fact::package::AlteredFile;
 use crate::fact::{Facts, Known};
 use crate::fix::kubelet_drop_in::FILE as DROP_IN;
 use crate::id;
@@ -37,9 +37,9 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(skip("kubelet and kubeadm do not come from a package"));
     }
     let altered = facts.altered_files()?;
-    let (missing, changed): (Vec<&Altered>, Vec<&Altered>) =
+    let (missing, changed): (Vec<&AlteredFile>, Vec<&AlteredFile>) =
         altered.iter().filter(|file| is_program(file) || is_unit_file(file)).partition(|file| file.missing);
-    let cite = |files: &[&Altered]| files.iter().map(|file| file.cite()).collect::<Vec<_>>();
+    let cite = |files: &[&AlteredFile]| files.iter().map(|file| file.cite()).collect::<Vec<_>>();
     if let Some(worst) = missing.iter().find(|file| is_program(file)).or(missing.first()) {
         let says = format!("{} is missing from its package", worst.path);
         // Somebody may have put another unit file in its place.
@@ -64,13 +64,13 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(pass("units and programs are as they were shipped"))
 }
 
-fn is_program(file: &Altered) -> bool {
+fn is_program(file: &AlteredFile) -> bool {
     let name = file.path.strip_prefix("/usr").unwrap_or(&file.path);
     let name = name.strip_prefix("/bin/").or_else(|| name.strip_prefix("/sbin/"));
     name.is_some_and(|name| PROGRAMS.contains(&name))
 }
 
-fn is_drop_in(file: &Altered) -> bool {
+fn is_drop_in(file: &AlteredFile) -> bool {
     file.path.contains("/kubelet.service.d/")
 }
 
@@ -79,7 +79,7 @@ fn has_carricks(facts: &Facts) -> bool {
     facts.unit("kubelet").is_ok_and(|unit| unit.drop_ins().any(|file| file.path == DROP_IN))
 }
 
-fn is_unit_file(file: &Altered) -> bool {
+fn is_unit_file(file: &AlteredFile) -> bool {
     file.path.ends_with("/kubelet.service") || is_drop_in(file)
 }
 

@@ -12,7 +12,7 @@ use crate::catalogue::{Class, Role};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
-use crate::fact::containerd_config::{FILE, Stray, stray_keys};
+use crate::fact::containerd_config::{FILE, StrayKey, stray_keys};
 use crate::fact::runtime_sockets::Runtime;
 use crate::fact::{Facts, Known, OrAbsent};
 use crate::id;
@@ -43,7 +43,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(worst) = strays.iter().find(|stray| stray.cgroup_driver).or(strays.first()) else {
         return Ok(pass("every key stands in its table"));
     };
-    let cite = |stray: &Stray| Evidence::at(FILE, stray.line, &stray.text);
+    let cite = |stray: &StrayKey| Evidence::at(FILE, stray.line, &stray.text);
     let verdict = if worst.cgroup_driver && !uses_systemd(facts) {
         fail(format!("\"{}\" stands {}: it does nothing", worst.text, worst.place))
             .fix(format!("cp -a {FILE} {FILE}.before"))

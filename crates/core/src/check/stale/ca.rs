@@ -68,13 +68,13 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
     use crate::fact::join_state::sample::{clean, joined};
-    use crate::fact::pki::sample::Authority;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::{Source, kubeconfig};
     use crate::testing::table;
 
     #[test]
     fn judges() {
-        let (ca, other) = (Authority::make(), Authority::make());
+        let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
         let left = || clean().with_file(CA, &ca.pem);
         table(
             &CHECK,

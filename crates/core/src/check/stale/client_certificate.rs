@@ -103,13 +103,13 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
     use crate::fact::join_state::sample::{SERVER, clean, joined};
-    use crate::fact::pki::sample::Authority;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::{Source, kubeconfig};
     use crate::testing::table;
 
     #[test]
     fn judges() {
-        let (ca, other) = (Authority::make(), Authority::make());
+        let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
         let mut early = joined(&ca);
         early.taken_at = jiff::Timestamp::from_second(0).unwrap();
         let left = |until| clean().with_file(CLIENT, &ca.node("system:node:w1", until));
@@ -150,7 +150,7 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong_with_it() {
-        let (ca, other) = (Authority::make(), Authority::make());
+        let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
         let look = |facts: &Facts| {
             let verdict = CHECK.verdict(facts, &CheckPolicy::default());
             (verdict.says, verdict.evidence[0].text.clone(), verdict.remedy.first().cloned().unwrap_or_default())
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn it_expires_at_the_very_second() {
-        let ca = Authority::make();
+        let ca = SampleAuthority::make();
         let mut facts = joined(&ca);
         facts.taken_at = "2027-01-01T00:00:00Z".parse().unwrap();
         assert_eq!(CHECK.verdict(&facts, &CheckPolicy::default()).outcome, Fail);

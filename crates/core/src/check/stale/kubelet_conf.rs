@@ -53,14 +53,14 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
     use crate::fact::join_state::sample::{clean, joined, kubelet_state};
-    use crate::fact::pki::{self, sample::Authority};
+    use crate::fact::pki::{self, sample::SampleAuthority};
     use crate::fact::unit::SHOW;
     use crate::fact::{Source, Why};
     use crate::testing::table;
 
     #[test]
     fn judges() {
-        let ca = Authority::make();
+        let ca = SampleAuthority::make();
         table(
             &CHECK,
             [
@@ -68,7 +68,7 @@ mod tests {
                 ("joined", joined(&ca), Warn),
                 ("joined, kubelet stopped", joined(&ca).with_query(&SHOW, &kubelet_state("inactive", "dead")), Warn),
                 ("no certificate", joined(&ca).without_file(pki::CLIENT), Fail),
-                ("of a cluster that is gone", joined(&ca).with_api("cluster-ca", &Authority::make().pem), Fail),
+                ("of a cluster that is gone", joined(&ca).with_api("cluster-ca", &SampleAuthority::make().pem), Fail),
                 ("not readable", clean().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
             ],
         );

@@ -21,7 +21,7 @@ use around::Around;
 use head::{Head, Shape};
 use when::Stamp;
 
-pub use when::Clock;
+pub use when::HostTimeZones;
 
 mod ansible;
 mod around;
@@ -41,7 +41,7 @@ mod tests;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Line<'a> {
     pub text: Cow<'a, str>,
-    /// When it was written; as if in UTC where `zoned` is false: [`Clock::utc`] sets it right.
+    /// When it was written; as if in UTC where `zoned` is false: [`HostTimeZones::utc`] sets it right.
     pub at: Option<Timestamp>,
     /// The line states the zone of `at`.
     pub zoned: bool,

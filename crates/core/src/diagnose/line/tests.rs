@@ -444,7 +444,7 @@ fn a_string_of_line_ends_has_an_end() {
 
 #[test]
 fn a_line_with_both_times_sets_the_others_right() {
-    let mut clock = Clock::default();
+    let mut clock = HostTimeZones::default();
     let both = r#"Nov 15 21:39:50 w1 containerd[70]: time="2026-11-15T20:39:50.9Z" level=error msg="x""#;
     let line = read(both.as_bytes(), 0..both.len(), now()).remove(0);
     assert_eq!(line.offset.map(Offset::seconds), Some(3600));

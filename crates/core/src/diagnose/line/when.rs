@@ -323,13 +323,13 @@ const MOST_HOSTS: usize = 1024;
 ///
 /// A journal is printed in the zone of the machine, containerd writes UTC into it: one line of both sets the others right.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clock {
+pub struct HostTimeZones {
     by_host: BTreeMap<String, Offset>,
     /// The last one seen, for machines of which nothing is known.
     any: Option<Offset>,
 }
 
-impl Clock {
+impl HostTimeZones {
     pub fn learn(&mut self, line: &Line) {
         let Some(offset) = line.offset else { return };
         self.any = Some(offset);

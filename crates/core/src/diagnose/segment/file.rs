@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 use super::listing::Listed;
 use super::section::{Body, Form, Harvest};
 use super::{Segment, listing, mounts};
-use crate::fact::listing::Entry;
+use crate::fact::listing::DirectoryEntry;
 use crate::fact::{Source, dir_key, file_key, sources};
 
 pub(super) fn read(path: &str, body: &Body, harvest: &mut Harvest) {
@@ -77,10 +77,10 @@ impl Nameless {
     pub(super) fn named(self, listed: &[Listed]) -> Vec<Segment> {
         let list = listed.iter().rfind(|list| list.dir == self.dir && list.host == self.body.host);
         // A glob passes hidden files over, and gives the rest by name.
-        let visible = |entry: &&Entry| !entry.is_dir() && !entry.name.starts_with('.');
-        let mut files: Vec<&Entry> = list.iter().flat_map(|list| &list.entries).filter(visible).collect();
+        let visible = |entry: &&DirectoryEntry| !entry.is_dir() && !entry.name.starts_with('.');
+        let mut files: Vec<&DirectoryEntry> = list.iter().flat_map(|list| &list.entries).filter(visible).collect();
         files.sort_by(|a, b| a.name.cmp(&b.name));
-        let segment = |file: &Entry, body: &Body| body.whole(file_key(&format!("{}/{}", self.dir, file.name)));
+        let segment = |file: &DirectoryEntry, body: &Body| body.whole(file_key(&format!("{}/{}", self.dir, file.name)));
         if let [only] = files.as_slice() {
             return vec![segment(only, &self.body)];
         }
@@ -92,7 +92,7 @@ impl Nameless {
     }
 
     /// Each as long as the list says, and nothing left over.
-    fn by_sizes(&self, files: &[&Entry]) -> Option<Vec<Body>> {
+    fn by_sizes(&self, files: &[&DirectoryEntry]) -> Option<Vec<Body>> {
         let mut bodies = Vec::new();
         let mut from = 0;
         for file in files {

@@ -3,12 +3,12 @@
 use super::Segment;
 use super::section::{Body, Harvest};
 use crate::fact::dir_key;
-use crate::fact::listing::{Entry, render};
+use crate::fact::listing::{DirectoryEntry, render};
 
 /// A directory that was listed whole.
 pub(super) struct Listed {
     pub(super) dir: String,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<DirectoryEntry>,
     pub(super) line: u64,
     pub(super) host: Option<String>,
 }
@@ -51,9 +51,9 @@ struct Draft {
     line: u64,
     /// `ls -l` begins with it, also in an empty directory.
     total: bool,
-    entries: Vec<Entry>,
+    entries: Vec<DirectoryEntry>,
     /// The directory itself.
-    own: Option<Entry>,
+    own: Option<DirectoryEntry>,
 }
 
 impl Draft {
@@ -96,8 +96,8 @@ fn finish(draft: Option<Draft>, long: bool, body: &Body, harvest: &mut Harvest) 
 }
 
 /// Of `/etc/cni` only `net.d` is ever asked for: its own line, or that it is not there, is enough.
-fn parent(body: &Body, line: u64, own: Option<Entry>) -> Segment {
-    let text = own.map(|own| render(&Entry { name: CNI.1.to_owned(), ..own })).unwrap_or_default();
+fn parent(body: &Body, line: u64, own: Option<DirectoryEntry>) -> Segment {
+    let text = own.map(|own| render(&DirectoryEntry { name: CNI.1.to_owned(), ..own })).unwrap_or_default();
     body.told(dir_key(CNI.0), line, text)
 }
 
@@ -106,12 +106,12 @@ pub(super) fn without(path: &str, body: &Body, line: u64) -> Option<Segment> {
     (path == format!("{}/{}", CNI.0, CNI.1)).then(|| parent(body, line, None))
 }
 
-fn entry(mode: &str, size: u64, name: &str) -> Entry {
-    Entry { mode: mode.to_owned(), uid: 0, gid: 0, size, mtime: 0, name: name.to_owned(), target: None }
+fn entry(mode: &str, size: u64, name: &str) -> DirectoryEntry {
+    DirectoryEntry { mode: mode.to_owned(), uid: 0, gid: 0, size, mtime: 0, name: name.to_owned(), target: None }
 }
 
 /// `-rw-r--r-- 1 root root 292 Nov 15 18:44 10-flannel.conflist`, with any of `ls`'s ways to write the time.
-pub(super) fn row(line: &str, marks: bool) -> Option<Entry> {
+pub(super) fn row(line: &str, marks: bool) -> Option<DirectoryEntry> {
     let (mode, rest) = word(line)?;
     let is_mode = mode.len() >= 10 && mode.starts_with(['-', 'd', 'l', 's', 'p', 'c', 'b']) && mode.is_ascii();
     let mode = mode.get(..10).filter(|mode| is_mode && mode.bytes().skip(1).all(|bit| b"rwxsStT-".contains(&bit)))?;
@@ -144,7 +144,7 @@ pub(super) fn row(line: &str, marks: bool) -> Option<Entry> {
     let name = name.strip_prefix('\'').and_then(|name| name.strip_suffix('\'')).unwrap_or(name);
     let id = |name: &str| if name == "root" { 0 } else { name.parse().unwrap_or(NOBODY) };
     let size = size.parse().unwrap_or(0);
-    (!name.is_empty()).then(|| Entry { uid: id(owner), gid: id(group), target, ..entry(mode, size, name) })
+    (!name.is_empty()).then(|| DirectoryEntry { uid: id(owner), gid: id(group), target, ..entry(mode, size, name) })
 }
 
 /// The first word, and what follows it.

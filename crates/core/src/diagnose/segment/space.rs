@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::Segment;
 use super::section::{Body, Harvest};
 use crate::fact::mounts::{Mounts, is_at_or_under};
-use crate::fact::space::{PLACES, Place, Space, parse};
+use crate::fact::space::{KubernetesDirectory, PLACES, Space, parse};
 use crate::fact::{Capture, Source};
 
 /// What one `df` printed.
@@ -42,7 +42,7 @@ pub(super) fn read(paths: &[String], body: &Body, harvest: &mut Harvest) {
 
 impl Table {
     /// The row a place is on, where that can be told.
-    fn row_of(&self, place: &Place, mounts: Option<&Mounts>) -> Option<&Row> {
+    fn row_of(&self, place: &KubernetesDirectory, mounts: Option<&Mounts>) -> Option<&Row> {
         if !self.paths.is_empty() {
             let at = self.paths.iter().position(|path| path == place.path);
             return at.filter(|_| self.paths.len() == self.rows.len()).and_then(|at| self.rows.get(at));

@@ -8,7 +8,7 @@ use std::fmt;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 
-use super::file::Beta;
+use super::file::KubeadmApiVersion;
 use super::yaml;
 use super::{BadInput, Request};
 use crate::fact::version::Version;
@@ -35,8 +35,8 @@ impl fmt::Debug for Rendered {
 }
 
 /// What this kubeadm reads.
-pub fn beta_of(kubeadm: Version) -> Beta {
-    if (kubeadm.major, kubeadm.minor) >= (1, 31) { Beta::V4 } else { Beta::V3 }
+pub fn beta_of(kubeadm: Version) -> KubeadmApiVersion {
+    if (kubeadm.major, kubeadm.minor) >= (1, 31) { KubeadmApiVersion::V4 } else { KubeadmApiVersion::V3 }
 }
 
 /// The file for this kubeadm.
@@ -113,7 +113,12 @@ fn put_discovery(discovery: &mut Map<String, Value>, request: &Request) {
     });
 }
 
-fn put_registration(node: &mut Map<String, Value>, request: &Request, written: Beta, beta: Beta) {
+fn put_registration(
+    node: &mut Map<String, Value>,
+    request: &Request,
+    written: KubeadmApiVersion,
+    beta: KubeadmApiVersion,
+) {
     let socket = request.cri_socket.as_ref().map(ToString::to_string);
     for (key, value) in [("name", &request.node_name), ("criSocket", &socket)] {
         if let Some(value) = value {
@@ -144,13 +149,13 @@ fn put_registration(node: &mut Map<String, Value>, request: &Request, written: B
 }
 
 /// The kubelet's flags as they were written: a map in v1beta3, a list, in which a name may stand twice, in v1beta4.
-fn extra_args(written: Option<Value>, beta: Beta) -> Vec<(String, String)> {
+fn extra_args(written: Option<Value>, beta: KubeadmApiVersion) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     match (beta, written) {
-        (Beta::V3, Some(Value::Object(flags))) => {
+        (KubeadmApiVersion::V3, Some(Value::Object(flags))) => {
             flags.iter().map(|(name, value)| (name.clone(), text(value))).collect()
         }
-        (Beta::V4, Some(Value::Array(flags))) => {
+        (KubeadmApiVersion::V4, Some(Value::Array(flags))) => {
             let part = |flag: &Value, key: &str| flag.get(key).map(text).unwrap_or_default();
             flags.iter().map(|flag| (part(flag, "name"), part(flag, "value"))).collect()
         }
@@ -158,18 +163,20 @@ fn extra_args(written: Option<Value>, beta: Beta) -> Vec<(String, String)> {
     }
 }
 
-fn rendered_args(args: Vec<(String, String)>, beta: Beta) -> Value {
+fn rendered_args(args: Vec<(String, String)>, beta: KubeadmApiVersion) -> Value {
     match beta {
-        Beta::V3 => Value::Object(args.into_iter().map(|(name, value)| (name, json!(value))).collect()),
-        Beta::V4 => args.into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect(),
+        KubeadmApiVersion::V3 => Value::Object(args.into_iter().map(|(name, value)| (name, json!(value))).collect()),
+        KubeadmApiVersion::V4 => {
+            args.into_iter().map(|(name, value)| json!({ "name": name, "value": value })).collect()
+        }
     }
 }
 
 /// Sets kubeadm's waits past ours. What the person's file says stays where it is longer still.
-fn put_waits(root: &mut Map<String, Value>, beta: Beta, policy: &JoinPolicy) {
+fn put_waits(root: &mut Map<String, Value>, beta: KubeadmApiVersion, policy: &JoinPolicy) {
     let joining = policy.wait(Stage::Joining).saturating_add(MARGIN);
     let bootstrap = policy.bootstrap().saturating_add(MARGIN);
-    if beta == Beta::V3 {
+    if beta == KubeadmApiVersion::V3 {
         change(root, "discovery", |discovery| put_wait(discovery, "timeout", joining));
         return;
     }

@@ -14,18 +14,18 @@ const GROUP: &str = "kubeadm.k8s.io/";
 
 /// The versions of kubeadm's configuration that are in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Beta {
+pub enum KubeadmApiVersion {
     /// All that kubeadm up to 1.30 knows; no `timeouts`.
     V3,
     /// From 1.31 on.
     V4,
 }
 
-impl Beta {
+impl KubeadmApiVersion {
     pub fn api_version(self) -> &'static str {
         match self {
-            Beta::V3 => "kubeadm.k8s.io/v1beta3",
-            Beta::V4 => "kubeadm.k8s.io/v1beta4",
+            KubeadmApiVersion::V3 => "kubeadm.k8s.io/v1beta3",
+            KubeadmApiVersion::V4 => "kubeadm.k8s.io/v1beta4",
         }
     }
 }
@@ -33,7 +33,7 @@ impl Beta {
 /// The document as it was written. There is a token in it: `Debug` shows its version alone.
 #[derive(Clone, PartialEq)]
 pub struct Document {
-    pub beta: Beta,
+    pub beta: KubeadmApiVersion,
     fields: Map<String, Value>,
 }
 
@@ -70,7 +70,7 @@ pub fn from_text(text: &str) -> Result<Request, BadInput> {
 
 fn of(fields: Map<String, Value>) -> Result<Request, BadInput> {
     let version = fields.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
-    let known = [Beta::V3, Beta::V4].into_iter().find(|beta| beta.api_version() == version);
+    let known = [KubeadmApiVersion::V3, KubeadmApiVersion::V4].into_iter().find(|beta| beta.api_version() == version);
     let beta = known
         .ok_or_else(|| BadInput::of("apiVersion", format!("{version:?} is not {GROUP}v1beta3 or {GROUP}v1beta4")))?;
     if fields.get("controlPlane").is_some_and(|value| !value.is_null()) {
@@ -107,7 +107,7 @@ fn read_discovery(root: &Value, request: &mut Request) -> Result<(), BadInput> {
     Ok(())
 }
 
-fn read_registration(root: &Value, beta: Beta, request: &mut Request) -> Result<(), BadInput> {
+fn read_registration(root: &Value, beta: KubeadmApiVersion, request: &mut Request) -> Result<(), BadInput> {
     let name = "nodeRegistration.name";
     request.node_name = text(root, name)?.map(|text| node_name(name, text)).transpose()?;
     let socket = "nodeRegistration.criSocket";
@@ -115,8 +115,8 @@ fn read_registration(root: &Value, beta: Beta, request: &mut Request) -> Result<
     request.ignore_also(texts(root, "nodeRegistration.ignorePreflightErrors")?);
     let args = at(root, "nodeRegistration.kubeletExtraArgs");
     let (fits, shape) = match beta {
-        Beta::V3 => (args.is_none_or(Value::is_object), "a map of flags in v1beta3"),
-        Beta::V4 => (args.is_none_or(Value::is_array), "a list of name and value in v1beta4"),
+        KubeadmApiVersion::V3 => (args.is_none_or(Value::is_object), "a map of flags in v1beta3"),
+        KubeadmApiVersion::V4 => (args.is_none_or(Value::is_array), "a list of name and value in v1beta4"),
     };
     if !fits {
         return Err(BadInput::of("nodeRegistration.kubeletExtraArgs", format!("it is {shape}")));
@@ -177,7 +177,8 @@ nodeRegistration:
             .replace("[{name: node-labels, value: disk=ssd}]", "{node-labels: disk=ssd}");
         let among =
             format!("---\napiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\n---\n{V4}---\n");
-        for (text, beta) in [(V4, Beta::V4), (&v3, Beta::V3), (&among, Beta::V4)] {
+        for (text, beta) in [(V4, KubeadmApiVersion::V4), (&v3, KubeadmApiVersion::V3), (&among, KubeadmApiVersion::V4)]
+        {
             let request = from_text(text).unwrap();
             assert_eq!(request.api.as_ref().unwrap().to_string(), "10.0.0.11:6443");
             assert_eq!(request.token.as_ref().unwrap().id, "abcdef");

@@ -94,7 +94,7 @@ pub struct ClusterPins {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     pub name: String,
-    /// [`crate::fact::identity::Identity::is`]: `None` where the ids are empty or shared and prove nothing.
+    /// [`crate::fact::identity::MachineIdentity::is`]: `None` where the ids are empty or shared and prove nothing.
     pub identity: Option<bool>,
     /// Its ids and address, as a person compares them.
     pub whose: String,

@@ -53,9 +53,10 @@ impl Fake {
         Fake { state, dir }
     }
 
-    async fn tries(&self) -> Result<Tried, Failed> {
+    async fn tries(&self) -> Result<TriedSandbox, SandboxError> {
         let socket = self.dir.path().join("s");
-        let how = How { endpoints: &[socket.to_str().unwrap()], image: None, time: Duration::from_millis(300) };
+        let how =
+            SandboxOptions { endpoints: &[socket.to_str().unwrap()], image: None, time: Duration::from_millis(300) };
         try_one(&Local::new(Duration::from_secs(5)), &how).await
     }
 
@@ -214,14 +215,14 @@ async fn both_families_are_told_and_systemd_gets_a_slice() {
 async fn what_a_plugin_says_is_kept_and_nothing_else_is() {
     let says = "failed to setup network for sandbox: plugin type=\"flannel\" failed (add): open /run/flannel/subnet.env: no such file or directory";
     let fake = Fake::start(State { refuses: Some(says), ..sound() });
-    assert_eq!(fake.tries().await, Err(Failed::Refused { call: "RunPodSandbox", detail: says.to_owned() }));
+    assert_eq!(fake.tries().await, Err(SandboxError::Refused { call: "RunPodSandbox", detail: says.to_owned() }));
     assert!(fake.state().sandboxes.is_empty(), "what the runtime left of it is taken away");
 }
 
 #[tokio::test]
 async fn a_runtime_that_does_not_end_is_not_waited_for_and_cleaned_up_after() {
     let fake = Fake::start(State { hangs: true, ..sound() });
-    let failed = Failed::TimedOut { call: "RunPodSandbox", after: Duration::from_millis(300) };
+    let failed = SandboxError::TimedOut { call: "RunPodSandbox", after: Duration::from_millis(300) };
     assert_eq!(fake.tries().await, Err(failed));
     assert!(fake.state().sandboxes.is_empty());
 }
@@ -231,14 +232,14 @@ async fn a_kubelet_that_is_quicker_is_tried_again() {
     let fake = Fake::start(State { kubelet_is_quicker: 2, ..sound() });
     assert_eq!(fake.tries().await.map(|tried| tried.addresses.len()), Ok(1));
     let fake = Fake::start(State { kubelet_is_quicker: 3, ..sound() });
-    assert_eq!(fake.tries().await, Err(Failed::Gone));
+    assert_eq!(fake.tries().await, Err(SandboxError::Gone));
     assert!(fake.state().sandboxes.is_empty());
 }
 
 #[tokio::test]
 async fn no_image_is_pulled_for_it() {
     let fake = Fake::start(State { images: vec!["registry.k8s.io/pause:3.6"], ..sound() });
-    assert_eq!(fake.tries().await, Err(Failed::NoImage(PAUSE.to_owned())));
+    assert_eq!(fake.tries().await, Err(SandboxError::NoImage(PAUSE.to_owned())));
     assert!(!fake.state().calls.iter().any(|call| call == "RunPodSandbox"));
 }
 
@@ -246,7 +247,7 @@ async fn no_image_is_pulled_for_it() {
 async fn a_sandbox_without_an_address_proves_nothing() {
     for addresses in [vec![], vec!["not an address"]] {
         let fake = Fake::start(State { addresses, ..sound() });
-        assert_eq!(fake.tries().await, Err(Failed::NoAddress));
+        assert_eq!(fake.tries().await, Err(SandboxError::NoAddress));
         assert!(fake.state().sandboxes.is_empty());
     }
 }
@@ -274,9 +275,9 @@ async fn what_could_not_be_taken_away_is_told() {
 
 #[tokio::test]
 async fn no_runtime_is_no_proof() {
-    let how = How { endpoints: &["/absent/s"], image: None, time: SHORT };
+    let how = SandboxOptions { endpoints: &["/absent/s"], image: None, time: SHORT };
     let failed = try_one(&Local::new(Duration::from_secs(5)), &how).await;
-    assert_eq!(failed, Err(Failed::Runtime(Why::Absent)));
+    assert_eq!(failed, Err(SandboxError::Runtime(Why::Absent)));
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Ask, NAMESPACE, Stage, create, get, rules};
+use super::{Ask, NAMESPACE, RowServer, create, get, rules};
 
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -61,7 +61,7 @@ fn reading(namespace: &str, name: &str, map: &str, subjects: &Value) -> [Ask; 2]
     [create(format!("{place}/roles"), role), create(format!("{place}/rolebindings"), binding)]
 }
 
-pub(super) async fn wait_for_rules(real: &impl Stage) -> Result<(), String> {
+pub(super) async fn wait_for_rules(real: &impl RowServer) -> Result<(), String> {
     let begun = tokio::time::Instant::now();
     loop {
         let ask = get("/apis/readiness.node.x-k8s.io/v1alpha1/nodereadinessrules");

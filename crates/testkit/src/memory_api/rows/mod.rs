@@ -163,7 +163,7 @@ impl Ask {
     }
 
     /// As it goes over the wire, once the answers before it are known.
-    pub fn request(&self, answers: &[Answer]) -> Result<Request<Bytes>, String> {
+    pub fn request(&self, answers: &[RowResponse]) -> Result<Request<Bytes>, String> {
         let path = filled(&self.path, answers, encoded)?;
         let body = self.body.as_ref().map(|body| filled(&body.to_string(), answers, str::to_owned)).transpose()?;
         let mut request = Request::builder().method(self.method.clone()).uri(path).header(ACCEPT, self.accept);
@@ -209,14 +209,14 @@ pub(super) fn shapes() -> BTreeSet<String> {
 
 /// An answer as it came.
 #[derive(Clone, Debug)]
-pub struct Answer {
+pub struct RowResponse {
     pub status: u16,
     pub retry_after: Option<String>,
     pub content_type: String,
     pub body: String,
 }
 
-impl Answer {
+impl RowResponse {
     /// The object; of a watch, its events.
     pub fn value(&self, watch: bool) -> Value {
         if !watch {
@@ -228,9 +228,9 @@ impl Answer {
 }
 
 /// Where rows are played: the server in memory, or a real one.
-pub trait Stage {
+pub trait RowServer {
     /// Sends one request as somebody, and reads the answer to its end.
-    fn send(&self, who: Who, request: Request<Bytes>) -> impl Future<Output = Result<Answer, String>>;
+    fn send(&self, who: Who, request: Request<Bytes>) -> impl Future<Output = Result<RowResponse, String>>;
 
     /// Until what was created there is left alone by the cluster's controllers.
     fn settle(&self, path: &str) -> impl Future<Output = ()>;
@@ -268,7 +268,7 @@ pub fn prelude() -> Vec<Ask> {
 }
 
 /// Plays every row to both; where they differ. What a real server needs beside is made there first.
-pub async fn compare(memory: &impl Stage, real: &impl Stage) -> Result<Vec<String>, String> {
+pub async fn compare(memory: &impl RowServer, real: &impl RowServer) -> Result<Vec<String>, String> {
     for ask in prelude().into_iter().chain(kubeadm::objects()) {
         real.send(ask.who, ask.request(&[])?).await?;
     }
@@ -286,8 +286,8 @@ pub async fn compare(memory: &impl Stage, real: &impl Stage) -> Result<Vec<Strin
 }
 
 /// Plays one row; each answer, and at the end what it made is removed.
-pub async fn play(stage: &impl Stage, row: &Row) -> Result<Vec<Answer>, String> {
-    let mut answers: Vec<Answer> = Vec::new();
+pub async fn play(stage: &impl RowServer, row: &Row) -> Result<Vec<RowResponse>, String> {
+    let mut answers: Vec<RowResponse> = Vec::new();
     let mut made = Vec::new();
     for ask in &row.asks {
         if let Some(last) = answers.last().filter(|_| ask.compacted) {
@@ -321,7 +321,7 @@ pub(super) fn removal(path: &str) -> Result<[Request<Bytes>; 2], String> {
 }
 
 /// Where the answers of one server are not those of the other.
-pub fn differences(row: &Row, one: &[Answer], other: &[Answer]) -> Vec<String> {
+pub fn differences(row: &Row, one: &[RowResponse], other: &[RowResponse]) -> Vec<String> {
     let mut found = Vec::new();
     for (at, (ask, (one, other))) in row.asks.iter().zip(one.iter().zip(other)).enumerate() {
         let place = format!("{}: {at}: {} {}", row.name, ask.method, ask.path);
@@ -348,7 +348,7 @@ pub fn differences(row: &Row, one: &[Answer], other: &[Answer]) -> Vec<String> {
 }
 
 /// Puts parts of answers where the text names them.
-fn filled(text: &str, answers: &[Answer], as_text: impl Fn(&str) -> String) -> Result<String, String> {
+fn filled(text: &str, answers: &[RowResponse], as_text: impl Fn(&str) -> String) -> Result<String, String> {
     let mut parts = text.split("${");
     let mut out = parts.next().unwrap_or_default().to_owned();
     for part in parts {
