@@ -564,10 +564,10 @@ async fn history_knows_joins_and_what_to_do_about_one_that_was_cut_off() {
         (ended, _) = joined_and(&machine, options(&cluster), kill) => panic!("{:#?}", ended.outcome),
         () = killed.notified() => {}
     }
-    let at_work = (printed::JoinReport::AtWork, vec![1], "carrick join".to_owned());
+    let at_work = (printed::JoinEnd::AtWork, vec![1], "carrick join".to_owned());
     assert_eq!(told(machine.clone()).await, [at_work], "kubeadm runs on");
     machine.run(&["systemctl", "stop", "carrick-kubeadm.service"], Duration::ZERO).await.unwrap();
-    let cut_off = (printed::JoinReport::CutOff, vec![1], "carrick join, carrick reset".to_owned());
+    let cut_off = (printed::JoinEnd::CutOff, vec![1], "carrick join, carrick reset".to_owned());
     assert_eq!(told(machine.clone()).await, [cut_off]);
     cluster.api.start(Controller::Approver);
     cluster.api.start(Controller::Signer(Arc::clone(&cluster.authority)));
@@ -575,8 +575,8 @@ async fn history_knows_joins_and_what_to_do_about_one_that_was_cut_off() {
     tokio::time::advance(Duration::from_secs(2)).await;
     let (ended, progress) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &progress);
-    let went_on = (printed::JoinReport::Superseded, vec![1], String::new());
-    assert_eq!(told(machine.clone()).await, [went_on, (printed::JoinReport::Joined, vec![1], String::new())]);
+    let went_on = (printed::JoinEnd::Superseded, vec![1], String::new());
+    assert_eq!(told(machine.clone()).await, [went_on, (printed::JoinEnd::Joined, vec![1], String::new())]);
     // One that cannot be read keeps nobody from reading the others.
     machine.meddle("/var/lib/carrick/joins/7.json", "{");
     let lines = joins(machine.as_ref()).await.unwrap();

@@ -555,7 +555,7 @@ fn listed(name: &str, entry: &PathEntry, mtime: i64) -> String {
         _ => None,
     };
     let (mode, name) = (mode.to_owned(), name.to_owned());
-    listing::render(&listing::PathEntry { mode, uid: 0, gid: 0, size: 0, mtime, name, target })
+    listing::render(&listing::DirectoryEntry { mode, uid: 0, gid: 0, size: 0, mtime, name, target })
 }
 
 fn is_a_look(argv: &[&str]) -> bool {

@@ -79,21 +79,21 @@ mod tests {
 
     #[test]
     fn a_check_and_the_fixes_that_fix_it_name_each_other() {
-        let fixes =
+        let named_by =
             |id: &str| FIXES.iter().filter(|it| it.fix.fixes.contains(&id)).map(|it| it.file).collect::<Vec<_>>();
         for registered in CHECKS {
             let Check { id, fixed_by, .. } = registered.check;
             match fixed_by {
-                FixedBy::Carrick(files) => assert_eq!(fixes(id), *files, "{id}"),
+                FixedBy::Carrick(files) => assert_eq!(named_by(id), *files, "{id}"),
                 FixedBy::Operator(why) => {
-                    assert_eq!(fixes(id), [""; 0], "{id} is left to the operator");
+                    assert_eq!(named_by(id), [""; 0], "{id} is left to the operator");
                     assert!(!why.is_empty() && !why.ends_with('.'), "{id}: {why}");
                 }
             }
         }
         let checks: BTreeSet<&str> = crate::check::ids().collect();
-        let fixed: BTreeSet<&str> = FIXES.iter().flat_map(|it| it.fix.fixes).copied().collect();
-        assert_eq!(fixed.difference(&checks).collect::<Vec<_>>(), Vec::<&&str>::new(), "fixes what is no check");
+        let named: BTreeSet<&str> = FIXES.iter().flat_map(|it| it.fix.fixes).copied().collect();
+        assert_eq!(named.difference(&checks).collect::<Vec<_>>(), Vec::<&&str>::new(), "fixes what is no check");
     }
 
     #[test]
