@@ -177,7 +177,7 @@ fn no_way_back(past: &Past) -> Result<(), NotUndone> {
 }
 
 async fn collect(host: &dyn Host, past: &Past, node: Option<&LiveNode>, back: &mut Return) -> Result<(), NotUndone> {
-    let run = past.run.run;
+    let (run, mut ways) = (past.run.run, look::Ways::default());
     for step in past.begun().into_iter().rev() {
         let Some(recorded) = past.run.steps.get(step).cloned() else { continue };
         let (effect, mut keeps_found) = (&recorded.step.effect, false);
@@ -192,6 +192,7 @@ async fn collect(host: &dyn Host, past: &Past, node: Option<&LiveNode>, back: &m
             continue;
         }
         if !effect.is_in_cluster() {
+            ways.are_plain(host, effect).await?;
             let look::Seen { state: now, file } = look::at(host, effect).await?;
             if now == recorded.was {
                 continue;
