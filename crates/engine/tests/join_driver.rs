@@ -419,12 +419,12 @@ async fn what_hangs_ends_with_its_stage_and_says_so() {
         if at == Stage::Begun {
             hang();
         }
-        let (begun, mut hung) = (Instant::now(), at == Stage::Begun);
+        let (begun, mut is_stuck) = (Instant::now(), at == Stage::Begun);
         let one = JoinPolicy { attempts: 1, ..JoinPolicy::default() };
         let (ended, told) = joined_and(&machine, JoinOptions { policy: one, ..options(&cluster) }, |it| {
-            if !hung && is_at(it, at) {
+            if !is_stuck && is_at(it, at) {
                 hang();
-                hung = true;
+                is_stuck = true;
             }
         })
         .await;
