@@ -5,8 +5,8 @@
 //! * every `src/fix/NAME.rs` is a module; its `pub const FIX` is a fix, its head comment is what `carrick explain` says
 //!   of `--fix`
 //! * every `src/join/verify/proof/NAME.rs` is the proof `verify.NAME`; its head comment is the text of `carrick explain`
-//! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`; what it says of its class and role is a table that
-//!   is known when the code is compiled
+//! * every `signatures/FAMILY/NAME.toml` is the signature `FAMILY.NAME`; what it says of its class, its role and
+//!   what it stops is a table that is known when the code is compiled
 //! * every `src/check/FAMILY/NAME.rs` is the check `FAMILY.NAME`; its head comment is the text of `carrick explain`
 //!
 //! A module without such a constant says in its head comment that it is shared; any other file fails the build
@@ -177,8 +177,8 @@ fn classified(file: &Path, id: &str) -> Result<String, String> {
     let rest = if let Some(check) = value("shows") {
         format!("..shown({check:?})")
     } else {
-        let (class, role) = (variant(&needs("class")?), variant(&needs("role")?));
-        format!("class: Class::{class}, role: Role::{role}, needed: Needed::Always")
+        let (class, role, stops) = (variant(&needs("class")?), variant(&needs("role")?), variant(&needs("stops")?));
+        format!("class: Class::{class}, role: Role::{role}, stops: Stops::{stops}, needed: Needed::Always")
     };
     Ok(format!("    About {{ id: {id:?}, subsystem: Subsystem::{subsystem}, {rest} }},\n"))
 }

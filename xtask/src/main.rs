@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask lab …`, `bench …`, `docs`, `fmt`, `fuzz`, `promises`, `dependencies`, `example`.
+//! The project's own chores: `cargo xtask lab …`, `bench …`, `docs`, `fmt`, `fuzz`, `promises`, `score`, `dependencies`, `example`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // Its output is its purpose.
 #![allow(unreachable_pub)] // A program has no outside: `pub` says what a module offers to the others.
 
@@ -15,6 +15,7 @@ mod fmt;
 mod fuzz;
 mod lab;
 mod promises;
+mod score;
 
 #[derive(Parser)]
 struct Xtask {
@@ -60,6 +61,13 @@ enum Chore {
         /// Names of promises.toml; all without one
         names: Vec<String>,
     },
+    /// How often `carrick diagnose` names the true root first, over a folder of cases
+    Score {
+        folder: std::path::PathBuf,
+        /// Only this part of the cases; both without
+        #[arg(long, value_enum)]
+        part: Vec<score::Part>,
+    },
     /// Hold licences, bans and sources of all dependencies against deny.toml
     Dependencies,
     /// Turn a bundle into the example machine that `carrick demo` and the tests judge
@@ -80,6 +88,7 @@ fn main() -> ExitCode {
         Chore::Fmt { check } => fmt::run(check),
         Chore::Fuzz { minutes, names } => fuzz::run(minutes, &names),
         Chore::Promises { names } => promises::run(&names),
+        Chore::Score { folder, part } => score::run(&folder, &part),
         Chore::Dependencies => dependencies::run(),
         Chore::Example { bundle } => example::run(&bundle),
     };

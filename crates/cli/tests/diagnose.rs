@@ -198,6 +198,7 @@ phase = "before"
 severity = "fatal"
 class = "configuration"
 role = "root"
+stops = "node"
 certainty = "certain"
 literals = ["badge-agent: bound"]
 regex = 'badge-agent: bound (?P<port>\d+)'
@@ -219,11 +220,13 @@ why = "no port"
         (good.replace("[[miss]]", "[[hit]]").replace("why = \"no port\"\n", ""), "there is no [[miss]] line"),
         (good.replace("class = \"configuration\"\n", ""), "there is no class: what does a join do about it?"),
         (good.replace("role = \"root\"\n", ""), "there is no role: root (it says why) or symptom (it says only that)"),
+        (good.replace("stops = \"node\"\n", ""), "there is no stops: what does it stop on a node while it lasts?"),
         (
             good.replace("cause = ", "shows = \"network.ports\"\ncause = "),
             "says a class, and shows network.ports: the check's counts",
         ),
         (good.replace("\"fatal\"", "\"benign\""), "says a role, and is never a cause"),
+        (good.replace("\"fatal\"", "\"benign\""), "says a stops, and is never a cause"),
     ] {
         fs::write(own.join("badge.toml"), bad).unwrap();
         let linted = carrick(&["diagnose", "--lint", "--signatures", "own"], dir.path());

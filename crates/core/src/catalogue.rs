@@ -1,5 +1,5 @@
-//! What Carrick knows about an id, beside its texts: what a join does about it, whether it says why, which part of the
-//! machine it speaks of.
+//! What Carrick knows about an id, beside its texts: what a join does about it, whether it says why, what it stops while
+//! it stands, which part of the machine it speaks of.
 //!
 //! It stands in the id's own file: a check's `CHECK`, a signature's TOML. Nothing is listed here; this is where it is
 //! looked up. Code that names an id writes `id!("csr.denied")`, which does not compile where there is no such id.
@@ -78,12 +78,74 @@ impl Role {
     }
 }
 
+/// What an id stops while it stands: what `verify` and `join` must not say *joined* over ([`crate::join::verify`]).
+///
+/// The rule by which a file says it:
+/// * what one pod's own image, volume, command or manifest is to blame for stops nothing: the node is well;
+/// * so does what only a join needs (kubeadm, tokens, discovery), what only the next boot will bring, and what concerns
+///   the cluster as a whole;
+/// * a line that does not say whom it hits (any process, any disk) stops nothing: the proofs see what comes of it;
+/// * what the Node itself shows as soon as it is so (no lease, NotReady, pressure, a runtime that gives no answer) stops
+///   the node: there the proofs are fresher than any file or line, and overrule it;
+/// * the rest is what a node that is Ready hides, by the first thing that goes wrong with a pod there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stops {
+    /// It keeps no pod from running here, and nobody from reaching one.
+    Nothing,
+    /// The kubelet or the runtime does not come up, has no way to its cluster, or the Node says itself that it takes no
+    /// pods: the proofs see that, and overrule it.
+    Node,
+    /// Pods are not started, or are killed.
+    Pods,
+    /// The pod network does not come up, or gives pods no address of their own.
+    Network,
+    /// Pods run, and what they and others say to each other is lost: pods of other nodes, Services, the API server's
+    /// calls to the kubelet.
+    Traffic,
+}
+
+impl Stops {
+    pub const ALL: [Stops; 5] = [Stops::Nothing, Stops::Node, Stops::Pods, Stops::Network, Stops::Traffic];
+
+    /// As a signature's file has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stops::Nothing => "nothing",
+            Stops::Node => "node",
+            Stops::Pods => "pods",
+            Stops::Network => "network",
+            Stops::Traffic => "traffic",
+        }
+    }
+
+    /// What `verify` and `join` do about it where everything else holds, as `carrick explain` says it.
+    pub fn forbids(self) -> &'static str {
+        match self {
+            Stops::Nothing => "Pods run on the node in spite of it.",
+            Stops::Node => "Where the Node is Ready and its lease is renewed, pods run in spite of it.",
+            Stops::Pods => {
+                "While it lasts pods do not run on the node, and carrick does not report the node as joined."
+            }
+            Stops::Network => {
+                "While it lasts pods get no network, and carrick does not report the node as joined, except with --until \
+                 registered."
+            }
+            Stops::Traffic => {
+                "While it lasts pods do not reach others or are not reached, and carrick does not report the node as \
+                 joined, except with --until registered or --until network."
+            }
+        }
+    }
+}
+
 /// What is known about an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct About<'a> {
     pub id: &'a str,
     pub class: Class,
     pub role: Role,
+    pub stops: Stops,
     pub subsystem: Subsystem,
     pub needed: Needed,
 }
@@ -199,6 +261,26 @@ mod tests {
     }
 
     #[test]
+    fn what_an_id_stops_is_found_in_its_own_file() {
+        for (id, stops) in [
+            ("machine.swap", Stops::Node),
+            ("filesystem.space", Stops::Node),
+            ("node.disk-pressure", Stops::Node),
+            ("runtime.cgroup-driver", Stops::Pods),
+            ("runtime.no-sandbox-image", Stops::Pods),
+            ("cni.plugins", Stops::Network),
+            ("cni.cilium-agent-down", Stops::Network),
+            ("firewall.vxlan", Stops::Traffic),
+            ("kube-proxy.crash-loop", Stops::Traffic),
+            ("node.cordoned", Stops::Nothing),
+            ("kubelet.enabled", Stops::Nothing),
+            ("pod.program-missing", Stops::Nothing),
+        ] {
+            assert_eq!(about(id).map(|about| about.stops), Some(stops), "{id}");
+        }
+    }
+
+    #[test]
     fn the_table_made_at_build_time_is_what_the_files_say() {
         let signatures = signature::built_in().unwrap();
         let causes: Vec<_> = signatures.iter().filter(|one| one.severity >= Severity::Warning).collect();
@@ -217,6 +299,9 @@ mod tests {
         }
         for role in [Role::Root, Role::Symptom] {
             assert_eq!(serde_json::to_value(role).unwrap(), role.name());
+        }
+        for stops in Stops::ALL {
+            assert_eq!(serde_json::to_value(stops).unwrap(), stops.name());
         }
     }
 

@@ -47,7 +47,7 @@ pub fn run(what: &What) -> anyhow::Result<()> {
     }
 }
 
-fn release_binary() -> anyhow::Result<PathBuf> {
+pub fn release_binary() -> anyhow::Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo).args(["build", "--release", "--quiet", "--package", "carrick"]).status()?;
     ensure!(built.success(), "the release build failed");

@@ -74,6 +74,7 @@ fn of_check(Registered { check, explain, .. }: &Registered, signatures: &[Signat
         reflow(explain, width),
         of_fix(check, width),
         in_a_join(&check.does(), width),
+        wrap(check.stops.forbids(), width).join("\n"),
         named("kubeadm calls it", check.kubeadm.iter().copied(), width),
         named("Read in logs as", showing.map(|signature| signature.id.as_str()), width),
     ];
@@ -124,6 +125,7 @@ fn of_signature(signature: &Signature, signatures: &[Signature], width: usize) -
         wrap(&Signature::open(&signature.cause), width).join("\n"),
         wrap(&when_it_counts(signature), width).join("\n"),
         does(signature).map(|does| in_a_join(&does, width)).unwrap_or_default(),
+        signature.about().map(|about| wrap(about.stops.forbids(), width).join("\n")).unwrap_or_default(),
         related.join("\n"),
         indented("Mend it:", signature.remedy.iter().map(|command| Signature::open_command(command))),
         indented("So that it does not come again:", signature.prevent.iter().map(|text| Signature::open_command(text))),

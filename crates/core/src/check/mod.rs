@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{About, Class, Role, is_same};
+use crate::catalogue::{About, Class, Role, Stops, is_same};
 use crate::fact::{Facts, Known, Missing, Why};
 use crate::join::prepare::Preparation;
 
@@ -25,6 +25,8 @@ pub struct Check {
     pub class: Class,
     /// Whether it says why, or only that: a symptom leaves the first word to whoever knows more.
     pub role: Role,
+    /// What it stops on a node while it fails.
+    pub stops: Stops,
     pub needed: Needed,
     pub in_join: InJoin,
     pub fixed_by: FixedBy,
@@ -52,8 +54,8 @@ impl Check {
     }
 
     pub const fn about(&self) -> About<'static> {
-        let Check { id, class, role, subsystem, needed, .. } = *self;
-        About { id, class, role, subsystem, needed }
+        let Check { id, class, role, stops, subsystem, needed, .. } = *self;
+        About { id, class, role, stops, subsystem, needed }
     }
 }
 

@@ -32,6 +32,11 @@ impl Process {
         false
     }
 
+    /// `ps` puts the name in brackets where there is no command line to read: the process is just being executed, or has ended.
+    fn has_command_line(&self) -> bool {
+        !self.words.first().is_some_and(|word| word.starts_with('['))
+    }
+
     pub fn cite(&self) -> Evidence {
         let line = || Evidence::of(KUBELET.name, format!("{} {}", self.pid, self.words.join(" ")));
         self.seen.clone().unwrap_or_else(line)
@@ -50,8 +55,8 @@ pub fn parse(text: &str) -> Vec<Process> {
 }
 
 impl Facts {
-    /// The kubelet that runs, `None` where none does. Kubelets in containers show up here as well: where systemd tells, only
-    /// the unit's own counts.
+    /// The kubelet that runs, `None` where none does, or none whose command line can be read yet. Kubelets in containers show
+    /// up here as well: where systemd tells, only the unit's own counts.
     pub fn kubelet_process(&self) -> Known<Option<Process>> {
         let said = match self.query(&KUBELET) {
             Err(missing) if missing.why == Why::NotCollected => {
@@ -77,7 +82,8 @@ impl Facts {
         }
         let main_pid = self.unit_state("kubelet").ok().map(|state| state.main_pid);
         // Asking a kubelet for its version, as Carrick does at the same moment, is not running one.
-        let runs = |process: &&Process| process.words.get(1).is_none_or(|word| word != "--version");
+        let asked = |process: &Process| process.words.get(1).is_some_and(|word| word == "--version");
+        let runs = |process: &&Process| process.has_command_line() && !asked(process);
         let is_units = |process: &&Process| main_pid.is_none_or(|main| main == Some(process.pid));
         Ok(found.iter().filter(runs).find(is_units).cloned())
     }
@@ -105,6 +111,13 @@ mod tests {
         assert_eq!(facts().with_query(&KUBELET, asked).kubelet_process(), Ok(None));
         let both = facts().with_query(&KUBELET, &format!("{asked}   2000 /usr/bin/kubelet\n"));
         assert_eq!(both.kubelet_process().unwrap().map(|process| process.pid), Some(2000));
+    }
+
+    #[test]
+    fn a_kubelet_whose_command_line_cannot_be_read_is_not_one_without_flags() {
+        for line in ["   1924 [kubelet]\n", "   1924 [kubelet] <defunct>\n"] {
+            assert_eq!(facts().with_query(&KUBELET, line).kubelet_process(), Ok(None), "{line}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::state::Stage;
-use crate::catalogue::{self, About, Class, Role};
+use crate::catalogue::{self, About, Class, Role, Stops};
 use crate::check::{Evidence, Needed, Subsystem};
 use crate::redact::redact;
 use crate::report::{Cause, Judged};
@@ -60,7 +60,7 @@ impl Circumstance {
 impl JoinCause {
     /// `says` may have come from anybody: its secrets are redacted.
     pub fn of(about: About<'_>, says: impl AsRef<str>) -> Self {
-        let About { id, class, role, subsystem, needed: _ } = about;
+        let About { id, class, role, subsystem, stops: _, needed: _ } = about;
         let (id, says) = (id.to_owned(), redact(says.as_ref()));
         JoinCause { id, class, role, subsystem, says, seen: Vec::new(), circumstance: None }
     }
@@ -119,7 +119,8 @@ impl Saved {
         let Saved { id, class, role, subsystem, says, seen, circumstance, may_pass } = self;
         let about = match (class, role, subsystem, catalogue::about(&id)) {
             (Some(class), Some(role), Some(subsystem), _) => {
-                About { id: &id, class, role, subsystem, needed: Needed::Always }
+                let stops = catalogue::about(&id).map_or(Stops::Nothing, |about| about.stops);
+                About { id: &id, class, role, stops, subsystem, needed: Needed::Always }
             }
             (_, _, _, Some(about)) => about,
             (_, _, _, None) => return None,

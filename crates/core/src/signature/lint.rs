@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use regex::Regex;
 
 use super::{Complaint, Severity, Signature, is_capture};
-use crate::catalogue::Class;
+use crate::catalogue::{Class, Stops};
 use crate::check::CHECKS;
 
 /// Shorter ones are found all over healthy logs.
@@ -53,16 +53,24 @@ fn text(signature: &Signature) -> Vec<String> {
     wrong
 }
 
-/// Who names a cause of its own says what a join does about it. Where a check judges the same, the check says it; what is
-/// never a cause has nothing to say.
+/// Who names a cause of its own says what a join does about it, and what it stops. Where a check judges the same, the
+/// check says it; what is never a cause has nothing to say.
 fn classes(signature: &Signature) -> Vec<String> {
-    let named = [("class", signature.class.is_some()), ("role", signature.role.is_some())];
+    let named = [
+        ("class", signature.class.is_some()),
+        ("role", signature.role.is_some()),
+        ("stops", signature.stops.is_some()),
+    ];
     let complain = |(key, there): (&str, bool)| match (&signature.shows, signature.severity >= Severity::Warning) {
         (Some(check), _) if there => Some(format!("says a {key}, and shows {check}: the check's counts")),
         (None, false) if there => Some(format!("says a {key}, and is never a cause")),
         (None, true) if !there && key == "class" => {
             let classes = Class::ALL.map(Class::name).join(", ");
             Some(format!("there is no class: what does a join do about it? One of {classes}"))
+        }
+        (None, true) if !there && key == "stops" => {
+            let stops = Stops::ALL.map(Stops::name).join(", ");
+            Some(format!("there is no stops: what does it stop on a node while it lasts? One of {stops}"))
         }
         (None, true) if !there => {
             Some("there is no role: root (it says why) or symptom (it says only that)".to_owned())

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use aho_corasick::{AhoCorasick, AhoCorasickKind};
 use serde::{Deserialize, Serialize};
 
-use crate::catalogue::{About, Class, Role};
+use crate::catalogue::{About, Class, Role, Stops};
 use crate::check::{self, Needed, Subsystem};
 use crate::report::Confidence;
 
@@ -50,6 +50,9 @@ pub struct Signature {
     /// Whether it says why, or only that. As with the class.
     #[serde(default)]
     pub role: Option<Role>,
+    /// What it stops on a node while it lasts. As with the class.
+    #[serde(default)]
+    pub stops: Option<Stops>,
     /// What a hit proves about the cause.
     #[serde(default = "likely")]
     pub certainty: Confidence,
@@ -176,8 +179,8 @@ impl Signature {
         if let Some(check) = &self.shows {
             return check::about(check);
         }
-        let (class, role) = (self.class?, self.role?);
-        Some(About { id: &self.id, class, role, subsystem: self.subsystem, needed: Needed::Always })
+        let (class, role, stops) = (self.class?, self.role?, self.stops?);
+        Some(About { id: &self.id, class, role, stops, subsystem: self.subsystem, needed: Needed::Always })
     }
 
     /// All lines that its file shows.

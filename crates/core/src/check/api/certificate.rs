@@ -6,7 +6,7 @@
 //! See it yourself: `openssl s_client -connect HOST:PORT </dev/null | openssl x509 -noout -dates -ext subjectAltName`
 //! Mend it: use an endpoint that is in the certificate, or renew it with the name in certSANs; set the clock.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
 use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::CLUSTER,

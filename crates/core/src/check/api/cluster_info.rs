@@ -6,7 +6,7 @@
 //! See it yourself: `curl -k https://HOST:PORT/api/v1/namespaces/kube-public/configmaps/cluster-info`
 //! Mend it: on the control plane `kubeadm init phase bootstrap-token`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
 use crate::fact::api_path::PathStep;
 use crate::fact::{Facts, Known};
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::CLUSTER,

@@ -8,7 +8,7 @@
 //! See it yourself: `ls /etc/cni/net.d; journalctl -u containerd | grep 'cni config load failed'`
 //! Mend it: move the broken file out of the directory: `mv /etc/cni/net.d/FILE /root/`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, pass};
 use crate::fact::cni::{Broken, Candidate, Conf};
 use crate::fact::{Facts, Known, Why};
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Transient,
     role: Role::Root,
+    stops: Stops::Network,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the file is the pod network's: it writes it anew, or somebody put it there"),

@@ -7,7 +7,7 @@
 //! See it yourself: `ls -ld /etc/cni/net.d`
 //! Mend it: `mkdir -p /etc/cni/net.d && systemctl restart containerd`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Network,
     needed: Needed::Always,
     in_join: InJoin::SetRight(Preparation::PodNetworkDirs),
     fixed_by: FixedBy::Carrick(&["cni_directory"]),

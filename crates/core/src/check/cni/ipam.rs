@@ -8,7 +8,7 @@
 //! Mend it: give `ipam` a `type`, and host-local this node's range: `kubectl get node NODE -o
 //! jsonpath='{.spec.podCIDR}'`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
@@ -24,6 +24,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Transient,
     role: Role::Root,
+    stops: Stops::Network,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which range is this node's, the cluster says; the file is the pod network's"),

@@ -7,7 +7,7 @@
 //! See it yourself: `crictl info | grep -A3 NetworkReady`
 //! Mend it: see cni.config and cni.watch-lost; `systemctl restart containerd` makes it read the directory again
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known, Missing};
 use crate::id;
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Transient,
     role: Role::Symptom,
+    stops: Stops::Network,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it follows from what another check finds, or from the pod network's pod"),

@@ -9,7 +9,7 @@
 //! Mend it: `ip link del cni0`; the next pod makes it anew. Pods that run on the bridge lose their network: drain the
 //! node first.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
@@ -25,6 +25,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::UntilNetwork,
     role: Role::Root,
+    stops: Stops::Network,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("pods that run on the bridge would lose their network"),

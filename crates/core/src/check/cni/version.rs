@@ -7,7 +7,7 @@
 //! See it yourself: `grep cniVersion /etc/cni/net.d/*`
 //! Mend it: in the pod network's manifest or ConfigMap, set `cniVersion` to 1.0.0 or 0.3.1, and roll it out.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Transient,
     role: Role::Root,
+    stops: Stops::Network,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the version is set in the pod network's manifest, for all nodes"),

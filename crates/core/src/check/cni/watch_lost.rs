@@ -7,7 +7,7 @@
 //! See it yourself: `crictl info | grep -E 'lastCNILoadStatus|"Name"'` beside `ls /etc/cni/net.d`
 //! Mend it: `systemctl restart containerd` (running pods go on)
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
 };
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Transient,
     role: Role::Root,
+    stops: Stops::Network,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["cni_watch"]),

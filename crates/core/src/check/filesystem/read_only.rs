@@ -8,7 +8,7 @@
 //! Mend it: after an error, `fsck` from a rescue system and a look at the disk's health; else `mount -o remount,rw
 //! TARGET`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::mounts::MOUNTINFO;
 use crate::fact::{Facts, Known};
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Pods,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("a disk that had an error is looked at before it is written to"),

@@ -7,7 +7,7 @@
 //! See it yourself: `nc -vz THIS-MACHINE 10250` from the control plane; `iptables-save; nft list ruleset`
 //! Mend it: `ufw allow 10250/tcp`, or `firewall-cmd --permanent --add-port=10250/tcp && firewall-cmd --reload`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["Firewalld"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Traffic,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("whom a firewall lets in is your decision"),

@@ -8,7 +8,7 @@
 //! Mend it: `sysctl -w net.bridge.bridge-nf-call-iptables=1`, and find who turned it off: `grep -r bridge-nf
 //! /etc/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
@@ -26,6 +26,7 @@ pub const CHECK: Check = Check {
     ],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Traffic,
     needed: Needed::Always,
     in_join: InJoin::SetRight(Preparation::BridgeSettings),
     fixed_by: FixedBy::Carrick(&["forwarding"]),

@@ -8,7 +8,7 @@
 //! Mend it: add `cgroup_enable=cpuset cgroup_enable=memory` to the kernel's command line (on a Raspberry Pi in
 //! /boot/firmware/cmdline.txt, on its one line), and reboot.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::cgroup::{CgroupVersion, V1_CONTROLLERS, V2_CONTROLLERS};
 use crate::fact::{Facts, Known};
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["SystemVerification"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the kernel's command line is changed where the machine boots from"),

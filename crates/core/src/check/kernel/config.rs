@@ -8,7 +8,7 @@
 //! Mend it: another kernel. Where only the configuration is missing: put it at /boot/config-$(uname -r), or join with
 //! `--ignore-preflight-errors=SystemVerification` once you know that the options are there.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -24,6 +24,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["SystemVerification"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it takes another kernel"),

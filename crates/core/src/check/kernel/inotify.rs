@@ -7,7 +7,7 @@
 //! See it yourself: `sysctl fs.inotify.max_user_instances fs.inotify.max_user_watches`
 //! Mend it: `sysctl -w fs.inotify.max_user_instances=8192 fs.inotify.max_user_watches=524288`, and in /etc/sysctl.d
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::sysctl::{INOTIFY_INSTANCES, INOTIFY_WATCHES};
 use crate::fact::{Facts, Known, Missing, Why};
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["inotify"]),

@@ -6,7 +6,7 @@
 //! See it yourself: `cat /proc/sys/net/ipv4/ip_forward`
 //! Mend it: `sysctl -w net.ipv4.ip_forward=1`; see `carrick explain kernel.sysctl-after-boot` to keep it.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::sysctl::IP_FORWARD;
 use crate::fact::{Facts, Known, Missing, Why};
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["FileContent--proc-sys-net-ipv4-ip_forward"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Traffic,
     needed: Needed::Always,
     in_join: InJoin::SetRight(Preparation::Forwarding),
     fixed_by: FixedBy::Carrick(&["forwarding"]),

@@ -7,7 +7,7 @@
 //! See it yourself: `lsmod | grep -E 'br_netfilter|overlay'; ls /proc/sys/net/bridge`
 //! Mend it: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::modules::{AT_HAND, LOADED, Module};
 use crate::fact::sysctl::BRIDGE_IPTABLES;
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Traffic,
     needed: Needed::Always,
     in_join: InJoin::SetRight(Preparation::BridgeModule),
     fixed_by: FixedBy::Carrick(&["modules"]),

@@ -6,7 +6,7 @@
 //! See it yourself: `grep -r br_netfilter /etc/modules-load.d /usr/lib/modules-load.d /etc/modules`
 //! Mend it: `echo br_netfilter >>/etc/modules-load.d/kubernetes.conf`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
 };
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["modules_at_boot"]),

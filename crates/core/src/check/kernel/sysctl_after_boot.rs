@@ -8,7 +8,7 @@
 //! See it yourself: `grep -rE 'ip_forward|bridge-nf' /etc/sysctl.d /run/sysctl.d /usr/lib/sysctl.d /etc/sysctl.conf`
 //! Mend it: `echo 'net.ipv4.ip_forward = 1' >>/etc/sysctl.d/99-kubernetes.conf`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::sysctl::{BRIDGE_IPTABLES, IP_FORWARD, Setting};
 use crate::fact::{Facts, Known};
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["forwarding_at_boot"]),

@@ -7,7 +7,7 @@
 //! See it yourself: `uname -r`
 //! Mend it: run the newest kernel the distribution has, and reboot.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["SystemVerification"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it takes another kernel"),

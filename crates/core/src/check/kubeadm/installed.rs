@@ -5,7 +5,7 @@
 //! See it yourself: `kubeadm version -o short`
 //! Mend it: `apt-get install kubeadm` from the repository of your minor version (pkgs.k8s.io)
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, program};
 use crate::fact::version::KUBEADM;
 use crate::fact::{Facts, Known, Why};
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

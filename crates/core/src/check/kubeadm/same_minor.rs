@@ -6,7 +6,7 @@
 //! See it yourself: `kubeadm version -o short`, `kubelet --version`
 //! Mend it: install both from the repository of one minor version, `apt-get install kubelet kubeadm`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["KubeletVersion"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

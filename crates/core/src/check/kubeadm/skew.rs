@@ -7,7 +7,7 @@
 //! See it yourself: `kubectl version`, `kubelet --version`
 //! Mend it: install kubelet and kubeadm of the server's minor version
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

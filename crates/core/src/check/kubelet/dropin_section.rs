@@ -7,7 +7,7 @@
 //! See it yourself: `systemctl cat kubelet`, `systemd-analyze verify kubelet.service`
 //! Mend it: remove the file, or put `[Service]` above its lines; then `systemctl daemon-reload`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn};
 use crate::fact::{Facts, Known, OrAbsent};
 
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["kubelet_sections"]),

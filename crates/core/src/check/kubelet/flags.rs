@@ -7,7 +7,7 @@
 //! See it yourself: `systemctl cat kubelet`
 //! Mend it: `apt-get install --reinstall kubelet kubeadm && systemctl daemon-reload`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn};
 use crate::fact::{Facts, Known, OrAbsent};
 use crate::id;
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("somebody wrote a command of their own for the kubelet"),

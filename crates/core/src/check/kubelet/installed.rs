@@ -6,7 +6,7 @@
 //! See it yourself: `kubelet --version`
 //! Mend it: `apt-get install kubelet` from the repository of your minor version (pkgs.k8s.io)
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, program};
 use crate::fact::version::KUBELET;
 use crate::fact::{Facts, Known, Why};
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["KubeletVersion"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

@@ -6,7 +6,7 @@
 //! See it yourself: `systemctl is-enabled kubelet`
 //! Mend it: `systemctl unmask kubelet && systemctl enable kubelet`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::{Facts, Known};
 
@@ -17,6 +17,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["kubelet_masked"]),

@@ -6,7 +6,7 @@
 //! See it yourself: `systemctl status kubelet`
 //! Mend it: `systemctl enable --now kubelet`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip};
 use crate::fact::join_state::JoinState;
 use crate::fact::{Facts, Known};
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Pods,
     needed: Needed::Always,
     in_join: InJoin::GoesOn("on a machine that has joined it starts the kubelet, instead of kubeadm"),
     fixed_by: FixedBy::Carrick(&["kubelet_stopped"]),

@@ -7,7 +7,7 @@
 //! Mend it: `systemctl enable --now systemd-resolved`, or join with `--resolv-conf=/etc/resolv.conf` in
 //! KUBELET_EXTRA_ARGS
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
 };
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Pods,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which name servers pods shall ask is a choice"),

@@ -7,7 +7,7 @@
 //! See it yourself: `systemctl status kubelet`, `journalctl -u kubelet -n 30`
 //! Mend it: the last error of the journal says what is wrong
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Symptom,
+    stops: Stops::Pods,
     needed: Needed::Always,
     in_join: InJoin::GoesOn(
         "kubeadm configures the kubelet and starts it anew; one that still ends then stops the join",

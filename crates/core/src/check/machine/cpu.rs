@@ -6,7 +6,7 @@
 //! See it yourself: `nproc --all`
 //! Mend it: give the virtual machine a second processor, or keep it for very small loads.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::cpu::ONLINE;
 use crate::fact::{Facts, Known};
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["NumCPU"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it takes another machine"),

@@ -8,7 +8,7 @@
 //! See it yourself: `getent ahosts "$(hostname)"` and `ip -brief address`
 //! Mend it: one line in /etc/hosts: this machine's address, then its name.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::OWN_NAME;
 use crate::fact::{Facts, Known, Missing, Why};
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which address is meant is a choice"),

@@ -7,7 +7,7 @@
 //! See it yourself: `cat /etc/machine-id /var/lib/dbus/machine-id`
 //! Mend it: `rm -f /etc/machine-id /var/lib/dbus/machine-id && systemd-machine-id-setup`, before the join.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::{DBUS_MACHINE_ID, MACHINE_ID, is_machine_id};
 use crate::fact::{Facts, Known};
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("an id that others know the machine by is not made anew unasked"),

@@ -7,7 +7,7 @@
 //! See it yourself: `grep MemTotal /proc/meminfo`
 //! Mend it: give the machine more memory.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["Mem"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it takes another machine"),

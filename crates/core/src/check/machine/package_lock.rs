@@ -7,7 +7,7 @@
 //! See it yourself: `lslocks | grep -E 'dpkg|apt|rpm'`
 //! Mend it: wait until it has finished. Do not delete the lock: the file is always there, it is the holder that counts.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::{Facts, Known};
 
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Transient,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it ends by itself"),

@@ -6,7 +6,7 @@
 //! See it yourself: `id -u` prints 0 for root.
 //! Mend it: `sudo carrick check`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::identity::USER;
 use crate::fact::{Facts, Known};
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["IsPrivilegedUser"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("only root may change anything"),

@@ -7,7 +7,7 @@
 //! See it yourself: `cat /sys/class/dmi/id/product_uuid` (as root)
 //! Mend it: a virtual machine gets a new one from its hypervisor; a board cannot be mended: give it its own machine-id.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
 };
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it comes from the firmware or the hypervisor"),

@@ -6,7 +6,7 @@
 //! See it yourself: `swapon --show`
 //! Mend it: `swapoff -a`, and see `carrick explain machine.swap-after-boot` to keep it off.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known};
 use crate::id;
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["Swap"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["swap"]),

@@ -7,7 +7,7 @@
 //! See it yourself: `grep swap /etc/fstab; systemctl list-unit-files '*.swap' '*swap*.service' '*zram*.service'`
 //! Mend it: comment the line out; `systemctl mask UNIT`; for zram-generator an empty /etc/systemd/zram-generator.conf.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::swap::{SWAPOFF, SwapLine, UNITS};
 use crate::fact::{Facts, Known};
@@ -19,6 +19,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["swap_at_boot"]),

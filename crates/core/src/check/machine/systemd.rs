@@ -7,7 +7,7 @@
 //! See it yourself: `cat /proc/1/comm`
 //! Mend it: boot with systemd; in WSL, `[boot] systemd=true` in /etc/wsl.conf.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass};
 use crate::fact::identity::FIRST_PROCESS;
 use crate::fact::{Facts, Known, Why};
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("it takes another boot"),

@@ -9,7 +9,7 @@
 //! See it yourself: `command -v mount losetup cp iptables`
 //! Mend it: install the package that has the program, such as util-linux, iptables, conntrack.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -37,6 +37,7 @@ pub const CHECK: Check = Check {
     ],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::ToJoin,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

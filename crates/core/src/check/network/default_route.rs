@@ -8,7 +8,7 @@
 //! Mend it: `ip route add default via GATEWAY dev LINK`, and in the network's configuration, so that it is there after
 //! a boot.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::net::ROUTES;
 use crate::fact::{Facts, Known};
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which way leads out is a choice"),

@@ -8,7 +8,7 @@
 //! Mend it: `ip link set dev LINK mtu 1500` where the card's was lowered by mistake; else restart the flannel pod of
 //! this machine, which reads the card's anew.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
 };
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Traffic,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("a card's size may be what its network carries"),

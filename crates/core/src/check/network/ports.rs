@@ -7,7 +7,7 @@
 //! See it yourself: `ss -lntup | grep -E ':(10248|10250|10256|8472) '`
 //! Mend it: stop what listens there. A kubelet before a join: `systemctl stop kubelet` (kubeadm starts it again).
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["Port-10250"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Traffic,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["kubelet_early"]),

@@ -8,7 +8,7 @@
 //! Mend it: `export no_proxy=localhost,127.0.0.1,APISERVER,10.244.0.0/16,10.96.0.0/12`, and the same in
 //! /etc/environment and in containerd's drop-in.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::cidr::Cidr;
 use crate::fact::proxy::Proxy;
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["HTTPProxy", "HTTPProxyCIDR"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which addresses go past the proxy is a choice"),

@@ -7,7 +7,7 @@
 //! See it yourself: `cat /sys/module/apparmor/parameters/enabled; command -v apparmor_parser`
 //! Mend it: `apt-get install -y apparmor && systemctl restart containerd`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -24,6 +24,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Pods,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

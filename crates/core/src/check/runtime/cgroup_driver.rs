@@ -9,7 +9,7 @@
 //! See it yourself: `containerd config dump | grep SystemdCgroup`, `grep cgroupDriver /var/lib/kubelet/config.yaml`
 //! Mend it: set `SystemdCgroup = true` in the table of runc's options, then `systemctl restart containerd`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::containerd_config::FILE;
 use crate::fact::{Facts, Known};
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Pods,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["cgroup_driver"]),

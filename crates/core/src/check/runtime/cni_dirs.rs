@@ -8,7 +8,7 @@
 //! Mend it: set `bin_dir = "/opt/cni/bin"` and `conf_dir = "/etc/cni/net.d"` in containerd's cni table,
 //! then `systemctl restart containerd`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
 };
@@ -24,6 +24,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Network,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["cni_places"]),

@@ -6,7 +6,7 @@
 //! See it yourself: `containerd config dump > /dev/null`
 //! Mend it: correct the line, then `systemctl restart containerd`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::containerd_config::{self, DUMP, FILE, SyntaxError};
 use crate::fact::runtime_sockets::Runtime;
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("what a broken line was meant to say, only its author knows"),

@@ -6,7 +6,7 @@
 //! See it yourself: `crictl info | jq .status.conditions`
 //! Mend it: `journalctl -u containerd -n 50`, then `systemctl restart containerd`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::{Facts, Known, Missing};
 use crate::id;
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["CRI"],
     class: Class::Configuration,
     role: Role::Symptom,
+    stops: Stops::Pods,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("the runtime's log says why; a restart would hide it"),

@@ -7,7 +7,7 @@
 //! See it yourself: `containerd config dump | grep snapshotter`, `ctr plugins ls | grep snapshotter`
 //! Mend it: set `snapshotter = "overlayfs"` in /etc/containerd/config.toml, then `systemctl restart containerd`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
 };
@@ -22,6 +22,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("images would have to be fetched again; it may be a choice"),

@@ -6,7 +6,7 @@
 //! See it yourself: `systemctl status containerd`
 //! Mend it: `systemctl enable --now containerd`
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn};
 use crate::fact::{Facts, Known};
 use crate::id;
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Carrick(&["runtime_unit"]),

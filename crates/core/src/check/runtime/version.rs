@@ -6,7 +6,7 @@
 //! See it yourself: `containerd --version`, `kubelet --version`
 //! Mend it: `apt-get install containerd.io` (Docker's repository has 2.x), or a newer release of the distribution
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["ContainerRuntimeVersion"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::PACKAGES,

@@ -7,7 +7,7 @@
 //! See it yourself: `ls -l /etc/kubernetes/bootstrap-kubelet.conf`
 //! Mend it: `rm /etc/kubernetes/bootstrap-kubelet.conf`, or `kubeadm reset` where more is left
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
 use crate::fact::kubeconfig::BOOTSTRAP;
 use crate::fact::{Facts, Known, Missing, Why};
@@ -20,6 +20,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["FileAvailable--etc-kubernetes-bootstrap-kubelet.conf"],
     class: Class::Transient,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Leftover,
     in_join: InJoin::SetRight(Preparation::Leftovers),
     fixed_by: FixedBy::LEFTOVERS,

@@ -7,7 +7,7 @@
 //! See it yourself: `openssl x509 -noout -subject -dates -in /etc/kubernetes/pki/ca.crt`
 //! Mend it: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["FileAvailable--etc-kubernetes-pki-ca.crt"],
     class: Class::Transient,
     role: Role::Root,
+    stops: Stops::Traffic,
     needed: Needed::Leftover,
     in_join: InJoin::SetRight(Preparation::Leftovers),
     fixed_by: FixedBy::LEFTOVERS,

@@ -8,7 +8,7 @@
 //! `openssl x509 -noout -subject -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem`
 //! Mend it: `kubeadm reset`, on a machine that is no control plane
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
@@ -23,6 +23,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["FileAvailable--etc-kubernetes-kubelet.conf"],
     class: Class::Transient,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Leftover,
     in_join: InJoin::SetRight(Preparation::Leftovers),
     fixed_by: FixedBy::LEFTOVERS,

@@ -7,7 +7,7 @@
 //! See it yourself: `ls -la /etc/kubernetes/manifests`
 //! Mend it: move the files away
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, skip, warn,
 };
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &["DirAvailable--etc-kubernetes-manifests"],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Leftover,
     in_join: InJoin::GoesOn("kubeadm passes over static pods on a worker, and the kubelet starts them"),
     fixed_by: FixedBy::LEFTOVERS,

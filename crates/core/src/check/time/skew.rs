@@ -7,7 +7,7 @@
 //! See it yourself: `curl -skI https://HOST:PORT/version | grep -i ^date; date -u`
 //! Mend it: `timedatectl set-ntp true`, and look again when it has synchronised.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
@@ -21,6 +21,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Node,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("a clock that jumps may break what runs; which time to trust is a choice"),

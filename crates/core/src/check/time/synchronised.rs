@@ -7,7 +7,7 @@
 //! See it yourself: `timedatectl` or `chronyc tracking`
 //! Mend it: `timedatectl set-ntp true`, with chrony or systemd-timesyncd installed and UDP 123 open to a server.
 
-use crate::catalogue::{Class, Role};
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::{Facts, Known};
 
@@ -18,6 +18,7 @@ pub const CHECK: Check = Check {
     kubeadm: &[],
     class: Class::Configuration,
     role: Role::Root,
+    stops: Stops::Nothing,
     needed: Needed::Always,
     in_join: InJoin::Blocks,
     fixed_by: FixedBy::Operator("which time service and which servers is a choice"),
