@@ -220,7 +220,7 @@ async fn what_a_pod_mounts_meanwhile_is_planned_for_and_what_is_mounted_again_an
 async fn what_comes_back_meanwhile_is_removed_in_rounds_and_what_does_not_stay_away_is_told() {
     const CONF: &str = "/etc/cni/net.d/10-flannel.conflist";
     const JOINED: &str = "/etc/kubernetes/kubelet.conf";
-    const ROUNDS: u32 = carrick_engine::reset::ROUNDS as u32;
+    const ROUNDS: usize = carrick_engine::reset::ROUNDS;
     for (path, comes, rounds, left) in [
         (CONF, 0, 0, None),
         (CONF, 1, 1, None),
