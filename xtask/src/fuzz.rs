@@ -52,6 +52,10 @@ fn targets() -> anyhow::Result<Vec<Target>> {
     let text = std::fs::read_to_string(&place).with_context(|| place.display().to_string())?;
     let Manifest { bin } = toml::from_str(&text).with_context(|| place.display().to_string())?;
     ensure!(!bin.is_empty(), "{} names no target", place.display());
+    let is_there = |target: &&Target| root().join("fuzz").join(&target.path).is_file();
+    if let Some(absent) = bin.iter().find(|target| !is_there(target)) {
+        bail!("{}: {} is not there", place.display(), absent.path.display());
+    }
     Ok(bin)
 }
 
