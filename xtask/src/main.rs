@@ -1,4 +1,4 @@
-//! The project's own chores: `cargo xtask lab …`, `bench …`, `docs`, `fmt`, `promises`, `score`, `dependencies`, `example`.
+//! The project's own chores: `cargo xtask lab …`, `bench …`, `docs`, `fmt`, `fuzz`, `promises`, `score`, `dependencies`, `example`.
 #![allow(clippy::print_stdout, clippy::print_stderr)] // Its output is its purpose.
 #![allow(unreachable_pub)] // A program has no outside: `pub` says what a module offers to the others.
 
@@ -12,6 +12,7 @@ mod dependencies;
 mod docs;
 mod example;
 mod fmt;
+mod fuzz;
 mod lab;
 mod promises;
 mod score;
@@ -47,6 +48,14 @@ enum Chore {
         #[arg(long)]
         check: bool,
     },
+    /// Feed any bytes to everything that reads bytes; needs a nightly compiler and cargo-fuzz
+    Fuzz {
+        /// For each target, one after the other
+        #[arg(long, default_value_t = 10.0)]
+        minutes: f64,
+        /// Names of fuzz/fuzz_targets; all without one
+        names: Vec<String>,
+    },
     /// Break what Carrick promises, one line at a time, and see that a test notices
     Promises {
         /// Names of promises.toml; all without one
@@ -77,6 +86,7 @@ fn main() -> ExitCode {
         Chore::Bench { what } => bench::run(&what),
         Chore::Docs { check } => docs::run(check),
         Chore::Fmt { check } => fmt::run(check),
+        Chore::Fuzz { minutes, names } => fuzz::run(minutes, &names),
         Chore::Promises { names } => promises::run(&names),
         Chore::Score { folder, part } => score::run(&folder, &part),
         Chore::Dependencies => dependencies::run(),

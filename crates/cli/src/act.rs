@@ -153,14 +153,17 @@ pub async fn with_sandboxes<T>(
 
 /// `may_find`: units of ours that may be at work.
 pub async fn lock(host: &dyn Host, actor: &Actor, may_find: &[TransientUnit]) -> Result<Lock, Failure> {
-    act::lock(host, actor, may_find).await.map_err(|locked| match locked {
+    let locking = act::lock(host, actor, may_find);
+    let locked = terminal::patiently("the machine's lock is taken, and systemd asked what still runs", locking).await;
+    locked.map_err(|locked| match locked {
         Locked::By(_) => Failure::failed(locked.to_string()),
         Locked::Trouble(trouble) => Failure::failed(format!("nothing was changed: {trouble}; try as root")),
     })
 }
 
 pub async fn ground(host: &dyn Host, plan: &Plan) -> Result<Vec<Grounded>, Failure> {
-    act::ground(host, plan).await.map_err(|trouble| Failure::failed(format!("nothing was changed: {trouble}")))
+    let grounded = terminal::patiently("what the plan would change is looked at", act::ground(host, plan)).await;
+    grounded.map_err(|trouble| Failure::failed(format!("nothing was changed: {trouble}")))
 }
 
 /// Steps on the screen, one line each, as they are done.

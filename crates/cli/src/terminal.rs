@@ -150,9 +150,9 @@ impl Drop for LiveLine {
 /// How often a line that is written over changes: a second that passes is seen to pass.
 const LIVELY: Duration = Duration::from_millis(200);
 /// Without a terminal a line stays, and one every so often shows that somebody still works.
-const PLAINLY: Duration = Duration::from_secs(10);
+const PLAINLY: Duration = Duration::from_secs(8);
 
-/// A wait, with its reason and how long it has lasted: a live line, or without a terminal a plain one every ten seconds.
+/// A wait, with its reason and how long it has lasted: a live line, or without a terminal a plain one within every ten seconds.
 pub struct WaitLine {
     line: LiveLine,
     begun: Instant,
@@ -173,6 +173,17 @@ impl WaitLine {
 
     pub fn show(&mut self, text: &str) {
         self.line.show_or_say(&format!("  ..  {text}  {} s", self.begun.elapsed().as_secs()));
+    }
+}
+
+/// Does what mostly takes no time, and says what it is where it does.
+pub async fn patiently<T>(says: &str, work: impl Future<Output = T>) -> T {
+    let (mut waiting, mut work) = (WaitLine::begin(), std::pin::pin!(work));
+    loop {
+        tokio::select! {
+            done = &mut work => return done,
+            () = waiting.tick() => waiting.show(says),
+        }
     }
 }
 

@@ -707,3 +707,67 @@ async fn what_a_live_node_needs_stays_unless_it_joined_before() {
     now.files.retain(|path, _| !path.starts_with("/etc/systemd"));
     assert_eq!(now, self::machine().all_but(HOME));
 }
+
+/// /etc/cni/net.d may be shared with another program by a link: what is there is not this machine's join's alone.
+#[tokio::test]
+async fn no_change_is_made_through_a_link_and_it_is_shown_where_that_leads() {
+    let of = |effect: Effect| Plan { steps: vec![Step { effect, why: Vec::new() }] };
+    let remove = |path: &str| of(Effect::Remove { path: path.into() });
+    let write = |path: &str| of(Effect::Write { path: path.into(), text: "x".into(), mode: 0o644, in_place: false });
+    let machine_with = |dir: &str| machine().with_link(dir, "/srv/shared");
+    for (dir, plan) in [
+        ("/etc/cni/net.d", remove("/etc/cni/net.d/00-stray.conf")),
+        ("/etc/cni", remove("/etc/cni/net.d/00-stray.conf")),
+        ("/etc/cni/net.d", write("/etc/cni/net.d/10-flannel.conflist")),
+        ("/etc/containerd", remove("/etc/containerd/config.toml")),
+        ("/etc/systemd/system", of(Effect::MakeDir { path: "/etc/systemd/system/x.d".into(), mode: 0o755 })),
+        ("/var/lib/kubelet/pki", remove("/var/lib/kubelet/pki/kubelet-client-current.pem")),
+    ] {
+        let linked = machine_with(dir);
+        let before = linked.all_but("/none");
+        let refused = apply(&linked, &plan).await.unwrap_err().to_string();
+        let expected = format!("nothing was changed: {dir}: is a link to /srv/shared");
+        assert!(refused.starts_with(&expected), "{refused}");
+        assert_eq!(linked.all_but("/none"), before);
+    }
+    // Came while somebody was asked.
+    let meddled = machine();
+    let steps = act::ground(&meddled, &remove("/etc/cni/net.d/00-stray.conf")).await.unwrap();
+    meddled.meddle_link("/etc/cni/net.d", "/srv/shared");
+    let refused = act::apply(&meddled.shared(), &actor(), &steps, &Protected::default(), &mut |_| {}).await;
+    assert!(matches!(refused, Err(Stopped::Before(_))), "{refused:?}");
+    assert!(meddled.text("/etc/cni/net.d/00-stray.conf").is_some());
+    // Nor is anything put back through one.
+    let undone = machine();
+    apply(&undone, &remove("/etc/cni/net.d/00-stray.conf")).await.unwrap();
+    undone.meddle_link("/etc/cni/net.d", "/srv/shared");
+    let refused = undo::plan(&undone, None).await.unwrap_err().to_string();
+    assert!(refused.contains("/etc/cni/net.d: is a link to /srv/shared"), "{refused}");
+    // Where a machine has its disks is its own affair; and a link itself may go.
+    let path = "/var/lib/kubelet/config.yaml";
+    let elsewhere = machine();
+    elsewhere.meddle(path, "x");
+    elsewhere.meddle_link("/var/lib/kubelet", "/data/kubelet");
+    apply(&elsewhere, &remove(path)).await.unwrap();
+    assert_eq!(elsewhere.text(path), None);
+    let machine = machine();
+    apply(&machine, &remove("/etc/cni/net.d/link")).await.unwrap();
+    assert!(machine.text("/etc/cni/net.d/00-stray.conf").is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_a_step_hears_a_word_within_every_ten_seconds() {
+    let machine = machine();
+    machine.hang(&["systemctl", "daemon-reload"]);
+    let plan = Plan { steps: vec![Step { effect: Effect::ReloadUnits, why: Vec::new() }] };
+    let steps = act::ground(&machine, &plan).await.unwrap();
+    let (mut last, mut longest, mut words) = (tokio::time::Instant::now(), std::time::Duration::ZERO, 0);
+    let mut tell = |told: StepProgress<'_>| {
+        longest = longest.max(last.elapsed());
+        last = tokio::time::Instant::now();
+        words += u32::from(matches!(told, StepProgress::Waits(..)));
+    };
+    let stopped = act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut tell).await.unwrap_err();
+    assert!(stopped.to_string().contains("systemctl daemon-reload: no end in 30 s"), "{stopped}");
+    assert!(longest.max(last.elapsed()).as_secs() < 10 && words >= 4, "{words} words, {longest:?}");
+}

@@ -393,6 +393,93 @@ async fn whoever_waits_hears_a_word_every_second() {
     }
 }
 
+/// A systemctl, a CNI plugin, a runtime that never comes back. That somebody says a word all the time is asserted where they join.
+#[tokio::test(start_paused = true)]
+async fn what_hangs_ends_with_its_stage_and_says_so() {
+    const RELOAD: &[&str] = &["systemctl", "daemon-reload"];
+    const ALL: &[&str] = &["systemctl"];
+    // From when on, what, and within how long the join has ended: the stage at hand, and what is put back after it.
+    for (at, hangs, ends_within) in [
+        (Stage::Begun, Hangs::Command(RELOAD), 120 + 180),
+        (Stage::Begun, Hangs::Command(ALL), 3 * (60 + 120)),
+        (Stage::Probed, Hangs::Command(ALL), 120 + 300),
+        (Stage::Joining, Hangs::Command(ALL), 120 + 400),
+        (Stage::Joining, Hangs::Runtime, 120 + 300 + 300),
+        (Stage::Registered, Hangs::Plugin, 300 + 120 + 60),
+        (Stage::Begun, Hangs::Runtime, 3 * 60),
+    ] {
+        let (cluster, what) = (cluster(), format!("{hangs:?} from {} on", at.name()));
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let before = (files(&machine), worker.kubelet_unit());
+        let hang = || match hangs {
+            Hangs::Command(words) => machine.hang(words),
+            Hangs::Runtime => worker.freeze_runtime(true),
+            Hangs::Plugin => worker.hang_plugin(),
+        };
+        if at == Stage::Begun {
+            hang();
+        }
+        let (begun, mut is_stuck) = (Instant::now(), at == Stage::Begun);
+        let one = JoinPolicy { attempts: 1, ..JoinPolicy::default() };
+        let (ended, told) = joined_and(&machine, JoinOptions { policy: one, ..options(&cluster) }, |it| {
+            if !is_stuck && is_at(it, at) {
+                hang();
+                is_stuck = true;
+            }
+        })
+        .await;
+        let took = begun.elapsed();
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{what}: {:#?}", ended.outcome) };
+        assert!(took < Duration::from_secs(ends_within), "{what}: took {took:?}: {failure:#?}");
+        assert!(!failure.causes.is_empty(), "{what}: {failure:#?}");
+        assert_eq!(machine.text(CONFIG), None, "{what}: the token");
+        let says = |it: &JoinProgress| matches!(it, JoinProgress::Says(says) if says.contains("could be cleaned up"));
+        if failure.stage >= Stage::CertificateIssued {
+            assert!(machine.text(KUBELET_CONF).is_some(), "{what}: it is in the cluster");
+        } else if ended.left.stuck {
+            assert!(told.iter().any(says), "{what}: what is left is told: {told:#?}");
+        } else {
+            assert_put_back(&machine, worker.kubelet_unit(), &before, &what);
+        }
+        // Whatever was left: once nothing hangs any more, the next join joins.
+        machine.thaw();
+        worker.freeze_runtime(false);
+        if !matches!(hangs, Hangs::Plugin) {
+            let (again, told) = joined(&machine, options(&cluster)).await;
+            assert!(matches!(again.outcome, JoinOutcome::Joined { .. }), "{what}, then: {again:#?} {told:#?}");
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Hangs {
+    Command(&'static [&'static str]),
+    Runtime,
+    Plugin,
+}
+
+/// Who says stop in the middle of a look must not cost the knowledge of whom to ask whether the kubelet has its certificate.
+#[tokio::test(start_paused = true)]
+async fn told_to_stop_in_the_middle_of_a_look_a_machine_with_a_certificate_stays() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    // A look takes longer than a word: the word comes while it is taken.
+    machine.slow_down(Duration::from_millis(2500));
+    let (teller, stop) = StopTeller::new();
+    let (ended, told) = joined_until(stop, &machine, options(&cluster), |told| {
+        let looks = matches!(told, JoinProgress::Waits { stage, .. } if (Stage::Joining..Stage::CertificateIssued).contains(stage));
+        if looks && machine.text(KUBELET_CONF).is_some() {
+            teller.tell(StopSignal::Interrupt);
+        }
+    })
+    .await;
+    let JoinOutcome::Interrupted { stays, .. } = ended.outcome else { panic!("{:#?} {told:#?}", ended.outcome) };
+    assert_eq!(stays, Withdrawal::InCluster, "{told:#?}");
+    assert!(machine.text(KUBELET_CONF).is_some());
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_can_be_seen_is_told_within_a_second() {
     const SECOND: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use std::io;
 use std::time::Duration;
 
 use carrick_core::fact::Why;
-use carrick_core::fact::keep::Keep;
+use carrick_core::fact::keep::RUNTIME_LIST;
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use serde_json::{Map, Value, json};
@@ -40,8 +40,6 @@ pub fn endpoints(probe: &dyn Probe) -> Vec<&str> {
 
 /// The kubelet takes no longer answers either.
 const LONGEST_ANSWER: usize = 16 << 20;
-/// JSON that is cut is no JSON; a node with a thousand images lists them in 300 kB.
-const KEEP: Keep = Keep::Head(4 << 20);
 
 pub(crate) const STATUS: &str = "cri status";
 const CONFIG: &str = "cri runtime-config";
@@ -86,7 +84,7 @@ pub async fn answers(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) 
 
 fn keep(answer: &Value) -> Kept {
     // In lines, as crictl prints it: evidence is a line.
-    command::keep(format!("{answer:#}\n").as_bytes(), KEEP)
+    command::keep(format!("{answer:#}\n").as_bytes(), RUNTIME_LIST)
 }
 
 async fn boxed<T>(time_box: Duration, answer: impl Future<Output = Result<T, Why>>) -> Result<T, Why> {
@@ -99,7 +97,7 @@ async fn reach<'a>(probe: &dyn Probe, endpoints: &[&'a str], time_box: Duration)
         let target = Target::Unix(endpoint.to_owned());
         match timeout(time_box, probe.connect(&target)).await {
             Err(_) => return Err(Why::TimedOut),
-            Ok(Ok(stream)) => return Ok((endpoint, channel(stream).await?)),
+            Ok(Ok(stream)) => return Ok((endpoint, boxed(time_box, channel(stream)).await?)),
             Ok(Err(error)) => match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {}
                 io::ErrorKind::PermissionDenied => return Err(Why::Denied),

@@ -59,7 +59,14 @@ struct Inner {
     delay: Duration,
     /// What `TOOL-save` prints, by `TOOL`.
     rules: BTreeMap<String, String>,
+    /// How commands begin that never end.
+    hangs: Vec<Vec<String>>,
 }
+
+/// What a probe gives a source.
+const TIME_BOX: Duration = Duration::from_secs(5);
+/// Until what hangs is gone, once its time is over.
+const KILLED: Duration = Duration::from_millis(50);
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 
@@ -163,6 +170,22 @@ impl Machine {
     /// From now on every command, and every look at more than one file, takes so long.
     pub fn slow_down(&self, delay: Duration) {
         self.inner().delay = delay;
+    }
+
+    /// From now on no command that begins with these words ends.
+    pub fn hang(&self, argv: &[&str]) {
+        self.inner().hangs.push(argv.iter().map(|&word| word.to_owned()).collect());
+    }
+
+    /// What hung goes on.
+    pub fn thaw(&self) {
+        self.inner().hangs.clear();
+    }
+
+    fn hangs(&self, argv: &[&str]) -> bool {
+        let begins =
+            |words: &Vec<String>| words.iter().zip(argv).filter(|(word, at)| word == *at).count() == words.len();
+        self.inner().hangs.iter().any(begins)
     }
 
     /// The mode of a file or a directory.
@@ -592,7 +615,12 @@ impl Probe for Machine {
     fn observe<'a>(&'a self, sources: &'a [Source], _: &'a Progress) -> BoxFuture<'a, Vec<Observation>> {
         Box::pin(async move {
             self.delay().await;
-            let seen = sources.iter().filter_map(|source| Some((source.key(), self.see(source)?)));
+            let hangs = |source: &Source| matches!(source, Source::Query(query) if self.hangs(query.argv));
+            if sources.iter().any(hangs) {
+                sleep(TIME_BOX + KILLED).await;
+            }
+            let see = |source| if hangs(source) { Some(Err(Why::TimedOut)) } else { self.see(source) };
+            let seen = sources.iter().filter_map(|source| Some((source.key(), see(source)?)));
             seen.map(|(key, capture)| Observation { key, capture, redactions: Vec::new() }).collect()
         })
     }
@@ -722,9 +750,13 @@ impl Host for Machine {
         }))
     }
 
-    fn run<'a>(&'a self, argv: &'a [&'a str], _: Duration) -> BoxFuture<'a, Result<CommandOutput, Trouble>> {
+    fn run<'a>(&'a self, argv: &'a [&'a str], limit: Duration) -> BoxFuture<'a, Result<CommandOutput, Trouble>> {
         Box::pin(async move {
             self.delay().await;
+            if self.hangs(argv) {
+                sleep(limit + KILLED).await;
+                return Err(Trouble::new(argv.join(" "), format!("no end in {} s", limit.as_secs())));
+            }
             self.run_now(argv)
         })
     }

@@ -22,12 +22,25 @@ const UNIMPLEMENTED: u16 = 12;
 #[derive(Clone, Default)]
 pub(crate) struct Runtime(Arc<Mutex<State>>);
 
+/// Which calls are not answered.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Hangs {
+    #[default]
+    Nothing,
+    /// What has a plugin called.
+    Plugin,
+    /// All: it was stopped with SIGSTOP.
+    Everything,
+}
+
 #[derive(Default)]
 struct State {
     network: bool,
     /// The pause image is not here, and no registry is in reach.
     imageless: bool,
     address: String,
+    /// What never comes back.
+    hangs: Hangs,
     made: u32,
     sandboxes: BTreeMap<String, PodSandbox>,
 }
@@ -41,6 +54,14 @@ impl Runtime {
 
     pub(crate) fn lose_pause_image(&self) {
         self.state().imageless = true;
+    }
+
+    pub(crate) fn freeze(&self, frozen: bool) {
+        self.state().hangs = if frozen { Hangs::Everything } else { Hangs::Nothing };
+    }
+
+    pub(crate) fn hang_plugin(&self) {
+        self.state().hangs = Hangs::Plugin;
     }
 
     pub(crate) fn is_networked(&self) -> bool {
@@ -86,6 +107,9 @@ impl Runtime {
             body.flow_control().release_capacity(chunk.len())?;
             bytes.extend_from_slice(&chunk);
         }
+        if self.state().hangs(&method) {
+            return std::future::pending().await;
+        }
         let mut head = Response::new(());
         head.headers_mut().insert("content-type", HeaderValue::from_static("application/grpc"));
         // A frame is a flag, a length of four bytes, and the message.
@@ -109,6 +133,14 @@ impl Runtime {
 }
 
 impl State {
+    fn hangs(&self, method: &str) -> bool {
+        match self.hangs {
+            Hangs::Nothing => false,
+            Hangs::Plugin => matches!(method, "RunPodSandbox" | "StopPodSandbox"),
+            Hangs::Everything => true,
+        }
+    }
+
     /// A message, or a gRPC code.
     fn answer(&mut self, method: &str, request: &[u8]) -> Result<Vec<u8>, u16> {
         let id = || SandboxId::decode(request).map(|it| it.id).map_err(|_| UNIMPLEMENTED);

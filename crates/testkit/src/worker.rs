@@ -241,6 +241,16 @@ impl Worker {
         self.runtime.lose_pause_image();
     }
 
+    /// The runtime takes connections and answers nothing, or goes on.
+    pub fn freeze_runtime(&self, frozen: bool) {
+        self.runtime.freeze(frozen);
+    }
+
+    /// The CNI plugin never comes back from a call.
+    pub fn hang_plugin(&self) {
+        self.runtime.hang_plugin();
+    }
+
     /// Sandboxes that nobody has taken away.
     pub fn sandboxes(&self) -> usize {
         self.runtime.sandboxes()

@@ -14,8 +14,8 @@ use serde_json::json;
 use super::wrap::{hang, wrap};
 use crate::terminal::{self, BOLD, DIM, FAIL, LiveLine, OK, WARN, styled};
 
-/// Without a terminal, a word at least this often.
-const WORD: Duration = Duration::from_secs(10);
+/// Without a terminal, a word this often: ten seconds without one are too many, and a word may come a second late.
+const WORD: Duration = Duration::from_secs(8);
 /// How much of the evidence stands under a cause here; the report has all.
 const EVIDENCE: usize = 3;
 

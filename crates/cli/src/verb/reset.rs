@@ -69,13 +69,15 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
         async || take_out(&args, &host, admin.as_ref(), &actor).await,
         |unfit| matches!(unfit, Unfit::Stopped(Stopped::Outdated { .. })),
     );
-    let (done, passed) = match taken_out.await {
+    let (mut done, mut passed) = match taken_out.await {
         Ok(Some(done)) => done,
         Ok(None) => return Ok(Exit::Ok),
         Err(Unfit::Failure(failure)) => return Err(failure),
         Err(Unfit::Stopped(stopped)) => return Err(act::stopped_as_failure(&stopped)),
     };
-    clean(&args, host.as_ref()).await?;
+    let swept = clean(&args, &host, &actor).await?;
+    passed += swept.passed;
+    done.steps.extend(swept.steps);
     seal(host.as_ref()).await;
     let name = host.name();
     if args.output == Format::Json {
@@ -199,16 +201,69 @@ fn cordoned(steps: &[Grounded], passed: usize) -> String {
     node.map(told).unwrap_or_default()
 }
 
-/// Looks again: what is still there was not removed, whatever the tools said.
-async fn clean(args: &Args, host: &dyn Host) -> Result<(), Failure> {
-    let left = |what: String| Failure::failed(format!("not all is gone: {what}; try again: carrick reset"));
-    let options = ResetOptions { stop_pods: true, ..ResetOptions::default() };
-    let again = reset::plan(&look(args, host).await?, &options).map_err(|refusal| left(refusal.to_string()))?;
-    let steps = act::ground(host, &again.plan).await?;
-    match steps.first() {
-        Some(step) => Err(left(format!("would still {}", step.step.effect))),
-        None => Ok(()),
+/// What came back while the machine was taken out, and was removed.
+#[derive(Default)]
+struct Swept {
+    steps: Vec<Grounded>,
+    passed: usize,
+}
+
+/// Looks again: what is still there was not removed, whatever the tools said, or has come since. It is removed as well; what
+/// comes again and again is told.
+async fn clean(args: &Args, host: &Arc<dyn Host>, actor: &Actor) -> Result<Swept, Failure> {
+    let mut swept = Swept::default();
+    let left = engine::until_all_is_gone(
+        async || still_there(args, host.as_ref()).await,
+        async |steps| {
+            let more = sweep(args, host, actor, steps).await?;
+            swept.steps.extend(more.steps);
+            swept.passed += more.passed;
+            Ok(())
+        },
+    );
+    match left.await?.as_slice() {
+        [] => Ok(swept),
+        steps if steps.iter().any(engine::is_of_another_join) => {
+            Err(not_all(&still(steps), "a join has begun here since"))
+        }
+        steps => Err(not_all(&still(steps), &format!("it was removed {} times and is there again", engine::ROUNDS))),
     }
+}
+
+/// What a reset would still have to do.
+async fn still_there(args: &Args, host: &dyn Host) -> Result<Vec<Grounded>, Failure> {
+    let options = ResetOptions { stop_pods: args.stop_pods, ..ResetOptions::default() };
+    let untouched = |why: String| not_all(&why, "nothing of that was touched");
+    let again = reset::plan(&look(args, host).await?, &options).map_err(|refusal| untouched(refusal.to_string()))?;
+    let looking = carrick_engine::act::ground(host, &again.plan);
+    let left = terminal::patiently("what is left is looked at", looking).await;
+    left.map_err(|trouble| untouched(trouble.to_string()))
+}
+
+/// One round. That the machine is taken out was agreed to; this is what that left.
+async fn sweep(args: &Args, host: &Arc<dyn Host>, actor: &Actor, steps: &[Grounded]) -> Result<Swept, Failure> {
+    terminal::say(&format!("carrick: not all is gone, {}; removing that, too", still(steps)));
+    let facts = look(args, host.as_ref()).await?;
+    let protected = args.consent.protected(&facts)?;
+    match act::shown(host, None, actor, steps, &protected).await {
+        Ok((_, passed)) => Ok(Swept { steps: steps.to_vec(), passed }),
+        Err(stopped) => {
+            let says = format!("{}: {stopped}", still(steps));
+            Err(match stopped.signal() {
+                Some(signal) => Failure::signal(signal, format!("not all is gone: {says}; finish it: carrick reset")),
+                None => not_all(&says, "the rest of the machine is out of its cluster"),
+            })
+        }
+    }
+}
+
+fn still(steps: &[Grounded]) -> String {
+    let told: Vec<String> = steps.iter().map(|step| step.step.effect.to_string()).collect();
+    format!("would still {}", told.join(", "))
+}
+
+fn not_all(what: &str, why: &str) -> Failure {
+    Failure::failed(format!("not all is gone: {what} ({why}); try again: carrick reset"))
 }
 
 fn print(args: &Args, host: &str, reset: &Reset, steps: &[Grounded], run: Option<u32>) -> Result<(), Failure> {

@@ -30,6 +30,12 @@ pub const RULESET_JSON: Keep = Keep::Head(16 << 20);
 /// The kernel's table of mounts: with 500 pods 3 to 4 MB, for the layers of every container's image stand in it.
 pub const MOUNT_TABLE: Keep = Keep::Head(8 << 20);
 
+/// Links and routes: `ip -j -d` takes 2 kB for a pod's end in a bridge, so 4,000 pods. JSON that is cut is no JSON.
+pub const NETWORK_TABLE: Keep = Keep::Head(8 << 20);
+
+/// What the container runtime lists, as JSON: no longer than the longest answer it may give, so nothing of one is cut off.
+pub const RUNTIME_LIST: Keep = Keep::Head(16 << 20);
+
 /// The longest that is kept of any source.
 pub const LONGEST: Keep = RULESET_JSON;
 

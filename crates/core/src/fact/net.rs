@@ -3,14 +3,18 @@
 use serde_json::Value;
 
 use super::cidr::Cidr;
-use super::keep::USUAL;
+use super::keep::NETWORK_TABLE;
 use super::{Facts, Known, Missing, Query, Source};
 use crate::cni::FLAVOURS;
 
-pub const LINKS: Query = Query { name: "ip -j -d addr show", argv: &["ip", "-j", "-d", "addr", "show"], keep: USUAL };
+pub const LINKS: Query =
+    Query { name: "ip -j -d addr show", argv: &["ip", "-j", "-d", "addr", "show"], keep: NETWORK_TABLE };
 /// Both families: `table all` is not limited to IPv4.
-pub const ROUTES: Query =
-    Query { name: "ip -j route show table all", argv: &["ip", "-j", "route", "show", "table", "all"], keep: USUAL };
+pub const ROUTES: Query = Query {
+    name: "ip -j route show table all",
+    argv: &["ip", "-j", "route", "show", "table", "all"],
+    keep: NETWORK_TABLE,
+};
 
 pub const SOURCES: &[Source] = &[Source::Query(&LINKS), Source::Query(&ROUTES)];
 
@@ -208,6 +212,91 @@ mod tests {
         {"dst":"default","gateway":"fd00::1","dev":"eth0","metric":1,"flags":[],"pref":"medium"},
         {"dst":"10.244.0.0/24","gateway":"10.244.0.0","dev":"flannel.1","flags":["onlink"]},
         {"type":"local","dst":"10.244.1.1","dev":"cni0","table":"local","protocol":"kernel","scope":"host","flags":[]}]"#;
+
+    /// One end of a pod's network in a bridge, with the keys that iproute2 6.1 prints for it.
+    fn in_a_bridge(index: usize) -> Value {
+        const PORT: &[&str] = &[
+            "state",
+            "priority",
+            "cost",
+            "hairpin",
+            "guard",
+            "root_block",
+            "fastleave",
+            "learning",
+            "flood",
+            "id",
+            "no",
+            "designated_port",
+            "designated_cost",
+            "bridge_id",
+            "root_id",
+            "hold_timer",
+            "message_age_timer",
+            "forward_delay_timer",
+            "topology_change_ack",
+            "config_pending",
+            "proxy_arp",
+            "proxy_arp_wifi",
+            "multicast_router",
+            "mcast_flood",
+            "bcast_flood",
+            "mcast_to_unicast",
+            "neigh_suppress",
+            "group_fwd_mask",
+            "group_fwd_mask_str",
+            "vlan_tunnel",
+            "isolated",
+            "locked",
+            "mcast_eht_hosts_limit",
+            "mcast_eht_hosts_cnt",
+        ];
+        let port: serde_json::Map<String, Value> =
+            PORT.iter().map(|key| ((*key).to_owned(), Value::from("8000.36:84:4e:91:c2:1b"))).collect();
+        let addresses = serde_json::json!([{"family": "inet6", "local": format!("fe80::{index:x}"), "prefixlen": 64,
+            "scope": "link", "protocol": "kernel_ll", "valid_life_time": 4_294_967_295_u64, "preferred_life_time": 4_294_967_295_u64}]);
+        serde_json::json!({"ifindex": index, "link_index": 2, "ifname": format!("veth{index:08x}"),
+            "flags": ["BROADCAST", "MULTICAST", "UP", "LOWER_UP"], "mtu": 1450, "qdisc": "noqueue", "master": "cni0",
+            "operstate": "UP", "group": "default", "link_type": "ether", "address": "5e:8d:1c:2f:aa:01",
+            "broadcast": "ff:ff:ff:ff:ff:ff", "link_netnsid": index, "promiscuity": 1, "min_mtu": 68, "max_mtu": 65535,
+            "linkinfo": {"info_kind": "veth", "info_slave_kind": "bridge", "info_slave_data": port},
+            "inet6_addr_gen_mode": "eui64", "num_tx_queues": 2, "num_rx_queues": 2, "gso_max_size": 65536,
+            "gso_max_segs": 65535, "tso_max_size": 524_280, "gro_max_size": 65536, "addr_info": addresses})
+    }
+
+    #[test]
+    fn the_links_and_routes_of_a_thousand_pods_are_read_whole() {
+        let mut links: Vec<Value> = serde_json::from_str(WORKER).unwrap();
+        let mut routes: Vec<Value> = serde_json::from_str(ROUTED).unwrap();
+        for index in 10..1010 {
+            links.push(in_a_bridge(index));
+            for (kind, dst) in [
+                ("local", format!("fe80::{index:x}")),
+                ("multicast", "ff00::/8".into()),
+                ("unicast", "fe80::/64".into()),
+            ] {
+                routes.push(
+                    serde_json::json!({"type": kind, "dst": dst, "dev": format!("veth{index:08x}"), "table": "local",
+                    "protocol": "kernel", "metric": 256, "flags": [], "pref": "medium"}),
+                );
+            }
+        }
+        let kept = |query: &Query, all: Vec<Value>| {
+            let text = Value::from(all).to_string();
+            let mut keeper = crate::fact::keep::Keeper::new(query.keep);
+            keeper.push(text.as_bytes());
+            (keeper.finish().0, text.len())
+        };
+        let (links, length) = kept(&LINKS, links);
+        assert!(links.is_whole() && length > 1 << 20, "{length} bytes");
+        let (routes, _) = kept(&ROUTES, routes);
+        let mut facts = Facts::new("w1", crate::testing::NOW);
+        facts.insert(Source::Query(&LINKS).key(), Ok(links));
+        facts.insert(Source::Query(&ROUTES).key(), Ok(routes));
+        assert_eq!(facts.link("cni0").unwrap().and_then(|link| link.kind).as_deref(), Some("bridge"));
+        assert_eq!(facts.links().unwrap().len(), 1004);
+        assert_eq!(facts.default_routes().unwrap().len(), 2);
+    }
 
     #[test]
     fn reads_links() {

@@ -148,6 +148,31 @@ pub fn plan(facts: &Facts, options: &ResetOptions) -> Result<Reset, ResetRefusal
     Ok(Reset { plan: Plan { steps }, stays })
 }
 
+/// Whether an effect takes out a join that is alive, and does not only sweep behind one that is gone.
+pub fn is_of_a_live_join(effect: &Effect) -> bool {
+    match effect {
+        Effect::Drain { .. } | Effect::MarkNotReady { .. } | Effect::Run { .. } | Effect::Unmount { .. } => true,
+        Effect::EndJoin { removes } => removes.iter().any(|thing| thing == place::UNIT),
+        Effect::KubeadmReset { removes, .. } => {
+            removes.iter().any(|path| [kubeconfig::KUBELET, kubeconfig::BOOTSTRAP].contains(&path.as_str()))
+        }
+        Effect::MakeDir { .. }
+        | Effect::Write { .. }
+        | Effect::Edit { .. }
+        | Effect::SetMode { .. }
+        | Effect::Remove { .. }
+        | Effect::ReloadUnits
+        | Effect::LoadModule { .. }
+        | Effect::Sysctl { .. }
+        | Effect::SwapOff { .. }
+        | Effect::Enable { .. }
+        | Effect::RestartRuntime { .. }
+        | Effect::DeleteLink { .. }
+        | Effect::RemoveChains { .. }
+        | Effect::ClearDir { .. } => false,
+    }
+}
+
 fn step(effect: Effect, why: &str) -> Step {
     Step { effect, why: vec![why.to_owned()] }
 }

@@ -19,9 +19,9 @@ pub struct ListedSandbox {
 }
 
 /// The labels that the DaemonSet controller puts on every pod of its own, and no other puts both.
-const OF_DAEMON_SETS: [&str; 2] = ["controller-revision-hash", "pod-template-generation"];
+pub const OF_DAEMON_SETS: [&str; 2] = ["controller-revision-hash", "pod-template-generation"];
 /// Where the kubelet had a pod from; `api` unless it is a static one.
-const SOURCE: &str = "kubernetes.io/config.source";
+pub const SOURCE: &str = "kubernetes.io/config.source";
 
 pub fn parse_sandboxes(text: &str) -> Result<Vec<ListedSandbox>, String> {
     let root: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;

@@ -1,7 +1,7 @@
 //! What is mounted below the kubelet's directory: volumes of pods, which are unmounted, and anything else, which is not
 //! touched.
 
-use crate::fact::keep::USUAL;
+use crate::fact::keep::Keep;
 use crate::fact::mounts::{Mount, MountHealth, is_at_or_under};
 use crate::fact::{Facts, Known, Query, Source};
 use crate::plan::protect::is_volume;
@@ -24,7 +24,8 @@ find /proc -mindepth 2 -maxdepth 3 \( -path '/proc/[0-9]*/cwd' -o -path '/proc/[
 done
 exit 0"#,
     ],
-    keep: USUAL,
+    // A line is 150 bytes: 50,000 open files.
+    keep: Keep::Head(8 << 20),
 };
 
 pub const SOURCES: &[Source] = &[Source::Query(&HOLDERS)];
@@ -65,7 +66,8 @@ pub fn below(mounts: &[Mount]) -> KubeletMounts {
 
 /// The first volume that a process is in; the kubelet is stopped before anything is unmounted.
 pub fn held(facts: &Facts, volumes: &[Mount]) -> Known<Option<Holder>> {
-    let holders = parse_holders(&facts.query(&HOLDERS)?.text);
+    // Of a list that was cut, whoever comes behind the cut is not known to hold nothing.
+    let holders = parse_holders(&facts.whole(&HOLDERS)?.text);
     let holds = |holder: &Holder| volumes.iter().any(|volume| is_at_or_under(&holder.path, &volume.point));
     Ok(holders.into_iter().find(|holder| holder.program != "kubelet" && holds(holder)))
 }

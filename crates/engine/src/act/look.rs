@@ -1,5 +1,6 @@
 //! What stands where an effect acts, and what will.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use carrick_core::plan::{Effect, PlaceState, Plan, Step};
@@ -29,10 +30,41 @@ pub(super) struct FoundState {
     pub(super) file: Option<File>,
 }
 
+/// Directories whose place is the machine's own affair: people put them on another disk, and a link there is how.
+const PLACED_BY_PEOPLE: [&str; 6] = ["/etc", "/opt", "/run", "/var", "/var/lib", "/var/lib/kubelet"];
+
+/// The directories on the way to what is changed, each looked at once: no change is made through a link in the place of one.
+/// What it leads to is somebody else's, and may be used by others.
+#[derive(Default)]
+pub(super) struct Ways {
+    plain: BTreeSet<String>,
+}
+
+impl Ways {
+    pub(super) async fn are_plain(&mut self, host: &dyn Host, effect: &Effect) -> Result<(), Trouble> {
+        let Some(path) = effect.path() else { return Ok(()) };
+        for (end, _) in path.match_indices('/').skip(1) {
+            let dir = path.get(..end).unwrap_or_default();
+            // What is below /run the machine itself has made at its boot.
+            let is_placed = PLACED_BY_PEOPLE.contains(&dir) || dir.starts_with("/run/");
+            if is_placed || self.plain.contains(dir) {
+                continue;
+            }
+            if let Some(PathEntry::Link(to)) = host.look(dir).await? {
+                let says = format!("is a link to {to}, and Carrick changes nothing through a link: would {effect}");
+                return Err(Trouble::new(dir, says));
+            }
+            self.plain.insert(dir.to_owned());
+        }
+        Ok(())
+    }
+}
+
 /// Reads what stands where a plan would act. What is so already is no change, and drops out.
 pub async fn ground(host: &dyn Host, plan: &Plan) -> Result<Vec<Grounded>, Trouble> {
-    let mut grounded = Vec::new();
+    let (mut grounded, mut on_the_way) = (Vec::new(), Ways::default());
     for step in &plan.steps {
+        on_the_way.are_plain(host, &step.effect).await?;
         let FoundState { state: was, file: old } = at(host, &step.effect).await?;
         let new = changed(&step.effect, old.as_ref())?;
         let becomes = becomes(&step.effect, &was, new.as_ref());

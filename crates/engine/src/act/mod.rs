@@ -11,15 +11,17 @@
 //! What is looked at, made and undone is decided in one table each (`look`, `perform`, `undo`), which names every effect.
 #![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
 
-use std::sync::Arc;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use carrick_cluster::ClusterClient;
 use carrick_core::StopSignal;
 use carrick_core::plan::protect::{PlanRefusal, Protected};
-use carrick_core::plan::{Plan, Step};
+use carrick_core::plan::{PlaceState, Plan, Step};
 use carrick_host::{File, Host, Lock, Locked, Trouble};
 use jiff::Timestamp;
+use tokio::time::{Instant, timeout};
 
 pub mod journal;
 pub mod keep;
@@ -33,6 +35,9 @@ pub use look::{Grounded, ground};
 use crate::stop::Stop;
 use crate::unit::{self, TransientUnit};
 use journal::{Journal, JournalError, Mark};
+
+/// Nobody who waits for a step hears nothing for longer.
+const WORD: Duration = Duration::from_secs(5);
 
 /// One lock a machine. Below /run: no lock outlives a boot.
 pub const LOCK: &str = "/run/carrick.lock";
@@ -168,13 +173,25 @@ pub async fn apply_in(
     if let Some(signal) = actor.stop.told() {
         return Err(Stopped::Untouched(signal));
     }
+    let mut ways = look::Ways::default();
+    // Once more before anything goes: between the plan and a yes there may have been an hour.
+    for grounded in steps.iter().filter(|grounded| grounded.becomes == PlaceState::Absent) {
+        ways.are_plain(host, &grounded.step.effect).await.map_err(Stopped::Before)?;
+    }
     let mut journal = Journal::begin(host, actor, steps).await?;
     for (at, grounded) in steps.iter().enumerate() {
         if let Some(signal) = actor.stop.told() {
             return Err(told_to_stop(host, actor, journal.run(), signal, (at, steps.len())).await);
         }
         tell(StepProgress::Begins(at, grounded.step.effect.to_string()));
-        match take(machine, (admin, &actor.stop), &mut journal, at, grounded, tell).await {
+        let taken = {
+            let mut relay = |told: StepProgress<'_>| tell(told);
+            let hears: Hears<'_> = Mutex::new((Instant::now(), &mut relay));
+            let mut telling = |told: StepProgress<'_>| say(&hears, told);
+            let taking = take(machine, (admin, &actor.stop), &mut journal, at, grounded, &mut telling);
+            with_word(taking, &hears).await
+        };
+        match taken {
             Ok(None) => tell(StepProgress::Done(at)),
             Ok(Some(why)) => tell(StepProgress::Passed(at, why)),
             Err(untaken) => {
@@ -190,6 +207,29 @@ pub async fn apply_in(
     let finished = journal.mark(host, None, Mark::Finished, "").await;
     finished.map_err(|trouble| Stopped::At { run: journal.run(), doing: "close the journal".to_owned(), trouble })?;
     Ok(journal.run())
+}
+
+/// Who is told, and when they last were.
+type Hears<'a> = Mutex<(Instant, &'a mut (dyn FnMut(StepProgress<'_>) + Send))>;
+
+fn say(hears: &Hears<'_>, told: StepProgress<'_>) {
+    let mut hears = hears.lock().unwrap_or_else(PoisonError::into_inner);
+    hears.0 = Instant::now();
+    (hears.1)(told);
+}
+
+/// Makes a step, and says that it is still being made where the step itself says nothing for long.
+async fn with_word<T>(step: impl Future<Output = T>, hears: &Hears<'_>) -> T {
+    let (begun, mut step) = (Instant::now(), pin!(step));
+    loop {
+        let last = hears.lock().unwrap_or_else(PoisonError::into_inner).0;
+        if let Ok(done) = timeout(WORD.saturating_sub(last.elapsed()), &mut step).await {
+            return done;
+        }
+        if hears.lock().unwrap_or_else(PoisonError::into_inner).0.elapsed() >= WORD {
+            say(hears, StepProgress::Waits(begun.elapsed(), "no end yet"));
+        }
+    }
 }
 
 /// Between two steps: the record is that of a run that was cut off there.

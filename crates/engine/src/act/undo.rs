@@ -182,7 +182,7 @@ async fn collect(
     node: Option<&LiveNode>,
     back: &mut UndoPlan,
 ) -> Result<(), UndoError> {
-    let run = past.run.run;
+    let (run, mut ways) = (past.run.run, look::Ways::default());
     for step in past.begun().into_iter().rev() {
         let Some(recorded) = past.run.steps.get(step).cloned() else { continue };
         let (effect, mut keeps_found) = (&recorded.step.effect, false);
@@ -197,6 +197,7 @@ async fn collect(
             continue;
         }
         if !effect.is_in_cluster() {
+            ways.are_plain(host, effect).await?;
             let look::FoundState { state: now, file } = look::at(host, effect).await?;
             if now == recorded.was {
                 continue;

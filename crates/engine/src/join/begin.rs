@@ -252,9 +252,12 @@ impl Driver<'_, '_> {
         let missing = |missing: Missing| Trouble::missing("prepare", &missing);
         let plan = looked.preparation().map_err(unprepared)?;
         let protected = Protected::on(&looked.facts, self.options.protect.clone()).map_err(missing)?;
-        let steps = attended(Box::pin(act::ground(self.host, &plan)), PREPARES, state, tell).await?;
+        let left = self.time_left(state);
+        let grounding = timeout(left, attended(Box::pin(act::ground(self.host, &plan)), PREPARES, state, tell));
+        let steps = grounding.await.unwrap_or_else(|_| Err(overdue(left)))?;
         // What cannot be written down is not begun.
-        journal::prepare(self.host).await.map_err(|broken| Trouble::new("prepare", broken))?;
+        let readying = attended(Box::pin(journal::prepare(self.host)), PREPARES, state, tell);
+        readying.await.map_err(|broken| Trouble::new("prepare", broken))?;
         // Before anything else is changed: where it fails there is nothing to put back.
         if let Some(image) = looked.image_to_pull(&self.options.ignore) {
             let endpoints = cri::endpoints(self.host);
@@ -273,10 +276,10 @@ impl Driver<'_, '_> {
             (applied, end::places(self.host).await)
         };
         // What hangs is let go of when the stage's time is over: it stands in the journal, and is put back like all of it.
-        let left = Duration::try_from(state.deadline.duration_since(self.now())).unwrap_or_default();
+        let left = self.time_left(state);
         let Ok((applied, places)) = timeout(left, attended(Box::pin(applying), PREPARES, state, tell)).await else {
             self.runs.extend(journal::latest(self.host).await?.filter(|run| Some(*run) != earlier));
-            return Err(Trouble::new("prepare", format!("no end in {} s", left.as_secs())));
+            return Err(overdue(left));
         };
         match applied {
             Ok(run) => {
@@ -296,6 +299,11 @@ impl Driver<'_, '_> {
             }
         }
         Ok(JoinEvent::Prepared)
+    }
+
+    /// Until the stage's time is over.
+    fn time_left(&self, state: &JoinStatus) -> Duration {
+        Duration::try_from(state.deadline.duration_since(self.now())).unwrap_or_default()
     }
 
     pub(super) async fn start(&mut self, state: &JoinStatus) -> Result<JoinEvent, Trouble> {
@@ -337,6 +345,10 @@ impl Driver<'_, '_> {
         }
         (self.read, self.kubeadm_over, self.ours) = (0, false, true);
     }
+}
+
+fn overdue(limit: Duration) -> Trouble {
+    Trouble::new("prepare", format!("no end in {} s", limit.as_secs()))
 }
 
 /// What a join would do.

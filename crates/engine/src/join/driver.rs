@@ -42,6 +42,8 @@ const WORD: Duration = Duration::from_secs(1);
 /// What may be left of a sandbox is taken away in a second, or by the next run.
 const LET_GO: Duration = Duration::from_secs(10);
 
+const EARLIER: &str = "what an earlier join has left is looked at";
+
 /// What a person asked for.
 pub struct JoinOptions<'a> {
     pub request: Request,
@@ -243,8 +245,11 @@ impl<'a, 'm> Driver<'a, 'm> {
         let (mut state, mut effects) = JoinStatus::begin(self.options.policy.clone(), self.now());
         let (host, mut record) = (self.host, Record::begin(self.began.0));
         let mut told_unwritten = false;
-        if let Some(saved) = record::cut_off(host).await {
-            let whose = past::whose(host, &saved).await;
+        let earlier = async {
+            let saved = record::cut_off(host).await?;
+            Some((past::whose(host, &saved).await, saved))
+        };
+        if let Some((whose, saved)) = attended(Box::pin(earlier), EARLIER, &state, tell).await {
             let Saved { begun, state: before, runs, .. } = saved;
             let at = begun.strftime("%Y-%m-%d %H:%M:%SZ");
             let how = if before.stage.is_over() {
@@ -271,8 +276,14 @@ impl<'a, 'm> Driver<'a, 'm> {
                 record.end(host.now(), outcome);
                 self.left.unfinished = ending::is_unfinished(outcome, self.ours || !self.runs.is_empty());
             }
-            if state.changed
-                && let Err(trouble) = record.keep(host, &state, &self.standing()).await
+            let kept = if state.changed {
+                let standing = self.standing();
+                let keeping = Box::pin(record.keep(host, &state, &standing));
+                attended(keeping, "what is done is written down", &state, tell).await
+            } else {
+                Ok(())
+            };
+            if let Err(trouble) = kept
                 && !std::mem::replace(&mut told_unwritten, true)
             {
                 tell(JoinProgress::Says(format!("what is done cannot be written down: {trouble}")));
@@ -462,7 +473,8 @@ impl<'a, 'm> Driver<'a, 'm> {
                 vec![started.unwrap_or_else(|trouble| JoinEvent::Failed(self.undone(&trouble).unstarted()))]
             }
             JoinEffect::Attach => {
-                self.attach().await;
+                let says = "what kubeadm has said so far is looked for";
+                attended(Box::pin(self.attach()), says, state, tell).await;
                 Vec::new()
             }
             JoinEffect::Sandbox { not_before } => {

@@ -20,6 +20,7 @@ use crate::credentials;
 const RUNTIME: Duration = Duration::from_secs(3);
 
 /// Who looks, and at what.
+#[derive(Clone)]
 pub struct NodeObserver<'a> {
     machine: &'a Arc<dyn Host>,
     /// The same, to look at.

@@ -23,7 +23,8 @@ impl Driver<'_, '_> {
             return Vec::new();
         }
         let mut events = self.follow_kubeadm().await;
-        let Some(mut observer) = self.observer.take() else { return events };
+        // A look may be let go of half way: whoever comes after it finds the observer in its place.
+        let Some(mut observer) = self.observer.clone() else { return events };
         let facts = observer.machine().await;
         let mut seen = of_machine(&observer, &facts);
         if let Ok(kubelet) = &mut seen.kubelet {

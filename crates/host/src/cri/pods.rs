@@ -1,19 +1,16 @@
-//! The sandboxes of pods, as `crictl pods -o json` would list them; of annotations only where a pod came from, which tells
-//! static ones: others may hold anything.
+//! The sandboxes of pods, as `crictl pods -o json` would list them. Of labels and annotations only those by which a pod is known to
+//! be a DaemonSet's or a static one: others may hold anything, and as much as they like.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use carrick_core::fact::Why;
-use carrick_core::reset::pods::CALL;
+use carrick_core::reset::pods::{CALL, OF_DAEMON_SETS, SOURCE};
 use serde_json::{Value, json};
 
 use super::message::{ListPodSandboxRequest, ListPodSandboxResponse, PodSandbox, PodSandboxMetadata};
 use super::{boxed, call, keep, reach, why};
 use crate::probe::{Observation, Probe};
-
-/// Where the kubelet had a pod from: `api`, `file`.
-const SOURCE: &str = "kubernetes.io/config.source";
 
 /// Asks the first runtime that is there.
 pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Observation {
@@ -35,7 +32,10 @@ fn item(sandbox: PodSandbox) -> Value {
     let PodSandbox { id, metadata, state, created_at: _, labels, annotations } = sandbox;
     let PodSandboxMetadata { name, uid, namespace, attempt } = metadata.unwrap_or_default();
     let metadata = json!({"name": name, "uid": uid, "namespace": namespace, "attempt": attempt});
-    let source: HashMap<String, String> = annotations.into_iter().filter(|(key, _)| key == SOURCE).collect();
+    let of = |all: HashMap<String, String>, keys: &[&str]| -> HashMap<String, String> {
+        all.into_iter().filter(|(key, _)| keys.contains(&key.as_str())).collect()
+    };
+    let (labels, source) = (of(labels, &OF_DAEMON_SETS), of(annotations, &[SOURCE]));
     let state = if state == 0 { "SANDBOX_READY" } else { "SANDBOX_NOTREADY" };
     json!({"id": id, "metadata": metadata, "state": state, "labels": labels, "annotations": source})
 }
@@ -60,13 +60,36 @@ mod tests {
             metadata: Some(metadata),
             state: 1,
             created_at: 0,
-            labels: map(&[("app", "web")]),
+            labels: map(&[("app", "web"), ("pod-template-generation", "1")]),
             annotations: map(&[(SOURCE, "api"), ("secret", "s3cret")]),
         };
         let read = PodSandbox::decode(sandbox.encode_to_vec().as_slice()).unwrap();
         let metadata = json!({"name": "web", "uid": "u", "namespace": "default", "attempt": 1});
-        let expected = json!({"id": "a", "metadata": metadata, "state": "SANDBOX_NOTREADY", "labels": {"app": "web"},
+        let expected = json!({"id": "a", "metadata": metadata, "state": "SANDBOX_NOTREADY", "labels": {"pod-template-generation": "1"},
             "annotations": {SOURCE: "api"}});
         assert_eq!(item(read), expected);
+    }
+
+    /// However long the labels and annotations are that people give their pods.
+    #[test]
+    fn five_hundred_pods_are_listed_whole() {
+        let long = |key: usize| (format!("example.com/{key}"), "x".repeat(1000));
+        let sandbox = |number: usize| PodSandbox {
+            id: format!("{number:064x}"),
+            metadata: Some(PodSandboxMetadata {
+                name: format!("{}-{number}", "n".repeat(240)),
+                uid: format!("{number:036}"),
+                namespace: "s".repeat(63),
+                attempt: 0,
+            }),
+            labels: (0..20).map(long).chain([(OF_DAEMON_SETS[0].to_owned(), "a".to_owned())]).collect(),
+            annotations: (0..20).map(long).chain([(SOURCE.to_owned(), "api".to_owned())]).collect(),
+            ..PodSandbox::default()
+        };
+        let listed = json!({ "items": (0..500).map(sandbox).map(item).collect::<Vec<_>>() });
+        let (capture, _) = keep(&listed);
+        assert!(capture.is_whole());
+        let read = carrick_core::reset::pods::parse_sandboxes(&capture.text).unwrap();
+        assert_eq!((read.len(), read.iter().filter(|pod| pod.bound).count()), (500, 0));
     }
 }
