@@ -173,7 +173,7 @@ mod tests {
     }
 
     fn node(facts: Facts, status: &str, message: &str) -> Facts {
-        let condition = format!(r#"{{"type":"ReadinessSign","status":"{status}","reason":"R","message":"{message}"}}"#);
+        let condition = format!(r#"{{"type":"Ready","status":"{status}","reason":"R","message":"{message}"}}"#);
         facts.with_api("node", &format!(r#"{{"status":{{"conditions":[{condition}]}}}}"#))
     }
 

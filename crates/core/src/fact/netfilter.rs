@@ -1,7 +1,7 @@
 //! What a chain of packet filter rules does to one packet, where some of it cannot be told.
 //!
-//! iptables and nftables are read into the same shape: rules already held against the packet ([`NetfilterRule::fits`]), walked
-//! here. Every end that is possible is kept: only when all of them agree is there an answer.
+//! iptables and nftables are read into the same shape: rules already held against the packet ([`NetfilterRule::fits`]),
+//! walked here. Every end that is possible is kept: only when all of them agree is there an answer.
 //!
 //! Shared: `iptables` and `nftables`.
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Facts, Known, Missing, OrAbsent};
 
-/// The Node's condition `ReadyCondition`.
+/// The Node's condition `Ready`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadyCondition {
     /// `True`, `False`, or `Unknown` where the kubelet is no longer heard of.
@@ -59,16 +59,16 @@ mod tests {
     fn reads_what_the_kubelet_says_of_itself() {
         let node =
             |condition: &str| facts().with_api("node", &format!(r#"{{"status":{{"conditions":[{condition}]}}}}"#));
-        let waits = r#"{"type":"MemoryPressure","status":"False"},{"type":"ReadyCondition","status":"False","reason":"KubeletNotReady",
+        let waits = r#"{"type":"MemoryPressure","status":"False"},{"type":"Ready","status":"False","reason":"KubeletNotReady",
             "message":"container runtime network not ready: NetworkReady=false reason:NetworkPluginNotReady message:Network plugin returns error: cni plugin not initialized"}"#;
         let ready = node(waits).node_ready().unwrap().unwrap().unwrap();
         assert!(!ready.is_true() && ready.blames_network());
         assert_eq!(ready.reason, "KubeletNotReady");
         let ready = node(
-            r#"{"type":"ReadyCondition","status":"True","reason":"KubeletReady","message":"kubelet is posting ready status"}"#,
+            r#"{"type":"Ready","status":"True","reason":"KubeletReady","message":"kubelet is posting ready status"}"#,
         );
         assert!(ready.node_ready().unwrap().unwrap().unwrap().is_true());
-        let other = node(r#"{"type":"ReadyCondition","status":"False","message":"PLEG is not healthy"}"#).node_ready();
+        let other = node(r#"{"type":"Ready","status":"False","message":"PLEG is not healthy"}"#).node_ready();
         assert!(!other.unwrap().unwrap().unwrap().blames_network());
         assert_eq!(node("").node_ready(), Ok(Some(None)));
         assert_eq!(facts().without(Source::Api("node"), Why::Absent).node_ready(), Ok(None));
