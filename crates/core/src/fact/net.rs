@@ -295,7 +295,9 @@ mod tests {
         facts.insert(Source::Query(&ROUTES).key(), Ok(routes));
         assert_eq!(facts.link("cni0").unwrap().and_then(|link| link.kind).as_deref(), Some("bridge"));
         assert_eq!(facts.links().unwrap().len(), 1004);
-        assert_eq!(facts.default_routes().unwrap().len(), 2);
+        let alone = crate::testing::facts().with_query(&ROUTES, ROUTED);
+        assert_eq!(facts.default_routes(), alone.default_routes());
+        assert!(facts.default_routes().is_ok());
     }
 
     #[test]
