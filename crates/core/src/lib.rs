@@ -11,6 +11,8 @@
 //! * [`record`]: what was changed, as it is written down on the machine
 //! * [`join`]: a join as data: its inputs, its states, the evidence that it holds
 //! * [`reset`]: what `reset` would change to take a worker out of its cluster, or why it would not
+//! * [`rule`]: NodeReadinessRule: which taint keeps pods off a node until its conditions hold
+//! * [`lease`]: who leads, of several that could
 //! * [`judge`]: facts of a machine to what a report shows of them
 //! * [`report`]: what every renderer prints
 //! * [`shown`]: what of a text a person is shown, so that no terminal obeys it
@@ -27,11 +29,13 @@ pub mod fact;
 pub mod fix;
 pub mod join;
 pub mod judge;
+pub mod lease;
 pub mod plan;
 pub mod record;
 pub mod redact;
 pub mod report;
 pub mod reset;
+pub mod rule;
 pub mod shown;
 pub mod signature;
 mod stop;
