@@ -4,6 +4,7 @@
 //! parsed, `kube::Client::request` logs all of it, a Secret as well. So only `kube::Client::send` is used, which logs nothing,
 //! and the JSON is read here.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostPar
 use kube::client::Body;
 use kube::core::Request as Path;
 use kube::core::request::Error as Unbuilt;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
 use tower::{BoxError, Service};
@@ -25,7 +27,7 @@ use crate::connections::Connections;
 use crate::credentials::ClusterCredentials;
 use crate::dialer::Dialer;
 use crate::error::{ApiError, ApiProblem};
-use crate::service::{ApiService, ServerDate};
+use crate::service::{ApiService, DEADLINE, Shared};
 
 /// How many objects a list gives at a time: of the largest, pods and DaemonSets, 1 MB.
 const PAGE: u32 = 100;
@@ -41,7 +43,7 @@ pub struct ClusterClient {
     dialer: Arc<dyn Dialer>,
     server: Endpoint,
     ca: String,
-    date: ServerDate,
+    shared: Arc<Shared>,
 }
 
 impl fmt::Debug for ClusterClient {
@@ -56,6 +58,11 @@ impl ClusterClient {
         Self::over(credentials, dialer.clone(), Connections::new(credentials, dialer))
     }
 
+    /// For one who asks all day: an API server with much to do may take longer than a person waits.
+    pub fn patient(credentials: &ClusterCredentials, dialer: Arc<dyn Dialer>, deadline: Duration) -> Self {
+        Self::within(credentials, dialer.clone(), Connections::new(credentials, dialer), deadline)
+    }
+
     /// Over another carrier than connections of its own: an API server in memory, for tests. `dialer` is its clock.
     pub fn over<S, B>(credentials: &ClusterCredentials, dialer: Arc<dyn Dialer>, carrier: S) -> Self
     where
@@ -65,10 +72,36 @@ impl ClusterClient {
         B: HttpBody<Data = Bytes> + Send + 'static,
         B::Error: Into<BoxError>,
     {
-        let date = ServerDate::default();
-        let service = ApiService::new(credentials, carrier, date.clone());
+        Self::within(credentials, dialer, carrier, DEADLINE)
+    }
+
+    fn within<S, B>(credentials: &ClusterCredentials, dialer: Arc<dyn Dialer>, carrier: S, deadline: Duration) -> Self
+    where
+        S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+        S::Future: Send + 'static,
+        S::Error: Into<BoxError>,
+        B: HttpBody<Data = Bytes> + Send + 'static,
+        B::Error: Into<BoxError>,
+    {
+        let shared = Shared::new(credentials, deadline);
+        let service = ApiService::new(credentials, carrier, shared.clone());
         let (server, ca) = (credentials.server.clone(), credentials.ca.clone());
-        ClusterClient { kube: kube::Client::new(service, "default"), dialer, server, ca, date }
+        ClusterClient { kube: kube::Client::new(service, "default"), dialer, server, ca, shared }
+    }
+
+    /// Asks with another token from now on: those of service accounts are replaced every hour. Whether it can be one.
+    pub fn set_token(&self, token: &str) -> bool {
+        let bearer = crate::http::bearer(token.trim()).filter(|_| !token.trim().is_empty());
+        let fits = bearer.is_some();
+        if fits {
+            *self.shared.bearer.lock().unwrap_or_else(PoisonError::into_inner) = bearer;
+        }
+        fits
+    }
+
+    /// How many requests there were, by method and status; 0 where there was no answer.
+    pub fn request_counts(&self) -> BTreeMap<(String, u16), u64> {
+        self.shared.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub fn server(&self) -> &Endpoint {
@@ -87,7 +120,7 @@ impl ClusterClient {
 
     /// By the API server's own clock, as far as its last answer showed one.
     pub fn server_now(&self) -> Option<Timestamp> {
-        let (date, heard) = (*self.date.lock().unwrap_or_else(PoisonError::into_inner))?;
+        let (date, heard) = (*self.shared.date.lock().unwrap_or_else(PoisonError::into_inner))?;
         date.checked_add(heard.elapsed()).ok()
     }
 
@@ -207,7 +240,44 @@ impl ClusterClient {
 
     async fn send(&self, request: Result<Request<Vec<u8>>, Unbuilt>) -> Result<Value, ApiError> {
         let unbuilt = |error: Unbuilt| self.error(ApiProblem::BadRequest(error.to_string()));
-        let request = request.map_err(unbuilt)?.map(Body::from);
+        self.answer(request.map_err(unbuilt)?).await
+    }
+
+    /// A merge patch of an object without a namespace, answered with its metadata alone.
+    pub(crate) async fn patch_for_metadata<K: Kind>(&self, name: &str, change: &Value) -> Result<Value, ApiError> {
+        let path = self.path::<K>(None, name)?;
+        self.send(path.patch_metadata(name, &PatchParams::default(), &Patch::Merge(change))).await
+    }
+
+    /// A page of a list, or whatever else a path and a query give, read as what is asked for and no more.
+    pub(crate) async fn get_path<T: DeserializeOwned>(&self, path: &str) -> Result<T, ApiError> {
+        self.answer(self.request_of(path)?).await
+    }
+
+    /// A body that is read as it comes.
+    pub(crate) async fn stream(&self, path: &str) -> Result<Body, ApiError> {
+        let request = self.request_of(path)?.map(Body::from);
+        let response = self.kube.send(request).await.map_err(|error| self.of_kube(error))?;
+        Ok(response.into_body())
+    }
+
+    fn request_of(&self, path: &str) -> Result<Request<Vec<u8>>, ApiError> {
+        let request = Request::get(path).body(Vec::new());
+        request.map_err(|error| self.error(ApiProblem::BadRequest(error.to_string())))
+    }
+
+    pub(crate) async fn replace<K: Kind>(
+        &self,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+    ) -> Result<Value, ApiError> {
+        let path = self.path::<K>(Some(namespace), name)?;
+        self.send(path.replace(name, &PostParams::default(), object.to_string().into_bytes())).await
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, request: Request<Vec<u8>>) -> Result<T, ApiError> {
+        let request = request.map(Body::from);
         let response = self.kube.send(request).await.map_err(|error| self.of_kube(error))?;
         let body = response.into_body().collect_bytes().await.map_err(|error| self.of_kube(error))?;
         serde_json::from_slice(&body).map_err(|error| {
@@ -217,7 +287,7 @@ impl ClusterClient {
     }
 
     /// Our service's own errors, as they went in.
-    fn of_kube(&self, error: kube::Error) -> ApiError {
+    pub(crate) fn of_kube(&self, error: kube::Error) -> ApiError {
         match error {
             kube::Error::Service(error) => match error.downcast::<ApiError>() {
                 Ok(error) => *error,

@@ -20,7 +20,7 @@ use tower::Service;
 use crate::credentials::ClusterCredentials;
 use crate::dialer::{DialedStream, Dialer, dial_any};
 use crate::error::ApiProblem;
-use crate::service::DEADLINE;
+use crate::service::{DEADLINE, is_watch};
 use crate::tls;
 
 /// What lies between may forget a connection without a word: load balancers do after a minute. A request would wait for its
@@ -65,6 +65,7 @@ impl Service<Request<Body>> for Connections {
 impl Pool {
     async fn exchange(&self, mut request: Request<Body>) -> Result<Response<Incoming>, ApiProblem> {
         let until = Instant::now() + DEADLINE;
+        let watches = is_watch(request.uri());
         while let Some(mut sender) = self.take() {
             // Whose answer is still being read by another is waited for; who is closed says so.
             if sender.ready().await.is_err() {
@@ -73,7 +74,7 @@ impl Pool {
             let again = repeatable(&request);
             match sender.try_send_request(request).await {
                 Ok(response) => {
-                    self.keep(sender);
+                    self.keep(sender, watches);
                     return Ok(response);
                 }
                 // The server may close a connection in the moment it is used again. What was not sent is sent anew; what was
@@ -86,7 +87,7 @@ impl Pool {
         }
         let mut sender = self.open(until).await?;
         let response = sender.send_request(request).await.map_err(|error| ApiProblem::of(&error))?;
-        self.keep(sender);
+        self.keep(sender, watches);
         Ok(response)
     }
 
@@ -96,7 +97,11 @@ impl Pool {
         idle.pop().map(|(_, sender)| sender)
     }
 
-    fn keep(&self, sender: SendRequest<Body>) {
+    /// A watch has its connection to itself: who took it up would wait for the watch's end.
+    fn keep(&self, sender: SendRequest<Body>, watches: bool) {
+        if watches {
+            return;
+        }
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push((Instant::now(), sender));
     }
 

@@ -88,6 +88,16 @@ impl ClusterCredentials {
         Ok(ClusterCredentials { server, prefix, name, tls, bearer, ca: ca.to_owned() })
     }
 
+    /// Asks as a pod's service account, trusting the CA that is mounted beside its token.
+    pub fn of_service_account(server: &Endpoint, ca: &str, token: &str) -> Result<Self, String> {
+        let tls = tls::settings(&Trust::Ca(ca), None).map_err(|error| tls::explain(&error))?;
+        let name = ServerName::try_from(server.host.clone());
+        let name = name.map_err(|_| format!("{:?} is not a host name", server.host))?;
+        let token = Some(token.trim()).filter(|token| !token.is_empty()).and_then(http::bearer);
+        let bearer = Some(token.ok_or("the service account's token is empty, or fits no header")?);
+        Ok(ClusterCredentials { server: server.clone(), prefix: String::new(), name, tls, bearer, ca: ca.to_owned() })
+    }
+
     pub fn server(&self) -> &Endpoint {
         &self.server
     }

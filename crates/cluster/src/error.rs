@@ -118,6 +118,38 @@ impl ServerMessage {
     }
 }
 
+impl ApiProblem {
+    /// It is what the server said, and not that it said nothing.
+    pub(crate) fn is_answer(&self) -> bool {
+        match self {
+            ApiProblem::Unauthorized(_)
+            | ApiProblem::Forbidden(_)
+            | ApiProblem::NotFound(_)
+            | ApiProblem::Conflict(_)
+            | ApiProblem::Gone(_)
+            | ApiProblem::Invalid(_)
+            | ApiProblem::TooManyRequests { .. }
+            | ApiProblem::Status(..)
+            | ApiProblem::TooLarge(_)
+            | ApiProblem::NotJson { .. }
+            | ApiProblem::Unexpected(_) => true,
+            ApiProblem::TimedOut(_)
+            | ApiProblem::Refused
+            | ApiProblem::Unreachable(_)
+            | ApiProblem::Unresolved(_)
+            | ApiProblem::Closed
+            | ApiProblem::NotTls
+            | ApiProblem::UntrustedCa
+            | ApiProblem::NotYetValid { .. }
+            | ApiProblem::Expired { .. }
+            | ApiProblem::OtherName(_)
+            | ApiProblem::Tls(_)
+            | ApiProblem::NotHttp(_)
+            | ApiProblem::BadRequest(_) => false,
+        }
+    }
+}
+
 impl ApiError {
     /// Whether the same request may well succeed a little later, with nothing changed by anybody.
     pub fn may_pass(&self) -> bool {

@@ -1,7 +1,8 @@
-//! A node's lease, which its kubelet renews every ten seconds.
+//! Leases: a node's, which its kubelet renews every ten seconds, and the one that says who leads.
 
+use carrick_core::lease::{LeaseAction, LeaseAnswer, LeaseRecord, StoredLease};
 use k8s_openapi::api::coordination::v1::Lease;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::client::ClusterClient;
 use crate::error::ApiError;
@@ -9,4 +10,45 @@ use crate::error::ApiError;
 /// For `carrick_core::join::observed` to read.
 pub async fn of_node(client: &ClusterClient, node: &str) -> Result<Value, ApiError> {
     client.get::<Lease>(Some("kube-node-lease"), node).await
+}
+
+/// Carries out what an election wants. The error is for the log: the answer says all that counts.
+pub async fn elect(
+    client: &ClusterClient,
+    namespace: &str,
+    name: &str,
+    action: &LeaseAction,
+) -> (LeaseAnswer, Option<ApiError>) {
+    let object = |record: &LeaseRecord, version: Option<&str>| {
+        let mut metadata = json!({ "name": name, "namespace": namespace });
+        if let Some(version) = version {
+            metadata["resourceVersion"] = version.into();
+        }
+        json!({ "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": record })
+    };
+    let answered = match action {
+        LeaseAction::Read => client.get::<Lease>(Some(namespace), name).await,
+        LeaseAction::Create(record) => client.create::<Lease>(namespace, &object(record, None)).await,
+        LeaseAction::Replace { record, resource_version } => {
+            client.replace::<Lease>(namespace, name, &object(record, Some(resource_version))).await
+        }
+        LeaseAction::WaitUntil(_) | LeaseAction::StepDown => return (LeaseAnswer::Failed, None),
+    };
+    match answered {
+        Ok(lease) => match (stored(&lease), action) {
+            (Some(lease), LeaseAction::Read) => (LeaseAnswer::Read(Some(lease)), None),
+            (Some(lease), _) => (LeaseAnswer::Written(lease), None),
+            (None, _) => (LeaseAnswer::Failed, None),
+        },
+        Err(error) if error.is_not_found() && *action == LeaseAction::Read => (LeaseAnswer::Read(None), None),
+        // It was deleted, or made by somebody else.
+        Err(error) if error.is_not_found() || error.is_conflict() => (LeaseAnswer::Conflict, Some(error)),
+        Err(error) => (LeaseAnswer::Failed, Some(error)),
+    }
+}
+
+fn stored(lease: &Value) -> Option<StoredLease> {
+    let record = serde_json::from_value(lease.get("spec")?.clone()).ok()?;
+    let resource_version = lease.pointer("/metadata/resourceVersion")?.as_str()?.to_owned();
+    Some(StoredLease { record, resource_version })
 }

@@ -6,12 +6,14 @@
 use carrick_core::fact::Capture;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::reset::CORDONED;
+use carrick_core::rule::{NodeJob, WireNode};
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, Preconditions};
 use serde_json::{Value, json};
 
 use crate::client::ClusterClient;
 use crate::error::{ApiError, ApiProblem};
+use crate::watch::{Watch, Watched};
 
 /// What a label says of a control plane; older ones are still about.
 const CONTROL_PLANE: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
@@ -19,6 +21,34 @@ const CONTROL_PLANE: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node
 /// The Node as the API server has it, for `carrick_core::join::observed` to read.
 pub async fn get(client: &ClusterClient, name: &str) -> Result<Value, ApiError> {
     client.get::<Node>(None, name).await
+}
+
+pub type NodeWatch = Watch<Node, WireNode>;
+
+/// Follows all Nodes, and reads of each what rules are about.
+pub fn watch(client: &ClusterClient) -> NodeWatch {
+    Watch::new(client.clone())
+}
+
+/// All Nodes there are, and of each what rules are about.
+pub async fn all(client: &ClusterClient) -> Result<Vec<WireNode>, ApiError> {
+    let (mut watch, mut nodes) = (watch(client), Vec::new());
+    loop {
+        match watch.next().await? {
+            Watched::Begin => nodes.clear(),
+            Watched::Applied(node) => nodes.push(node),
+            Watched::Synced => return Ok(nodes),
+            Watched::Deleted(gone) => nodes.retain(|node: &WireNode| node.name() != gone.name()),
+            Watched::Unreadable { .. } => {}
+        }
+    }
+}
+
+/// Carries out what the index wants; the version that the Node has then.
+pub async fn write(client: &ClusterClient, job: &NodeJob) -> Result<Box<str>, ApiError> {
+    let metadata = client.patch_for_metadata::<Node>(&job.node, &job.patch()).await?;
+    let version = metadata.pointer("/metadata/resourceVersion").and_then(Value::as_str);
+    version.map(Into::into).ok_or_else(|| client.error(ApiProblem::Unexpected("it has no resourceVersion")))
 }
 
 /// What the kubelet has told of itself, and nothing else of the Node.

@@ -3,6 +3,7 @@
 //!
 //! kube reads neither Retry-After nor Date, bounds no body and no wait: so all of that is here, below it.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,10 +11,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use carrick_core::discovery::Endpoint;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Either, Full, LengthLimitError, Limited};
 use hyper::body::{Body as HttpBody, Bytes};
 use hyper::header::{ACCEPT, AUTHORIZATION, DATE, HOST, HeaderValue, USER_AGENT};
-use hyper::{Request, Response, Uri};
+use hyper::{Method, Request, Response, Uri};
 use jiff::Timestamp;
 use kube::client::Body;
 use tokio::time::{Instant, timeout};
@@ -29,8 +30,24 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(3);
 /// A page of 100 pods is 1 MB, a busy Node 60 kB.
 const LARGEST_ANSWER: usize = 16 << 20;
 
-/// The API server's clock, as it was with its last answer, and when that was.
-pub(crate) type ServerDate = Arc<Mutex<Option<(Timestamp, Instant)>>>;
+/// What the service shares with its client.
+pub(crate) struct Shared {
+    /// The API server's clock, as it was with its last answer, and when that was.
+    pub date: Mutex<Option<(Timestamp, Instant)>>,
+    /// Who asks; it may be replaced while others ask.
+    pub bearer: Mutex<Option<HeaderValue>>,
+    /// How many requests were answered how: by method and status, 0 where there was no answer.
+    pub counts: Mutex<BTreeMap<(String, u16), u64>>,
+    /// How long a request may take, from dialling to the last byte.
+    pub deadline: Duration,
+}
+
+impl Shared {
+    pub(crate) fn new(credentials: &ClusterCredentials, deadline: Duration) -> Arc<Self> {
+        let (date, bearer, counts) = (Mutex::default(), Mutex::new(credentials.bearer.clone()), Mutex::default());
+        Arc::new(Shared { date, bearer, counts, deadline })
+    }
+}
 
 /// Over whatever carries a request to the server and its answer back.
 pub(crate) struct ApiService<S> {
@@ -38,14 +55,13 @@ pub(crate) struct ApiService<S> {
     server: Endpoint,
     /// What stands before every path where a gateway serves several clusters: `/k8s/clusters/c-1`.
     prefix: String,
-    bearer: Option<HeaderValue>,
-    date: ServerDate,
+    shared: Arc<Shared>,
 }
 
 impl<S> ApiService<S> {
-    pub(crate) fn new(credentials: &ClusterCredentials, carrier: S, date: ServerDate) -> Self {
-        let ClusterCredentials { server, prefix, bearer, .. } = credentials;
-        ApiService { carrier, server: server.clone(), prefix: prefix.clone(), bearer: bearer.clone(), date }
+    pub(crate) fn new(credentials: &ClusterCredentials, carrier: S, shared: Arc<Shared>) -> Self {
+        let ClusterCredentials { server, prefix, .. } = credentials;
+        ApiService { carrier, server: server.clone(), prefix: prefix.clone(), shared }
     }
 
     fn complete(&self, request: &mut Request<Body>) -> Result<(), ApiProblem> {
@@ -61,8 +77,8 @@ impl<S> ApiService<S> {
         headers.insert(HOST, host);
         headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
         headers.entry(ACCEPT).or_insert(HeaderValue::from_static("application/json"));
-        if let Some(bearer) = &self.bearer {
-            headers.insert(AUTHORIZATION, bearer.clone());
+        if let Some(bearer) = self.shared.bearer.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            headers.insert(AUTHORIZATION, bearer);
         }
         Ok(())
     }
@@ -76,7 +92,7 @@ where
     B: HttpBody<Data = Bytes> + Send + 'static,
     B::Error: Into<BoxError>,
 {
-    type Response = Response<Full<Bytes>>;
+    type Response = Response<Either<Full<Bytes>, B>>;
     type Error = ApiError;
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, ApiError>> + Send>>;
 
@@ -86,19 +102,39 @@ where
     }
 
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let (server, date) = (self.server.clone(), self.date.clone());
+        let (server, shared) = (self.server.clone(), self.shared.clone());
+        let (method, watches) = (request.method().clone(), is_watch(request.uri()));
         let sent = self.complete(&mut request).map(|()| self.carrier.call(request));
         Box::pin(async move {
             let answered = async {
                 let response = sent?.await.map_err(|error| problem(&error.into()))?;
                 let said = response.headers().get(DATE).and_then(|date| parse_date(date.to_str().ok()?));
-                *date.lock().unwrap_or_else(PoisonError::into_inner) = said.map(|said| (said, Instant::now()));
-                answer(response).await
+                *shared.date.lock().unwrap_or_else(PoisonError::into_inner) = said.map(|said| (said, Instant::now()));
+                count(&shared, &method, response.status().as_u16());
+                // A watch has no end to wait for: whoever reads it bounds it.
+                if watches && response.status().is_success() {
+                    return Ok(response.map(Either::Right));
+                }
+                Ok(answer(response).await?.map(Either::Left))
             };
-            let answered = timeout(DEADLINE, answered).await;
-            answered.unwrap_or(Err(ApiProblem::TimedOut(DEADLINE))).map_err(|problem| ApiError { server, problem })
+            let answered = timeout(shared.deadline, answered).await;
+            let answered = answered.unwrap_or(Err(ApiProblem::TimedOut(shared.deadline)));
+            if matches!(&answered, Err(problem) if !problem.is_answer()) {
+                count(&shared, &method, 0);
+            }
+            answered.map_err(|problem| ApiError { server, problem })
         })
     }
+}
+
+fn count(shared: &Shared, method: &Method, status: u16) {
+    let mut counts = shared.counts.lock().unwrap_or_else(PoisonError::into_inner);
+    *counts.entry((method.to_string(), status)).or_default() += 1;
+}
+
+/// Whether its answer has no end.
+pub(crate) fn is_watch(uri: &Uri) -> bool {
+    uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
 async fn answer<B>(response: Response<B>) -> Result<Response<Full<Bytes>>, ApiProblem>

@@ -134,6 +134,8 @@ pub(crate) static RESOURCES: &[Resource] = &[
         ],
         ..PLAIN
     },
+    // A store of its own; a real server shows the same events under both groups.
+    Resource { group: "events.k8s.io", plural: "events", kind: "Event", ..PLAIN },
     Resource { group: "coordination.k8s.io", plural: "leases", kind: "Lease", unconditional: false, ..PLAIN },
     Resource {
         group: "certificates.k8s.io",

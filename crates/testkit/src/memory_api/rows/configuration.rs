@@ -99,5 +99,27 @@ pub(super) fn rows() -> Vec<Row> {
                 }),
             )],
         ),
+        readiness_event(),
     ]
+}
+
+/// As `carrick controller` tells one.
+fn readiness_event() -> Row {
+    row(
+        "an event of events.k8s.io about a Node",
+        // The answer has fields of older versions besides, which nobody reads.
+        [create(
+            "/apis/events.k8s.io/v1/namespaces/default/events",
+            json!({
+                "apiVersion": "events.k8s.io/v1", "kind": "Event",
+                "metadata": {"name": "row-n1.17f0a1b2c3d4e5f6", "namespace": "default"},
+                "eventTime": "2026-11-16T12:00:00.000001Z", "type": "Normal", "reason": "TaintAdded", "action": "AddTaint",
+                "note": "Taint 'readiness.k8s.io/row:NoSchedule' added by rule 'row-1'",
+                "regarding": {"kind": "Node", "apiVersion": "v1", "name": "row-n1"},
+                "reportingController": "node-readiness-controller",
+                "reportingInstance": "node-readiness-controller-row",
+            }),
+        )
+        .only_status()],
+    )
 }

@@ -119,6 +119,9 @@ fn written() -> Vec<Row> {
                 strategic(ONE, json!({"metadata": {"resourceVersion": "1"}, "spec": {"taints": null}})),
                 merge(ONE, json!({"metadata": {"uid": "11111111-2222-3333-4444-555555555555"}})),
                 merge(ONE, json!({"spec": {"taints": null}})),
+                // As the controller writes: for the version alone.
+                merge(ONE, taint("NoSchedule")).accepting(PARTIAL),
+                merge(ONE, json!({"metadata": {"resourceVersion": "1"}, "spec": {"taints": null}})).accepting(PARTIAL),
             ],
         ),
         row(
