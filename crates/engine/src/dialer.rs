@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use carrick_cluster::{ClusterClient, ClusterCredentials, DialFuture, DialedStream, Dialer};
 use carrick_core::fact::Why;
@@ -14,6 +15,11 @@ use tokio::time::Instant;
 /// whatever a client has still spawned.
 pub fn client(credentials: &ClusterCredentials, machine: Weak<dyn Probe>) -> ClusterClient {
     ClusterClient::new(credentials, Arc::new(OfMachine::new(machine)))
+}
+
+/// The same, for one who asks all day.
+pub fn patient_client(credentials: &ClusterCredentials, machine: Weak<dyn Probe>, deadline: Duration) -> ClusterClient {
+    ClusterClient::patient(credentials, Arc::new(OfMachine::new(machine)), deadline)
 }
 
 /// For as long as the machine is looked at anyhow.
@@ -125,6 +131,29 @@ pub(crate) mod stub {
         ClusterClient::over(&credentials(), Arc::new(Clock(Timestamp::UNIX_EPOCH)), carrier)
     }
 
+    /// A clock that goes on with tokio's.
+    struct Running(Timestamp, Instant);
+
+    impl Dialer for Running {
+        fn resolve<'a>(&'a self, _: &'a str) -> DialFuture<'a, Result<Vec<IpAddr>, Why>> {
+            Box::pin(async { Err(Why::Absent) })
+        }
+
+        fn dial(&self, _: IpAddr, _: u16) -> DialFuture<'_, io::Result<Box<dyn DialedStream>>> {
+            Box::pin(async { Err(io::ErrorKind::NetworkUnreachable.into()) })
+        }
+
+        fn now(&self) -> Timestamp {
+            self.0.checked_add(self.1.elapsed()).unwrap_or(self.0)
+        }
+    }
+
+    /// An admin who asks an API server in memory, all day, from a machine whose clock says this at first.
+    pub(crate) fn asking_for_long(api: &MemoryApi, now: Timestamp) -> ClusterClient {
+        let clock = Arc::new(Running(now, Instant::now()));
+        ClusterClient::over(&credentials(), clock, api.service_for(Some(User::admin())))
+    }
+
     /// An admin who asks an API server in memory from a machine at this time.
     pub(crate) fn asking(api: &MemoryApi, now: Timestamp) -> ClusterClient {
         ClusterClient::over(&credentials(), Arc::new(Clock(now)), api.service_for(Some(User::admin())))
@@ -226,7 +255,7 @@ mod tests {
         drop(machine);
         assert!(closed.load(Ordering::Relaxed), "nothing else holds it");
         assert!(nodes::get(&client, "w1").await.is_ok(), "the connection lives as long as it is used");
-        tokio::time::advance(std::time::Duration::from_mins(1)).await;
+        tokio::time::advance(Duration::from_mins(1)).await;
         let problem = nodes::get(&client, "w1").await.unwrap_err().problem;
         assert_eq!(problem, ApiProblem::Unreachable(LET_GO.to_owned()), "and no other is made");
         let passed = client.now().duration_since(now).as_secs();

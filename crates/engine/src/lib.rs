@@ -2,6 +2,7 @@
 //!
 //! * [`act`]: carries plans out, writes down what it does, takes it back
 //! * [`cni`]: the pod network, looked at until it works, and brought back
+//! * [`controller`]: keeps nodes tainted as NodeReadinessRules say
 //! * `credentials`: the kubelet's own, to speak of its node
 //! * [`dialer`]: a machine's network, for clients of the cluster
 //! * [`join`]: joins a machine, and proves that it has joined
@@ -12,6 +13,7 @@
 
 pub mod act;
 pub mod cni;
+pub mod controller;
 mod credentials;
 pub mod dialer;
 pub mod join;
