@@ -12,12 +12,14 @@ use crate::signals::Signals;
 pub mod check;
 mod cni;
 mod collect;
+mod controller;
 mod demo;
 mod diagnose;
 mod explain;
 mod history;
 mod join;
 mod reset;
+mod rule;
 mod undo;
 mod verify;
 
@@ -53,6 +55,8 @@ enum Verb {
     Reset(reset::Args),
     Undo(undo::Args),
     History(history::Args),
+    Controller(controller::Args),
+    Rule(rule::Args),
     Explain(explain::Args),
     Demo(demo::Args),
 }
@@ -61,7 +65,9 @@ enum Verb {
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Carrick, ExitCode> {
     let command = Carrick::command().mut_subcommand("verify", verify::described);
     let command = command.term_width(crate::terminal::width());
-    let parsed = command.try_get_matches_from(args).and_then(|matches| Carrick::from_arg_matches(&matches));
+    let parsed = command
+        .try_get_matches_from(controller::go_flags(args))
+        .and_then(|matches| Carrick::from_arg_matches(&matches));
     parsed.map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => match crate::terminal::print(&error.render().to_string())
         {
@@ -110,6 +116,8 @@ impl Carrick {
             Verb::Cni(args) => cni::run(args, signals).await,
             Verb::Undo(args) => undo::run(args, signals).await,
             Verb::History(args) => history::run(args, signals).await,
+            Verb::Rule(args) => rule::run(args).await,
+            Verb::Controller(args) => Box::pin(controller::run(args, signals)).await,
             Verb::Explain(args) => explain::run(&args),
             Verb::Demo(args) => demo::run(&args),
         }
