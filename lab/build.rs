@@ -27,7 +27,10 @@ fn generate() -> Result<(), String> {
     for registry in [CASE, FAULT] {
         let name = registry.what;
         let text = table(&source.join(name), &registry)?;
-        fs::write(out.join(format!("{name}s.rs")), text).expect("OUT_DIR is ours to write");
+        let file = out.join(format!("{name}s.rs"));
+        // Anew, not in place: a build directory that was copied as links shares the old one with others.
+        let _ = fs::remove_file(&file);
+        fs::write(file, text).expect("OUT_DIR is ours to write");
     }
     Ok(())
 }
