@@ -12,8 +12,7 @@ use carrick_core::rule::MOST_AT_ONCE;
 use carrick_engine::controller::http::{Served, listen, parse_address};
 use carrick_engine::controller::webhook::{self, Certificate};
 use carrick_engine::controller::{
-    Controller, ControllerEnd, ControllerHandle, ControllerNotice, ControllerOptions, ElectionOptions, NoticeLevel,
-    NoticeSink,
+    Controller, ControllerHandle, ControllerNotice, ControllerOptions, ElectionOptions, NoticeLevel, NoticeSink,
 };
 use carrick_engine::dialer;
 use carrick_host::{Local, Probe};
@@ -131,9 +130,7 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     };
     drop(machine);
     match outcome {
-        Ok(()) => Ok(stop.told().map_or(Exit::Ok, |_| Exit::Ok)),
-        // Whoever restarts it wants to know that nothing is wrong with it.
-        Err(ControllerEnd::LostLease) => Err(Failure::internal(ControllerEnd::LostLease.to_string())),
+        Ok(()) => Ok(Exit::Ok),
         Err(end) => Err(Failure::internal(end.to_string())),
     }
 }

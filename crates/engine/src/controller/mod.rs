@@ -125,7 +125,7 @@ impl ControllerHandle {
 /// How it ended.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ControllerEnd {
-    #[error("another instance leads now")]
+    #[error("this instance does not hold the lease any more")]
     LostLease,
     #[error("the task {0} ended: {1}")]
     TaskEnded(&'static str, String),
