@@ -248,6 +248,12 @@ pub(super) struct Memory {
     /// Since when every sandbox was refused.
     #[serde(default)]
     pub refused_since: Option<Timestamp>,
+    /// Since when nobody reaches this node, or it nobody.
+    #[serde(default)]
+    pub unreached_since: Option<Timestamp>,
+    /// Since when only a Pod that nobody can make is missing.
+    #[serde(default)]
+    pub unproven_since: Option<Timestamp>,
     pub look_again: Option<Timestamp>,
     /// What systemd had counted when this kubelet was first seen.
     pub restarts_before: Option<u64>,

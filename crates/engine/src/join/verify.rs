@@ -8,7 +8,9 @@ use std::time::Duration;
 use carrick_core::check::Outcome;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::observed;
+use carrick_core::join::step::PodTrial;
 use carrick_core::join::verify::{AgentPod, ClientCertificate, NodeEvidence, NodeLease, Until, awaits_renewal, judge};
+use carrick_core::judge::Ignore;
 use tokio::time::{Instant, sleep};
 
 use super::observer::NodeObserver;
@@ -51,8 +53,9 @@ pub async fn look(
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;
     }
-    tell("a throw-away sandbox is started");
-    seen.sandbox = observer.sandbox(&facts, &object).await;
+    tell("it is tried whether a pod gets an address here, and is reached");
+    let PodTrial { sandbox, stand_in, reach, peers } = observer.trial(&facts, &object, &Ignore::default()).await;
+    (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
     match soak {
         None => seen.pods = in_a_loop(observer).await,
         Some(soak) => {

@@ -29,7 +29,7 @@ async fn list(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Resu
 }
 
 fn item(sandbox: PodSandbox) -> Value {
-    let PodSandbox { id, metadata, state, created_at: _, labels, annotations } = sandbox;
+    let PodSandbox { id, metadata, state, created_at, labels, annotations } = sandbox;
     let PodSandboxMetadata { name, uid, namespace, attempt } = metadata.unwrap_or_default();
     let metadata = json!({"name": name, "uid": uid, "namespace": namespace, "attempt": attempt});
     let of = |all: HashMap<String, String>, keys: &[&str]| -> HashMap<String, String> {
@@ -37,7 +37,9 @@ fn item(sandbox: PodSandbox) -> Value {
     };
     let (labels, source) = (of(labels, &OF_DAEMON_SETS), of(annotations, &[SOURCE]));
     let state = if state == 0 { "SANDBOX_READY" } else { "SANDBOX_NOTREADY" };
-    json!({"id": id, "metadata": metadata, "state": state, "labels": labels, "annotations": source})
+    // As JSON of a protobuf has it: a number of 64 bits is a text.
+    let created_at = created_at.to_string();
+    json!({"id": id, "metadata": metadata, "state": state, "createdAt": created_at, "labels": labels, "annotations": source})
 }
 
 fn name(sandbox: &PodSandbox) -> (String, String) {
@@ -59,14 +61,14 @@ mod tests {
             id: "a".into(),
             metadata: Some(metadata),
             state: 1,
-            created_at: 0,
+            created_at: 1_794_744_000_000_000_000,
             labels: map(&[("app", "web"), ("pod-template-generation", "1")]),
             annotations: map(&[(SOURCE, "api"), ("secret", "s3cret")]),
         };
         let read = PodSandbox::decode(sandbox.encode_to_vec().as_slice()).unwrap();
         let metadata = json!({"name": "web", "uid": "u", "namespace": "default", "attempt": 1});
-        let expected = json!({"id": "a", "metadata": metadata, "state": "SANDBOX_NOTREADY", "labels": {"pod-template-generation": "1"},
-            "annotations": {SOURCE: "api"}});
+        let expected = json!({"id": "a", "metadata": metadata, "state": "SANDBOX_NOTREADY", "createdAt": "1794744000000000000",
+            "labels": {"pod-template-generation": "1"}, "annotations": {SOURCE: "api"}});
         assert_eq!(item(read), expected);
     }
 

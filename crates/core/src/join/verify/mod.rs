@@ -8,8 +8,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::catalogue::About;
 use crate::check::{Outcome, Subsystem, Verdict, skip};
 use crate::fact::{Known, Missing, Why};
+use crate::id;
 use crate::report::{self, Cause, Confidence, Judged, Reached, Report};
 
 pub mod evidence;
@@ -18,8 +20,8 @@ pub mod proof;
 pub mod testing;
 
 pub use evidence::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
-    RuntimeConditions, Sandbox, Signing,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Dialled, DialledFrom, Kubelet, KubeletReach,
+    LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial, RuntimeConditions, Sandbox, Signing, StandIn,
 };
 pub use proof::PROOFS;
 
@@ -95,8 +97,10 @@ pub fn find(id: &str) -> Option<&'static Proof> {
 pub fn report(host: &str, seen: &NodeEvidence, until: Until) -> Report {
     let findings = judge(seen, until);
     let causes = findings.iter().filter(|finding| finding.verdict == Outcome::Fail).map(|it| cause(it, &findings));
-    let (causes, reached) = (causes.collect(), reached(&findings));
-    Report { causes, reached: Some(Reached { until, reached }), ..report::of("verify", host, findings) }
+    let (causes, reached) = (causes.collect(), reached(seen, &findings));
+    let counts = |it: &&Judged| find(it.id).is_none_or(|proof| !is_unproven(&proof.verdict(seen)));
+    let verdict = report::overall(&findings.iter().filter(counts).cloned().collect::<Vec<_>>());
+    Report { verdict, causes, reached: Some(Reached { until, reached }), ..report::of("verify", host, findings) }
 }
 
 /// A failure as a cause, with what does not hold because of it.
@@ -117,15 +121,12 @@ fn cause(failed: &Judged, findings: &[Judged]) -> Cause {
 }
 
 /// How far the evidence reaches.
-fn reached(findings: &[Judged]) -> Option<Until> {
-    let holds = |until: Until| {
-        let far = |it: &Judged| find(it.id).map(|proof| proof.until);
-        let mut needed = findings.iter().filter(|it| far(it) <= Some(until));
-        // What was not asked for is skipped, and skipped is not seen.
-        let any = findings.iter().any(|it| far(it) == Some(until) && it.verdict == Outcome::Pass);
-        any && needed.all(|it| matches!(it.verdict, Outcome::Pass | Outcome::Skip))
-    };
-    [Until::Verified, Until::Network, Until::Registered].into_iter().find(|until| holds(*until))
+fn reached(seen: &NodeEvidence, findings: &[Judged]) -> Option<Until> {
+    let far = |it: &Judged| find(it.id).map(|proof| proof.until);
+    // What was not asked for is skipped, and skipped is not seen.
+    let any = |until: Until| findings.iter().any(|it| far(it) == Some(until) && it.verdict == Outcome::Pass);
+    let all = [Until::Verified, Until::Network, Until::Registered];
+    all.into_iter().find(|until| any(*until) && holds(seen, *until))
 }
 
 /// Every proof, judged; what is beyond the goal is skipped, and what is not known because of a failure before it.
@@ -161,19 +162,50 @@ pub fn awaits_renewal(seen: &NodeEvidence) -> Option<String> {
         .map(|verdict| verdict.says)
 }
 
-/// All the evidence is there. Nothing may be unknown.
+/// All the evidence is there. Nothing that was not seen may be missing; a warning fails nothing.
 pub fn holds(seen: &NodeEvidence, until: Until) -> bool {
-    let outcomes = PROOFS.into_iter().filter(|proof| proof.until <= until).map(|proof| proof.verdict(seen).outcome);
-    outcomes.into_iter().all(|outcome| matches!(outcome, Outcome::Pass | Outcome::Skip))
+    lacking(seen, until).next().is_none()
+}
+
+/// All but what only a Pod of the cluster could prove, which nobody may make.
+pub fn holds_but_for_a_pod(seen: &NodeEvidence, until: Until) -> bool {
+    let of_a_pod = [proof::sandbox::PROOF.id, proof::address::PROOF.id];
+    let nobody_can = matches!(seen.stand_in, Some(StandIn::Nobody | StandIn::Refused { .. }));
+    nobody_can && lacking(seen, until).all(|(id, _)| of_a_pod.contains(&id))
+}
+
+/// Where nobody reaches this node, or it nobody: under which id that is told, and what was seen.
+pub fn unreached(seen: &NodeEvidence) -> Option<(About<'static>, Verdict)> {
+    let reach =
+        [(&proof::kubelet_reached::PROOF, id!("kubelet.unreached")), (&proof::peer::PROOF, id!("pod.no-route"))];
+    let judged = reach.into_iter().map(|(proof, about)| (about, proof.verdict(seen)));
+    judged.into_iter().find(|(_, verdict)| verdict.outcome == Outcome::Fail)
 }
 
 /// The first thing that is still missing, as the live line says it.
 pub fn first_missing(seen: &NodeEvidence, until: Until) -> Option<(&'static str, String)> {
-    let asked = PROOFS.into_iter().filter(|proof| proof.until <= until);
-    asked
-        .map(|proof| (proof.id, proof.verdict(seen)))
-        .find(|(_, verdict)| !matches!(verdict.outcome, Outcome::Pass | Outcome::Skip))
-        .map(|(id, verdict)| (id, verdict.says))
+    lacking(seen, until).next().map(|(id, verdict)| (id, verdict.says))
+}
+
+/// What keeps a machine from being joined as far as this.
+fn lacking(seen: &NodeEvidence, until: Until) -> impl Iterator<Item = (&'static str, Verdict)> {
+    let asked = PROOFS.into_iter().filter(move |proof| proof.until <= until);
+    let verdicts = asked.map(|proof| (proof.id, proof.verdict(seen)));
+    verdicts.filter(|(_, verdict)| match verdict.outcome {
+        Outcome::Pass | Outcome::Skip | Outcome::Warn => false,
+        Outcome::Unknown => !is_unproven(verdict),
+        Outcome::Fail => true,
+    })
+}
+
+/// What was looked at, and cannot be told: it is shown, and keeps nobody from being joined. Of what was not looked at,
+/// [`not_seen`].
+fn unproven(says: impl Into<String>) -> Verdict {
+    Verdict { outcome: Outcome::Unknown, ..skip(says) }
+}
+
+fn is_unproven(verdict: &Verdict) -> bool {
+    verdict.outcome == Outcome::Unknown && verdict.missing.is_none()
 }
 
 /// What was seen, or why not. That nothing is there is for the proof itself to judge.

@@ -40,6 +40,8 @@ pub fn joined() -> NodeEvidence {
         lease: Ok(NodeLease { first: renewal("1", 2), last: renewal("2", 12) }),
         runtime: Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() }),
         sandbox: Ok(Sandbox::new(IpAddr::from([10, 244, 1, 7]), vec!["10.244.1.0/24".into()])),
+        reach: Err(Why::NotAdmin),
+        peers: Err(Why::NotAdmin),
         ..NodeEvidence::default()
     }
 }
@@ -65,6 +67,13 @@ pub fn looked_at(renewed: i64, seen: i64) -> NodeLease {
 
 /// A machine that has joined, but for this.
 pub fn with(change: fn(&mut NodeEvidence)) -> NodeEvidence {
+    let mut seen = joined();
+    change(&mut seen);
+    seen
+}
+
+/// The same, for what a row of a table made.
+pub fn joined_with(change: impl FnOnce(&mut NodeEvidence)) -> NodeEvidence {
     let mut seen = joined();
     change(&mut seen);
     seen

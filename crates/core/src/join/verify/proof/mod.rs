@@ -7,15 +7,17 @@ pub mod certificate;
 pub mod cluster;
 pub mod identity;
 pub mod kubelet;
+pub mod kubelet_reached;
 pub mod lease;
 pub mod network_available;
+pub mod peer;
 pub mod ready;
 pub mod restarts;
 pub mod runtime_network;
 pub mod sandbox;
 
 /// In the order in which they come true.
-pub const PROOFS: [&Proof; 11] = [
+pub const PROOFS: [&Proof; 13] = [
     &kubelet::PROOF,
     &cluster::PROOF,
     &certificate::PROOF,
@@ -26,6 +28,8 @@ pub const PROOFS: [&Proof; 11] = [
     &ready::PROOF,
     &sandbox::PROOF,
     &address::PROOF,
+    &kubelet_reached::PROOF,
+    &peer::PROOF,
     &restarts::PROOF,
 ];
 
