@@ -783,6 +783,9 @@ impl JoinStatus {
         let (stage, mut causes) = (self.stage, std::mem::take(&mut self.troubles));
         let (symptom, says) = stage.overdue();
         causes.reverse();
+        if let (Stage::NetworkReady, Some(StandIn::AgentDown { pod })) = (stage, &self.seen.stand_in) {
+            causes.push(causes::of_agent_down(pod));
+        }
         causes.extend(symptom.map(|about| JoinCause::of(about, says)));
         let says = format!("{says} ({} s)", now.duration_since(self.since).as_secs());
         self.end(JoinFailure { stage, class: worst(&causes), says, causes, overdue: true }, now)

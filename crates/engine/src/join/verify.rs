@@ -9,8 +9,11 @@ use carrick_core::check::Outcome;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::observed;
 use carrick_core::join::step::PodTrial;
-use carrick_core::join::verify::{AgentPod, ClientCertificate, NodeEvidence, NodeLease, Until, awaits_renewal, judge};
+use carrick_core::join::verify::{
+    AgentPod, ClientCertificate, NodeEvidence, NodeLease, StandIn, Until, awaits_renewal, judge,
+};
 use carrick_core::judge::Ignore;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::observer::NodeObserver;
@@ -20,6 +23,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_secs(20);
 /// A lease that nobody renews has run out after 40 s; one that is good for longer than a minute is not waited for.
 const LONGEST_LEASE: Duration = Duration::from_mins(1);
+/// A kubelet that was restarted looks at every pod within seconds; an agent that is not Ready for longer is down.
+const COMES_BY_ITSELF: Duration = Duration::from_secs(30);
 /// Pods that die in a loop are up for seconds: looked at this often, none is missed, as restarts are counted.
 const POD_LOOKS: Duration = Duration::from_secs(5);
 
@@ -53,8 +58,7 @@ pub async fn look(
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;
     }
-    tell("it is tried whether a pod gets an address here, and is reached");
-    let PodTrial { sandbox, stand_in, reach, peers } = observer.trial(&facts, &object, &Ignore::default()).await;
+    let PodTrial { sandbox, stand_in, reach, peers } = tried(observer, &facts, &object, tell).await;
     (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
     match soak {
         None => seen.pods = in_a_loop(observer).await,
@@ -91,6 +95,31 @@ async fn try_certificate(observer: &mut NodeObserver<'_>, seen: &mut NodeEvidenc
     };
     if let Some(why) = refused {
         seen.certificate = Ok(ClientCertificate::Stale { why });
+    }
+}
+
+/// Tries whether a pod runs here. For a while it is waited for what comes by itself: an agent that a kubelet has just started
+/// anew is not Ready yet, and a pod that is on its way has no address.
+async fn tried(
+    observer: &NodeObserver<'_>,
+    facts: &Facts,
+    node: &Result<Value, Why>,
+    tell: &mut (dyn FnMut(&str) + Send),
+) -> PodTrial {
+    let begun = Instant::now();
+    tell("it is tried whether a pod gets an address here, and is reached");
+    loop {
+        let trial = observer.trial(facts, node, &Ignore::default()).await;
+        let waits_for = match &trial.stand_in {
+            Some(StandIn::AgentDown { pod }) => format!("the network's agent {pod} is not Ready yet"),
+            Some(StandIn::OnItsWay { pod }) => format!("pod {pod} has no address yet"),
+            Some(StandIn::Refused { .. } | StandIn::Nobody) | None => return trial,
+        };
+        if begun.elapsed() >= COMES_BY_ITSELF {
+            return trial;
+        }
+        tell(&waits_for);
+        sleep(AGAIN).await;
     }
 }
 
