@@ -95,7 +95,7 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     observer.asked.ca = facts.cluster_ca().ok();
     let on_signal = observer.clone();
     let also = async { on_signal.clear().await.is_ok() };
-    let mut seen = with_sandboxes(host.as_ref(), signals, watched(&mut observer, &args), also).await?;
+    let mut seen = with_sandboxes(host.as_ref(), signals, Box::pin(watched(&mut observer, &args)), also).await?;
     if let Some(Err(why)) = asked {
         seen.cluster = Err(why);
     }
