@@ -9,6 +9,7 @@ use carrick_core::redact::redact;
 use carrick_host::{Observation, Probe, Progress, Redactions, cri, gather};
 
 use crate::dialer::FromMachine;
+use crate::health;
 
 /// Whether it is known that somebody else than root acts there.
 pub async fn is_unprivileged(probe: &dyn Probe) -> bool {
@@ -48,8 +49,8 @@ pub async fn observe(
         progress.end("the cluster's DaemonSets");
         Some(("daemon-sets", found))
     };
-    let (path, daemon_sets) = tokio::join!(path, daemon_sets);
-    for (call, capture) in path.into_iter().chain(daemon_sets) {
+    let (path, daemon_sets, health) = tokio::join!(path, daemon_sets, health::observe(probe, &facts));
+    for (call, capture) in path.into_iter().chain(daemon_sets).chain(health) {
         let clean = |capture: Capture| Capture { text: redact(&capture.text), ..capture };
         facts.insert(Source::Api(call).key(), capture.map(clean));
     }

@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 pub mod image;
+pub mod logs;
 pub mod message;
 pub mod pods;
 pub mod sandbox;
@@ -190,11 +191,11 @@ async fn containers(channel: Channel) -> Result<Value, Why> {
     Ok(json!({ "containers": containers.into_iter().map(container).collect::<Vec<_>>() }))
 }
 
-fn container(Container { id, pod_sandbox_id, metadata, state }: Container) -> Value {
+fn container(Container { id, pod_sandbox_id, metadata, state, labels: _ }: Container) -> Value {
     let state = match state {
         0 => "CONTAINER_CREATED",
         CONTAINER_RUNNING => "CONTAINER_RUNNING",
-        2 => "CONTAINER_EXITED",
+        CONTAINER_EXITED => "CONTAINER_EXITED",
         _ => "CONTAINER_UNKNOWN",
     };
     let ContainerMetadata { name, attempt } = metadata.unwrap_or_default();
@@ -238,6 +239,7 @@ fn broken(error: &(dyn Error + 'static)) -> Why {
 }
 
 const CONTAINER_RUNNING: i32 = 1;
+const CONTAINER_EXITED: i32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -246,7 +248,8 @@ mod tests {
     #[test]
     fn a_container_reads_as_crictl_prints_it() {
         let metadata = Some(ContainerMetadata { name: "flannel".into(), attempt: 2 });
-        let sent = Container { id: "a".into(), pod_sandbox_id: "b".into(), metadata, state: CONTAINER_RUNNING };
+        let labels = [("secret".to_owned(), "s3cret".to_owned())].into();
+        let sent = Container { id: "a".into(), pod_sandbox_id: "b".into(), metadata, state: CONTAINER_RUNNING, labels };
         let read = Container::decode(sent.encode_to_vec().as_slice()).unwrap();
         let metadata = json!({"name": "flannel", "attempt": 2});
         let expected = json!({"id": "a", "podSandboxId": "b", "metadata": metadata, "state": "CONTAINER_RUNNING"});

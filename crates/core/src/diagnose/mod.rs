@@ -10,6 +10,8 @@
 //! * [`health`]: one verdict a subsystem
 //! * [`pod_network`]: the pod network on a machine, piece by piece
 //! * [`timeline`]: what happened, in the order of time
+//! * [`listen`]: the same engine for lines that come while a join goes on
+//! * [`last_words`]: which of a program's lines says why it ended
 
 use jiff::Timestamp;
 
@@ -25,7 +27,9 @@ use crate::signature::{Library, Phase, Severity};
 
 mod cause;
 mod health;
+pub mod last_words;
 pub mod line;
+pub mod listen;
 pub mod pod_network;
 mod progress;
 pub mod scan;

@@ -6,9 +6,9 @@ use super::failure::{self, JoinFailure};
 use super::state::{JoinStatus, Stage};
 use super::step::{JoinOutcome, Withdrawal};
 use super::verify::judge;
-use crate::catalogue::{self, Role};
+use crate::catalogue::{self, Role, Stops};
 use crate::check::Needed;
-use crate::report::{self, Cause, Confidence, Overall, Report};
+use crate::report::{self, Cause, Overall, Report};
 
 /// What is known at the end, in the shape of every report. `diagnosed`: what live diagnosis found.
 pub fn report(host: &str, state: &JoinStatus, outcome: &JoinOutcome, diagnosed: &[Cause]) -> Report {
@@ -32,7 +32,13 @@ fn causes(failure: &JoinFailure, diagnosed: &[Cause]) -> Vec<Cause> {
     // A machine that has not joined has no pod network and no Node: there, only what is behind its own causes counts.
     let nothing_ran = failure.stage < Stage::Joining;
     let is_behind = |other: &&Cause| own.iter().any(|cause| other.explains.contains(&cause.id));
-    let others = diagnosed.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
+    // Without a Node nothing that needs one can be judged: no pod network is due yet.
+    let is_due = |other: &&Cause| {
+        let stops = catalogue::about(&other.id).map_or(Stops::Nothing, |about| about.stops);
+        failure.stage >= Stage::Registered || !matches!(stops, Stops::Network | Stops::Traffic)
+    };
+    let counts = |other: &&Cause| is_behind(other) || (!nothing_ran && is_due(other));
+    let others = diagnosed.iter().filter(is_new).filter(counts).cloned();
     let mut causes: Vec<Cause> = own.iter().cloned().chain(others).collect();
     let explained: BTreeSet<String> = causes.iter().flat_map(|cause| cause.explains.clone()).collect();
     let is_symptom = |id: &str| catalogue::about(id).is_some_and(|about| about.role == Role::Symptom);
@@ -42,15 +48,21 @@ fn causes(failure: &JoinFailure, diagnosed: &[Cause]) -> Vec<Cause> {
 
 fn with_remedy(cause: &failure::JoinCause, diagnosed: &[Cause]) -> Cause {
     let more = diagnosed.iter().find(|other| other.id == cause.id);
+    let mut remedy = cause.remedy.clone();
+    if remedy.is_empty() {
+        remedy.extend(more.iter().flat_map(|other| other.remedy.clone()));
+    }
+    let mut explains = cause.explains.clone();
+    explains.extend(more.iter().flat_map(|other| other.explains.clone()).filter(|id| !cause.explains.contains(id)));
     Cause {
         id: cause.id.clone(),
-        confidence: Confidence::Certain,
+        confidence: cause.confidence,
         title: cause.says.clone(),
         why: cause.says.clone(),
         evidence: cause.seen.clone(),
-        remedy: more.map(|other| other.remedy.clone()).unwrap_or_default(),
+        remedy,
         prevent: Vec::new(),
-        explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
+        explains,
     }
 }
 
@@ -134,6 +146,7 @@ mod tests {
     use super::*;
     use crate::catalogue::Class;
     use crate::id;
+    use crate::report::Confidence;
 
     fn failed(stage: Stage, causes: Vec<failure::JoinCause>) -> JoinFailure {
         JoinFailure { stage, class: Class::Configuration, says: "x".into(), causes, overdue: false }
@@ -185,6 +198,20 @@ mod tests {
                 vec![timeout.clone()],
                 vec![space()],
                 &["filesystem.space", "kubeadm.tls-timeout"],
+            ),
+            (
+                "without a Node no pod network is due",
+                Stage::CertificateIssued,
+                vec![timeout.clone()],
+                vec![diagnosed("cni.config", &[]), diagnosed("runtime.cgroup-driver", &[])],
+                &["runtime.cgroup-driver", "kubeadm.tls-timeout"],
+            ),
+            (
+                "with one it is",
+                Stage::Registered,
+                vec![timeout.clone()],
+                vec![diagnosed("cni.config", &[])],
+                &["cni.config", "kubeadm.tls-timeout"],
             ),
             (
                 "what this join wrote is no leftover",

@@ -8,12 +8,12 @@ use serde_json::Value;
 use super::existing::RequestedCluster;
 use super::failure::JoinCause;
 use super::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, RuntimeConditions,
-    Signing,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletHalt, LeaseRenewal, Node,
+    RuntimeConditions, Signing,
 };
 use crate::cni::Flavour;
 use crate::fact::identity::{self, MachineIdentity};
-use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, pki, process, unit};
+use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, kubelet_config, pki, process, unit};
 use crate::id;
 
 /// What is looked at again and again while a join is watched; the runtime's status comes over its socket.
@@ -21,11 +21,13 @@ pub const WATCHED: &[Source] = &[
     Source::Query(&unit::SHOW),
     Source::Query(&unit::KUBELET),
     Source::Query(&process::KUBELET),
+    Source::Query(&process::STATE),
     // The node's name may stand in any of the three.
     Source::File(unit::KUBEADM_FLAGS),
     Source::File(unit::DEFAULTS),
     Source::File(unit::SYSCONFIG),
     Source::File(unit::UPTIME),
+    Source::File(kubelet_config::FILE),
     Source::File(kubeconfig::KUBELET),
     Source::File(kubeconfig::BOOTSTRAP),
     Source::File(pki::CLIENT),
@@ -41,12 +43,19 @@ pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
         Ok(Some(process)) if active => !process.has_flag("--kubeconfig"),
         _ => facts.kubelet_command().is_ok_and(|command| !command.has_flag("--kubeconfig")),
     };
+    let halted = state.active_state == "inactive";
+    let unconfigured = facts.file(kubelet_config::FILE).is_err_and(|missing| missing.why == Why::Absent);
     Ok(Kubelet {
         active,
         standalone,
         restarts: state.restarts.unwrap_or_default(),
         exit: state.exec_main_status.filter(|_| !active),
         started_at: after_boot(facts, state.started_after_boot),
+        halt: match (halted, unconfigured) {
+            (true, true) => Some(KubeletHalt::Removed),
+            (true, false) => Some(KubeletHalt::Stopped),
+            (false, _) => facts.kubelet_is_suspended().is_ok_and(|is| is).then_some(KubeletHalt::Suspended),
+        },
     })
 }
 
@@ -222,6 +231,12 @@ pub fn addressed(pods: &Value) -> Option<(String, IpAddr)> {
     let own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_ready);
     let newest = own.max_by_key(started)?;
     Some((name(newest), newest.pointer("/status/podIP")?.as_str()?.parse().ok()?))
+}
+
+/// Whether a pod of this name is of the pod network's agent or of kube-proxy, as DaemonSets name their pods.
+pub fn is_agent(pod: &str) -> bool {
+    let set = pod.rsplit_once('-').map_or(pod, |(set, _)| set);
+    set.starts_with("kube-proxy") || Flavour::of_daemon_set(set).is_some()
 }
 
 /// Those in a loop already: held back after more restarts than a start may take.

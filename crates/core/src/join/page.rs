@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 
 use super::existing::{ExistingJoin, LocalJoin};
-use super::failure::JoinCause;
+use super::failure::{Circumstance, JoinCause};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Stage, later};
 use super::step::{JoinEffect, JoinEvent, step};
@@ -58,7 +58,9 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         created_at: None,
         seen_at: None,
     };
-    let kubelet = |standalone| Kubelet { active: true, standalone, restarts: 0, exit: None, started_at: started };
+    let kubelet = |standalone| Kubelet { active: true, standalone, started_at: started, ..Kubelet::default() };
+    let refused = || JoinCause::of(id!("kubelet.config-invalid"), "");
+    let ended = |cause| JoinEvent::ProgramEnded { who: "the kubelet".into(), causes: vec![cause] };
     let request = |state| JoinEvent::Request(Ok(CertificateRequest { name: "csr".into(), state }));
     let attached = ExistingJoin {
         local: LocalJoin::Nothing,
@@ -102,6 +104,8 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ),
         ("kubelet runs", JoinEvent::Kubelet(Ok(kubelet(false)))),
         ("kubelet runs alone", JoinEvent::Kubelet(Ok(kubelet(true)))),
+        ("kubelet ends, may pass", ended(refused().under(Circumstance::GoesOn))),
+        ("kubelet ends, must be fixed", ended(refused())),
         ("certificate requested", request(Signing::Pending)),
         ("request denied", request(Signing::Denied { why: String::new() })),
         ("certificate issued", JoinEvent::Certificate(Ok(ClientCertificate::Trusted))),

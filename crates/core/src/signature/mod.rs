@@ -352,6 +352,16 @@ impl Library {
         self.take(n, line).map_or_else(|| Signature::open(cause), |taken| Signature::filled(cause, &taken))
     }
 
+    /// The commands that fix what a signature names, with what it takes from a line.
+    pub fn remedy(&self, n: usize, line: &str) -> Vec<String> {
+        let (remedy, taken) = (&self.get(n).remedy, self.take(n, line));
+        let fill = |command: &String| match &taken {
+            Some(taken) => Signature::filled(command, taken),
+            None => Signature::open_command(command),
+        };
+        remedy.iter().map(fill).collect()
+    }
+
     /// The node that a line speaks of, where its signature takes it from there.
     pub fn node<'line>(&self, n: usize, line: &'line str) -> Option<&'line str> {
         self.entries[n].names_node.then(|| self.take(n, line)).flatten()?.named("node")

@@ -50,6 +50,22 @@ pub struct Kubelet {
     /// How it last ended.
     pub exit: Option<i32>,
     pub started_at: Option<Timestamp>,
+    /// Why it does nothing, where it neither works nor ended.
+    #[serde(default)]
+    pub halt: Option<KubeletHalt>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KubeletHalt {
+    /// It does not run, and is not to: it was not started, or somebody stopped it.
+    Stopped,
+    /// The same, and its config.yaml is not there.
+    Removed,
+    /// It is there, and a signal has stopped it.
+    Suspended,
+    /// It runs, takes connections on its healthz port, and answers none.
+    Silent,
 }
 
 /// The kubelet's request for its certificate.

@@ -18,8 +18,8 @@ pub mod proof;
 pub mod testing;
 
 pub use evidence::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
-    RuntimeConditions, Sandbox, Signing,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletHalt, LeaseRenewal, Node,
+    NodeEvidence, NodeLease, RuntimeConditions, Sandbox, Signing,
 };
 pub use proof::PROOFS;
 
