@@ -409,6 +409,18 @@ fn first_cause(text: &str) -> Option<&str> {
     lines.find_map(|line| line.strip_prefix("      ").filter(|rest| !rest.starts_with(' ')))?.split(' ').next()
 }
 
+/// The commands under the cause that stands first: what it says to do.
+pub fn first_fixes(text: &str) -> Vec<String> {
+    let under = text.lines().skip_while(|line| !line.starts_with("  !!  ")).skip(1);
+    // The first cause's id, and what is indented below it.
+    let of_first = under.skip_while(|line| !is_cause(line)).skip(1).take_while(|line| line.starts_with("        "));
+    of_first.filter_map(|line| line.trim_start().strip_prefix("fix    ")).map(str::to_owned).collect()
+}
+
+fn is_cause(line: &str) -> bool {
+    line.strip_prefix("      ").is_some_and(|rest| !rest.starts_with(' '))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -442,5 +454,7 @@ mod tests {
             "  ok  looked  x\n      said\n  !!  joining   why\n      runtime.unit certain\n        why\n      x y\n";
         assert_eq!(first_cause(text), Some("runtime.unit"));
         assert_eq!(first_cause("carrick: nothing\n"), None);
+        let fixes = text.replace("        why\n", "        seen   x\n        fix    a b\n        fix    c    # d\n");
+        assert_eq!(first_fixes(&fixes), ["a b", "c    # d"]);
     }
 }

@@ -22,6 +22,7 @@ mod registry;
 mod run;
 mod say;
 mod sighting;
+mod stamped;
 mod stop;
 mod strace;
 mod sysctl;
