@@ -1,5 +1,7 @@
 //! What can go wrong in a join, and whether trying again helps.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::state::Stage;
@@ -17,6 +19,8 @@ pub struct JoinCause {
     pub subsystem: Subsystem,
     pub says: String,
     pub seen: Vec<Evidence>,
+    /// What to do about it, where whoever named it knows; names are put in at the end ([`super::ending::complete`]).
+    pub remedy: Vec<String>,
     /// Why this one is not taken as its id's file says.
     pub circumstance: Option<Circumstance>,
 }
@@ -62,18 +66,23 @@ impl JoinCause {
     pub fn of(about: About<'_>, says: impl AsRef<str>) -> Self {
         let About { id, class, role, subsystem, stops: _, needed: _ } = about;
         let (id, says) = (id.to_owned(), redact(says.as_ref()));
-        JoinCause { id, class, role, subsystem, says, seen: Vec::new(), circumstance: None }
+        JoinCause { id, class, role, subsystem, says, seen: Vec::new(), remedy: Vec::new(), circumstance: None }
     }
 
     /// What a check found, as the cause of a failed attempt.
     pub fn of_finding(finding: &Judged) -> Option<Self> {
         let about = finding.means.or_else(|| catalogue::about(finding.id))?;
         let cause = JoinCause::of(about, finding.title.clone());
-        Some(cause.seen(finding.evidence.clone()).may_pass(finding.may_pass))
+        Some(cause.seen(finding.evidence.clone()).fixed_by(finding.remedy.clone()).may_pass(finding.may_pass))
     }
 
     pub fn seen(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.seen.extend(evidence);
+        self
+    }
+
+    pub fn fixed_by(mut self, remedy: impl IntoIterator<Item = String>) -> Self {
+        self.remedy.extend(remedy);
         self
     }
 
@@ -97,6 +106,30 @@ pub fn worst(causes: &[JoinCause]) -> Class {
     causes.iter().map(JoinCause::class).max().unwrap_or(Class::Transient)
 }
 
+/// Each once, in the order in which they are to be set right: what somebody has to change before what may pass by itself, and
+/// what is wrong with the machine before what is wrong on the way to the cluster, as kubeadm meets it.
+pub fn in_order(causes: impl IntoIterator<Item = JoinCause>) -> Vec<JoinCause> {
+    let mut ordered: Vec<JoinCause> = Vec::new();
+    for cause in causes {
+        if !ordered.iter().any(|known| known.id == cause.id) {
+            ordered.push(cause);
+        }
+    }
+    ordered.sort_by_key(|cause| (Reverse(cause.class()), cause.subsystem == Subsystem::ControlPlane));
+    ordered
+}
+
+/// What a join is not begun for, in one sentence.
+pub fn summary(causes: &[JoinCause]) -> String {
+    match causes {
+        [only] => only.says.clone(),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|cause| cause.id.as_str()).collect();
+            format!("{} causes keep this machine from joining: {}", several.len(), ids.join(", "))
+        }
+    }
+}
+
 /// A cause as an earlier run wrote it down; that of an older Carrick has only its id.
 #[derive(Deserialize)]
 struct Saved {
@@ -107,6 +140,8 @@ struct Saved {
     says: String,
     seen: Vec<Evidence>,
     #[serde(default)]
+    remedy: Vec<String>,
+    #[serde(default)]
     circumstance: Option<Circumstance>,
     /// What an older Carrick wrote instead.
     #[serde(default)]
@@ -116,7 +151,7 @@ struct Saved {
 impl Saved {
     /// `None`: an id that has gone since, and of which nothing else was written down.
     fn known(self) -> Option<JoinCause> {
-        let Saved { id, class, role, subsystem, says, seen, circumstance, may_pass } = self;
+        let Saved { id, class, role, subsystem, says, seen, remedy, circumstance, may_pass } = self;
         let about = match (class, role, subsystem, catalogue::about(&id)) {
             (Some(class), Some(role), Some(subsystem), _) => {
                 let stops = catalogue::about(&id).map_or(Stops::Nothing, |about| about.stops);
@@ -126,7 +161,7 @@ impl Saved {
             (_, _, _, None) => return None,
         };
         let circumstance = circumstance.or(may_pass.then_some(Circumstance::NoAnswer));
-        Some(JoinCause { circumstance, ..JoinCause::of(about, says).seen(seen) })
+        Some(JoinCause { circumstance, ..JoinCause::of(about, says).seen(seen).fixed_by(remedy) })
     }
 }
 

@@ -46,6 +46,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
             proven: true,
             named: None,
             registered: true,
+            blockers: Vec::new(),
         })
     };
     let node = |identity, ready| Node {
@@ -70,6 +71,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         proven: true,
         named: None,
         registered: true,
+        blockers: Vec::new(),
     };
     vec![
         ("nothing here, name free", found(LocalJoin::Nothing, Err(Why::Absent), false, None)),
@@ -85,6 +87,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ),
         ("another machine's Node", found(LocalJoin::Nothing, Ok(node(false, true)), false, None)),
         ("the cluster cannot be asked", found(LocalJoin::Nothing, Err(Why::TimedOut), false, None)),
+        ("the machine cannot be looked at", JoinEvent::Unfit(vec![JoinCause::of(id!("machine.privileges"), "")])),
         ("Node cleared", JoinEvent::NodeCleared),
         ("checks pass", JoinEvent::Checked { blockers: Vec::new(), fixed: false }),
         ("checks pass after --fix", JoinEvent::Checked { blockers: Vec::new(), fixed: true }),

@@ -10,7 +10,7 @@ use carrick_core::StopSignal;
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::join::before::MachineBefore;
 use carrick_core::join::existing::{self, Decision, ExistingJoin, LocalJoin, RequestedCluster};
-use carrick_core::join::failure::JoinCause;
+use carrick_core::join::failure::{JoinCause, in_order};
 use carrick_core::join::looked::{InspectedMachine, PreparationError};
 use carrick_core::join::place::{self, CONFIG, CONFIG_DIR};
 use carrick_core::join::request::configuration;
@@ -46,10 +46,14 @@ const PREPARES: &str = "the machine is prepared for kubeadm";
 impl Driver<'_, '_> {
     pub(super) async fn observe(&mut self) -> JoinEvent {
         let found = self.find().await;
+        let unfit = |cause: JoinCause| {
+            let blockers = self.looked.as_ref().map(InspectedMachine::blockers).unwrap_or_default();
+            JoinEvent::Unfit([cause].into_iter().chain(blockers).collect())
+        };
         if let Some(cause) = self.looked.as_ref().and_then(InspectedMachine::unprivileged) {
-            return JoinEvent::Failed(cause);
+            return unfit(cause);
         }
-        found.map_or_else(|missing| JoinEvent::Failed(causes::of_missing(&missing)), JoinEvent::Found)
+        found.map_or_else(|missing| unfit(causes::of_missing(&missing)), JoinEvent::Found)
     }
 
     /// What is here, and in the cluster under this node's name.
@@ -102,16 +106,17 @@ impl Driver<'_, '_> {
         let mut observer = NodeObserver::new(self.machine, node_name, facts.identity()?, self.options.admin);
         let proven = existing::is_proven(facts, &asked);
         observer.asked = asked;
-        let node = self.ask_node(&mut observer, &local).await;
-        let of_node = observer.node(&node);
+        let object = self.ask_node(&mut observer, &local).await;
+        let node = observer.node(&object);
         let lease_age = match self.options.admin {
-            Some(_) => self.lease_age(&observer, &of_node).await,
+            Some(_) => self.lease_age(&observer, &node).await,
             None => None,
         };
         let admin = self.options.admin.is_some();
-        let (path, registered) = (looked.broken_path(), existing::was_registered(facts));
-        let found = ExistingJoin { local, kubeadm, node: of_node, lease_age, admin, path, proven, named, registered };
-        self.node = node;
+        let (path, registered) = (looked.broken_path().map(Box::new), existing::was_registered(facts));
+        let blockers = looked.blockers();
+        let found = ExistingJoin { local, kubeadm, node, lease_age, admin, path, proven, named, registered, blockers };
+        self.node = object;
         self.observer = Some(observer);
         Ok(found)
     }
@@ -227,6 +232,10 @@ impl Driver<'_, '_> {
     /// An admin's kubeconfig stands for a token: it is made only once there is something to join.
     pub(super) async fn provide_token(&mut self) -> Result<(), JoinEvent> {
         let Some(admin) = self.options.admin.filter(|_| self.options.request.token.is_none()) else { return Ok(()) };
+        let is_blocked = self.looked.as_ref().is_some_and(|looked| !looked.blockers().is_empty());
+        if is_blocked && !self.options.policy.fix {
+            return Ok(());
+        }
         let unminted = |unminted: Unminted| JoinEvent::Failed(unminted.cause());
         let token = token::drawn().map_err(unminted)?;
         // Before it is made: whoever comes after us knows of it.
@@ -360,8 +369,8 @@ pub struct PlannedJoin {
     pub steps: Vec<act::Grounded>,
     /// What follows, as sentences.
     pub then: Vec<String>,
-    /// Why it would not be joined.
-    pub refused: Option<JoinCause>,
+    /// Why it would not be joined; empty where it would be.
+    pub refused: Vec<JoinCause>,
 }
 
 /// Looks, and says what a join would do; changes nothing.
@@ -371,14 +380,15 @@ pub async fn plan(
     options: JoinOptions<'_>,
     library: &Library,
 ) -> Result<PlannedJoin, Trouble> {
-    let replace = options.policy.replace_node;
+    let (replace, fix) = (options.policy.replace_node, options.policy.fix);
     let mut driver = Driver::new(machine, actor, options, library, None);
     let found = driver.find().await.map_err(|missing| Trouble::new("cannot tell what is here", missing))?;
     let Some(looked) = driver.looked.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
-    let (mut then, mut refused) = (Vec::new(), None);
+    let (mut then, mut refused) = (Vec::new(), Vec::new());
     let joins = match existing::decide(&found, replace, false) {
         Decision::Refuse { cause } => {
-            refused = Some(cause);
+            let others: Vec<JoinCause> = found.other_blockers(&cause).cloned().collect();
+            refused = in_order([cause].into_iter().chain(others));
             false
         }
         Decision::Attach { says, .. } | Decision::Watch { says, .. } | Decision::Wake { says } => {
@@ -390,7 +400,8 @@ pub async fn plan(
         | Decision::Unready { says, .. }
         | Decision::Join { says } => {
             then.push(says);
-            true
+            refused = in_order(found.blockers.iter().filter(|_| !fix).cloned());
+            refused.is_empty()
         }
     };
     if !joins {
