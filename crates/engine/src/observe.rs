@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use carrick_cluster::{ClusterClient, daemon_sets, path};
-use carrick_core::discovery::Discovery;
-use carrick_core::fact::{Capture, Facts, Source, Why, identity, sources};
+use carrick_cluster::path::PathFacts;
+use carrick_cluster::{ClusterClient, bootstrap_tokens, daemon_sets, path};
+use carrick_core::discovery::{self, Discovery};
+use carrick_core::fact::api_path::ApiPath;
+use carrick_core::fact::{Capture, Facts, Source, Why, bootstrap_token, identity, sources};
 use carrick_core::redact::redact;
 use carrick_host::{Observation, Probe, Progress, Redactions, cri, gather};
 
@@ -49,9 +51,25 @@ pub async fn observe(
         Some(("daemon-sets", found))
     };
     let (path, daemon_sets) = tokio::join!(path, daemon_sets);
-    for (call, capture) in path.into_iter().chain(daemon_sets) {
+    let secret = token_secret(target, admin, &path).await;
+    for (call, capture) in path.into_iter().chain(daemon_sets).chain(secret) {
         let clean = |capture: Capture| Capture { text: redact(&capture.text), ..capture };
         facts.insert(Source::Api(call).key(), capture.map(clean));
     }
     (facts, redactions)
+}
+
+/// What an admin sees of the token that was given, where he is one of the cluster that answered.
+async fn token_secret(
+    target: Option<&Discovery>,
+    admin: Option<&ClusterClient>,
+    path: &PathFacts,
+) -> Option<(&'static str, Result<Capture, Why>)> {
+    let (admin, token) = (admin?, target?.token.as_ref()?);
+    let (_, walked) = path.iter().find(|(name, _)| *name == "path")?;
+    let walked: ApiPath = serde_json::from_str(&walked.as_ref().ok()?.text).ok()?;
+    let own = discovery::pins(admin.ca()).ok()?;
+    let is_same = own.iter().any(|pin| walked.ca_pins.contains(pin));
+    let state = async { bootstrap_tokens::state(admin, token).await.map_err(Why::from) };
+    if is_same { Some((bootstrap_token::SECRET, state.await)) } else { None }
 }
