@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::suspect::Suspect;
 use crate::catalogue::{self, About};
-use crate::check::Needed;
+use crate::check::{Needed, Subsystem};
 use crate::report::{Cause, Confidence, Noted};
 use crate::signature::{Library, Severity, Signature};
 
@@ -94,6 +94,7 @@ pub(super) fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
             Reverse(suspect.severity.max(Severity::Error)),
             Reverse(suspect.certainty.min(proof(suspect, effects))),
             Reverse(effects),
+            stage(suspect.subsystem),
             suspect.first,
         )
     });
@@ -104,6 +105,22 @@ pub(super) fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
         .collect();
     let next = roots.first().map(|&n| suspects[n].next.clone()).unwrap_or_default();
     Ordered { causes, symptoms, next }
+}
+
+/// When a join meets it: of two that fit equally well the one that blocks earlier is to be set right first.
+fn stage(subsystem: Subsystem) -> u8 {
+    match subsystem {
+        // kubeadm's own checks
+        Subsystem::Machine | Subsystem::Kernel | Subsystem::Filesystem | Subsystem::Permissions => 0,
+        Subsystem::Runtime => 1,
+        // discovery
+        Subsystem::Time | Subsystem::Network => 2,
+        Subsystem::ControlPlane => 3,
+        // certificate and Node
+        Subsystem::Kubelet => 4,
+        // pods
+        Subsystem::Cni => 5,
+    }
 }
 
 /// Every join that fails leaves files. Where kubeadm did not say that it stumbled over them, they come after what made it

@@ -10,6 +10,7 @@
 //! * [`health`]: one verdict a subsystem
 //! * [`pod_network`]: the pod network on a machine, piece by piece
 //! * [`timeline`]: what happened, in the order of time
+//! * [`unrecognised`]: what reads like an error and no signature knows
 
 use jiff::Timestamp;
 
@@ -32,6 +33,7 @@ pub mod scan;
 pub mod segment;
 mod suspect;
 mod timeline;
+mod unrecognised;
 
 use progress::ReachedPhases;
 use scan::{Scan, ScanResult, Sighting};
@@ -95,7 +97,7 @@ impl<'l> Case<'l> {
     pub fn report(&self, ignore: &Ignore) -> Report {
         let library = self.library;
         let (here, elsewhere) = self.by_node();
-        let progress = ReachedPhases::of(library, &here, phase(&self.facts));
+        let progress = ReachedPhases::of(library, &here, phase(&self.facts), self.node.is_some());
         let checked = self.checked(progress.end(), ignore);
         let findings = &checked.findings;
         let weighed = suspect::weigh(library, &here, findings, &progress);
@@ -120,6 +122,7 @@ impl<'l> Case<'l> {
             pod_network: pod_network::pieces(&self.facts, library, &here),
             symptoms: ordered.symptoms,
             normal: weighed.excused.into_iter().map(|it| it.noted).collect(),
+            unrecognised: self.seen.unrecognised.clone(),
             elsewhere,
             next,
             bytes: self.seen.bytes,
@@ -155,8 +158,8 @@ impl<'l> Case<'l> {
     }
 
     /// What the checks find on a machine that has come so far.
-    fn checked(&self, phase: Phase, ignore: &Ignore) -> Report {
-        let joined = phase == Phase::Joined;
+    fn checked(&self, phase: Option<Phase>, ignore: &Ignore) -> Report {
+        let joined = phase == Some(Phase::Joined);
         let mut checked = match self.judged.filter(|_| !joined) {
             Some(Report { findings, .. }) => judge::of_findings(&self.facts, findings.clone()),
             None => judge::without_fixes(&self.facts, &CheckPolicy { cni_expected: joined }, ignore),
@@ -240,11 +243,12 @@ fn once_joined(finding: &Judged) -> Outcome {
     }
 }
 
-/// How far the machine's own files show it to be.
-fn phase(facts: &Facts) -> Phase {
-    match facts.join_state() {
-        Ok(JoinState::Joined { .. } | JoinState::Stopped { .. }) => Phase::Joined,
-        _ => Phase::Before,
+/// How far the machine's own files show it to be, where they are known.
+fn phase(facts: &Facts) -> Option<Phase> {
+    match facts.join_state().ok()? {
+        JoinState::Joined { .. } | JoinState::Stopped { .. } => Some(Phase::Joined),
+        // What an earlier join left says nothing of the one that is asked about.
+        JoinState::Left { .. } | JoinState::Unjoined => Some(Phase::Before),
     }
 }
 
@@ -266,3 +270,6 @@ fn same_machine(a: &str, b: &str) -> bool {
     let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
     a.eq_ignore_ascii_case(b) || short(a) == short(b)
 }
+
+#[cfg(test)]
+mod tests;

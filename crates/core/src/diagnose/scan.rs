@@ -12,14 +12,18 @@ use memchr::{memchr, memchr_iter, memrchr};
 
 use super::line::{self, HostTimeZones, Line};
 use super::segment::{Segment, Segmenter};
+use super::unrecognised::Unrecognised;
 use crate::redact::{Redactor, redact};
+use crate::report::UnrecognisedError;
 use crate::shown;
-use crate::signature::{Library, Signature};
+use crate::signature::{Library, Severity, Signature};
 
 /// A longer line is read in pieces: a JSON document on one line may have gigabytes.
 const LONGEST_LINE: usize = 64 << 10;
 /// How much of a line is shown, in characters: three lines of a terminal. A kubelet's lines have up to thousands.
 const LONGEST_QUOTE: usize = 200;
+/// How much of that is the line's end, where something between is left out.
+const END: usize = 80;
 /// How many of a signature's first lines are quoted, beside the last; the rest is counted.
 const QUOTED: usize = 2;
 /// A line is noted as it is up to this length, so that [`MOST_SIGHTINGS`] notes are bounded; a longer one is quoted at once.
@@ -69,6 +73,8 @@ pub struct ScanResult {
     /// How many of the lines that were looked at each machine wrote.
     pub hosts: BTreeMap<String, u64>,
     pub segments: Vec<(String, Segment)>,
+    /// What reads like an error and no signature knows.
+    pub unrecognised: Vec<UnrecognisedError>,
     pub bytes: u64,
     pub lines: u64,
 }
@@ -86,6 +92,7 @@ pub struct Scan<'l> {
     line: u64,
     offset: u64,
     seen: ScanResult,
+    unrecognised: Unrecognised,
     tracked: Vec<Tracked>,
     places: BTreeMap<(usize, Option<String>), usize>,
     /// What the machines' clocks on the wall are ahead of UTC.
@@ -105,6 +112,7 @@ impl<'l> Scan<'l> {
             line: 1,
             offset: 0,
             seen: ScanResult::default(),
+            unrecognised: Unrecognised::default(),
             tracked: Vec::new(),
             places: BTreeMap::new(),
             clock: HostTimeZones::default(),
@@ -186,7 +194,7 @@ impl<'l> Scan<'l> {
     pub fn finish(mut self) -> ScanResult {
         self.end();
         let sightings = self.tracked.into_iter().map(|tracked| tracked.finish(self.library)).collect();
-        ScanResult { sightings, ..self.seen }
+        ScanResult { sightings, unrecognised: self.unrecognised.finish(), ..self.seen }
     }
 
     /// A piece of text that ends at a line's end, or within a line that is too long.
@@ -197,10 +205,12 @@ impl<'l> Scan<'l> {
         let (mut at, mut number) = (0, self.line);
         while let Some(found) = search.next_from(at) {
             let (start, end) = line_around(text, found);
+            self.sift(text, at..start, number);
             number += memchr_iter(b'\n', &text[at..start]).count() as u64;
             self.read_line(text, start..end, number);
             at = end;
         }
+        self.sift(text, at..text.len(), number);
         number += memchr_iter(b'\n', &text[at..]).count() as u64;
         self.seen.lines += number - self.line;
         self.line = number;
@@ -231,12 +241,35 @@ impl<'l> Scan<'l> {
         let library = self.library;
         let offset = self.offset + place.start as u64;
         for line in line::read(text, place, self.now).into_iter().filter(|line| !line.narrated) {
-            for signature in library.recognise(&line.text) {
+            let recognised = library.recognise(&line.text);
+            // How far the machine was is all that a sign tells.
+            if recognised.iter().all(|&n| library.get(n).severity == Severity::Sign) && Unrecognised::looks_at(offset) {
+                self.unrecognised.push(&self.source, number, &line);
+            }
+            for signature in recognised {
                 let node = library.node(signature, &line.text).or(line.host.as_deref());
                 let at = line.at.map(|at| self.clock.utc(line.host.as_deref(), at, line.zoned));
                 let sighting = self.sighting(signature, node.map(str::to_owned));
                 self.see(sighting, &line, Place { line: number, offset, at });
             }
+        }
+    }
+
+    /// Lines that hold no literal: those that read like an error are kept.
+    fn sift(&mut self, text: &[u8], place: Range<usize>, first: u64) {
+        if place.is_empty() || !Unrecognised::looks_at(self.offset + place.start as u64) {
+            return;
+        }
+        let (mut start, mut number) = (place.start, first);
+        for line in text[place].split_inclusive(|&byte| byte == b'\n') {
+            let end = start + line.strip_suffix(b"\n").unwrap_or(line).len();
+            if start < end && Unrecognised::may_be_one(&text[start..end]) {
+                for line in line::read(text, start..end, self.now) {
+                    self.unrecognised.push(&self.source, number, &line);
+                }
+            }
+            number += u64::from(line.ends_with(b"\n"));
+            start += line.len();
         }
     }
 
@@ -389,11 +422,21 @@ fn quote(text: &str, found: Range<usize>) -> String {
     }
     let before = |at: usize| text.get(..at).map_or(0, |before| before.chars().count());
     let (from, to) = (before(found.start), before(found.end));
-    let spare = LONGEST_QUOTE.saturating_sub(to - from);
+    let spare = (LONGEST_QUOTE - END).saturating_sub(to - from);
     let start = from.saturating_sub(spare / 2).min(letters - LONGEST_QUOTE);
-    let cut: String = text.chars().skip(start).take(LONGEST_QUOTE).collect();
-    let (head, tail) = (if start > 0 { "…" } else { "" }, if start + LONGEST_QUOTE < letters { "…" } else { "" });
-    format!("{head}{}{tail}", cut.trim())
+    let head = if start > 0 { "…" } else { "" };
+    if start + LONGEST_QUOTE >= letters {
+        return format!("{head}{}", text.chars().skip(start).collect::<String>().trim());
+    }
+    // The reason stands at the end of a long error.
+    let cut: String = text.chars().skip(start).take(LONGEST_QUOTE - END).collect();
+    let end: String = text.chars().skip(letters - END).collect();
+    format!("{head}{}…{}", cut.trim(), end.trim())
+}
+
+/// A line in which nothing was recognised: its beginning, and its end.
+pub(super) fn quote_end(text: &str) -> String {
+    quote(text, 0..0)
 }
 
 /// Where a line that is too long is cut: at the end of a line escaped into it, so that none is torn.

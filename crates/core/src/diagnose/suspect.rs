@@ -99,14 +99,21 @@ pub(super) fn weigh(
         sightings.iter().copied().filter(|one| library.get(one.signature).severity == Severity::Good).collect();
     for sighting in sightings {
         let signature = library.get(sighting.signature);
-        if signature.severity == Severity::Good {
+        if signature.severity <= Severity::Good {
             continue;
         }
         match excuse(library, sighting, &good, findings, progress) {
             Some(excuse) => {
                 excused.push(Excused { noted: noted(signature, sighting, excuse.to_string()), excuse });
             }
-            None => merge(&mut suspects, of_sighting(signature, sighting, findings)),
+            None => {
+                let mut suspect = of_sighting(signature, sighting, findings);
+                // Nothing tells whether the machine had come so far that it matters.
+                if signature.phase > Phase::Before && progress.end().is_none() {
+                    suspect.certainty = suspect.certainty.min(Confidence::Likely);
+                }
+                merge(&mut suspects, suspect);
+            }
         }
     }
     let counts = |finding: &&Judged| !finding.ignored && matches!(finding.verdict, Outcome::Fail | Outcome::Warn);
@@ -131,11 +138,11 @@ fn excuse(
         let said = sighting.hits.first().map(|hit| hit.why.clone());
         return Some(Excuse::Harmless(said.unwrap_or_else(|| signature.cause.clone())));
     }
-    if progress.at(sighting.last) < signature.phase {
+    if progress.at(sighting.last).is_some_and(|reached| reached < signature.phase) {
         return Some(Excuse::NotYet(signature.phase));
     }
     let clears = |sign: &&&Sighting| {
-        signature.cleared_by.contains(&library.get(sign.signature).id) && comes_after(sign, sighting, signature)
+        signature.cleared_by.contains(&library.get(sign.signature).id) && comes_after(sign, sighting)
     };
     if let Some(sign) = good.iter().find(clears) {
         return Some(Excuse::Over(format!("later {}", library.get(sign.signature).title)));
@@ -155,13 +162,12 @@ fn excuse(
     (!lasted).then_some(Excuse::Starting(seconds))
 }
 
-/// The sign came later: by its time; in one text without times by its place. Otherwise nobody can say, and what is not
-/// certain gives way.
-fn comes_after(sign: &Sighting, sighting: &Sighting, signature: &Signature) -> bool {
+/// The sign came later: by its time; in one text without times by its place. Otherwise nobody can say, and nothing is past.
+fn comes_after(sign: &Sighting, sighting: &Sighting) -> bool {
     match (sign.last, sighting.last, sign.hits.last(), sighting.hits.last()) {
         (Some(sign), Some(sighting), ..) => sign >= sighting,
-        (None, None, Some(sign), Some(hit)) if sign.source == hit.source => sign.line >= hit.line,
-        _ => signature.certainty < Confidence::Certain,
+        (_, _, Some(sign), Some(hit)) if sign.source == hit.source => sign.line >= hit.line,
+        _ => false,
     }
 }
 

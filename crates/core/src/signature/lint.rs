@@ -168,11 +168,13 @@ fn placeholders(text: &str) -> impl Iterator<Item = &str> {
         .filter(|name| is_capture(name))
 }
 
-/// Two signatures that both speak on a line, neither being over the other.
+/// Two signatures that both speak on a line, neither being over the other. What only shows how far a machine is says nothing
+/// that another could contradict.
 fn overlaps(signatures: &[Signature]) -> Vec<Complaint> {
+    let signatures: Vec<&Signature> = signatures.iter().filter(|it| it.severity > Severity::Sign).collect();
     let regexes: Vec<Option<Regex>> = signatures.iter().map(|signature| Regex::new(&signature.regex).ok()).collect();
     let mut complaints = Vec::new();
-    for signature in signatures {
+    for signature in &signatures {
         for line in signature.hit.iter().map(|hit| hit.line.as_str()) {
             for (other, regex) in signatures.iter().zip(&regexes) {
                 let stated = other.over.contains(&signature.id) || signature.over.contains(&other.id);

@@ -41,7 +41,7 @@ pub struct Signature {
     /// What is wrong (or, of a good sign, what went well), in a few words.
     pub title: String,
     pub subsystem: Subsystem,
-    /// From when on it counts; of a good sign: what it proves to be reached.
+    /// From when on it counts; of a sign: what it proves to be reached.
     pub phase: Phase,
     pub severity: Severity,
     /// What a join does about it. A cause of its own has one; where it shows a check, the check's counts.
@@ -128,6 +128,8 @@ pub enum Phase {
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Severity {
+    /// Neither good nor bad: it only shows how far the machine is.
+    Sign,
     /// A sign of progress or of health.
     Good,
     /// Noise: never a cause.
@@ -155,6 +157,7 @@ impl Severity {
     /// As a signature's file has it.
     pub fn name(self) -> &'static str {
         match self {
+            Severity::Sign => "sign",
             Severity::Good => "good",
             Severity::Benign => "benign",
             Severity::Warning => "warning",
