@@ -25,6 +25,9 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 /// Statuses and finalizers at once.
 const RULES_AT_ONCE: usize = 4;
 
+/// What a failure is told of.
+const RULES: &str = "rules";
+
 pub(super) enum Told {
     Node(Watched<WireNode>),
     Rule(Box<Watched<NodeReadinessRule>>),
@@ -64,7 +67,7 @@ pub(super) async fn follow_rules(
     notices: NoticeSink,
 ) -> (&'static str, Result<(), String>) {
     let mut watch: RuleWatch = rules::watch(&client);
-    let mut failures = Failures::new("rules", notices);
+    let mut failures = Failures::new(RULES, notices);
     loop {
         match watch.next().await {
             Ok(event) => {
@@ -105,7 +108,9 @@ impl Failures {
     async fn wait(&mut self, error: &ApiError) {
         let says = error.to_string();
         if says != self.last {
-            notice(&self.notices, NoticeLevel::Warning, format!("watch of {}: {says}", self.of));
+            let missing = self.of == RULES && error.is_not_found();
+            let hint = if missing { "; is the definition installed? kubectl apply -f deploy/crd/" } else { "" };
+            notice(&self.notices, NoticeLevel::Warning, format!("watch of {}: {says}{hint}", self.of));
             self.last = says;
         }
         let (least, most) = AGAIN;
