@@ -244,6 +244,78 @@ async fn a_join_that_failed_late_is_continued_by_the_next() {
     assert_eq!((worker.kubeadm_runs(), worker.sandboxes()), (1, 0));
 }
 
+/// What the API server says of a Node that is Ready and takes no pods, or cannot be reached.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_ready_and_runs_no_pods_is_not_joined() {
+    type Change = fn(&mut serde_json::Value);
+    let pressed: Change = |node| {
+        let conditions = node["status"]["conditions"].as_array_mut().unwrap();
+        conditions.push(json!({"type": "MemoryPressure", "status": "True", "reason": "KubeletHasInsufficientMemory"}));
+    };
+    let elsewhere: Change = |node| node["status"]["addresses"][0]["address"] = json!("10.0.0.99");
+    for (change, cause, says) in [
+        (pressed, "node.memory-pressure", "node w1 is short of memory and takes no pods"),
+        (elsewhere, "verify.node-address", "node w1 has the InternalIP 10.0.0.99, which this machine has not"),
+    ] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let (mut changed, mut since) = (false, Instant::now());
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if matches!(it, JoinProgress::Reached { stage, .. } if *stage >= Stage::Registered) && !changed {
+                (changed, since) = (true, Instant::now());
+                let mut node = cluster.api.object("/api/v1/nodes/w1").unwrap();
+                change(&mut node);
+                cluster.api.put(&node);
+            }
+        })
+        .await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{cause}: {:#?}\n{told:#?}", ended.outcome) };
+        let took = since.elapsed().as_secs();
+        assert!((120..130).contains(&took), "{cause}: {took} s");
+        assert_eq!((failure.stage, failure.causes[0].id.as_str()), (Stage::NetworkReady, cause), "{failure:#?}");
+        assert!(failure.says.starts_with(says), "{failure:#?}");
+        // Told long before, with what to do in the end; the machine stays in the cluster.
+        assert!(told.iter().any(|it| matches!(it, JoinProgress::Says(_))), "{told:#?}");
+        assert!(!failure.causes[0].remedy.is_empty() && machine.text(KUBELET_CONF).is_some(), "{failure:#?}");
+        assert_eq!((machine.text(CONFIG), worker.sandboxes()), (None, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn kube_proxys_pod_is_waited_for_where_the_node_has_one() {
+    let kube_proxy = |phase: &str, ready: &str, state: serde_json::Value| {
+        let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "kube-proxy", "uid": "1"});
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "kube-proxy-x", "namespace": "kube-system", "ownerReferences": [set]},
+            "spec": {"nodeName": NODE, "hostNetwork": true, "containers": [{"name": "kube-proxy", "image": "x"}]},
+            "status": {
+                "phase": phase, "conditions": [{"type": "Ready", "status": ready}],
+                "containerStatuses": [{"name": "kube-proxy", "restartCount": 0, "state": state}],
+            },
+        })
+    };
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    cluster.api.put(&kube_proxy("Pending", "False", json!({"waiting": {"reason": "ErrImagePull", "message": "EOF"}})));
+    let mut since = None;
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if !matches!(it, JoinProgress::Waits { stage: Stage::NetworkReady, .. }) {
+            return;
+        }
+        if since.get_or_insert_with(Instant::now).elapsed() > Duration::from_secs(20) {
+            cluster.api.put(&kube_proxy("Running", "True", json!({"running": {}})));
+        }
+    })
+    .await;
+    assert_joined(&ended, &told);
+    let says = "the image of kube-system/kube-proxy-x cannot be pulled: ErrImagePull";
+    assert_eq!(told.iter().filter(|it| **it == JoinProgress::Says(says.to_owned())).count(), 1, "{told:#?}");
+    assert!(since.unwrap().elapsed() < Duration::from_secs(22) && ended.state.troubles.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_join_that_failed_early_puts_back_what_it_changed() {
     // What is in the kubelet's directories before a join is somebody's, whatever it is called.
@@ -659,6 +731,7 @@ async fn history_knows_joins_and_what_to_do_about_one_that_was_cut_off() {
     cluster.api.start(Controller::Approver);
     cluster.api.start(Controller::Signer(Arc::clone(&cluster.authority)));
     cluster.api.start(Controller::PodCidr);
+    cluster.api.start(Controller::NodeLifecycle);
     tokio::time::advance(Duration::from_secs(2)).await;
     let (ended, progress) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &progress);

@@ -94,6 +94,7 @@ impl MemoryCluster {
         cluster.api.start(Controller::Approver);
         cluster.api.start(Controller::Signer(Arc::clone(&cluster.authority)));
         cluster.api.start(Controller::PodCidr);
+        cluster.api.start(Controller::NodeLifecycle);
         Ok(cluster)
     }
 
@@ -297,6 +298,7 @@ fn installed() -> Machine {
 }
 
 const ROUTES: &str = r#"[{"dst":"default","gateway":"10.0.0.1","dev":"eth0","table":"main","flags":[]},{"dst":"10.0.0.0/24","dev":"eth0","prefsrc":"10.0.0.21","flags":[]}]"#;
+const ADDRESSES: &str = r#"[{"ifname":"lo","mtu":65536,"operstate":"UNKNOWN","addr_info":[{"local":"127.0.0.1","prefixlen":8}]},{"ifname":"eth0","mtu":1500,"operstate":"UP","addr_info":[{"local":"10.0.0.21","prefixlen":24}]}]"#;
 const FLANNEL: &str = r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel","delegate":{"isDefaultGateway":true}},{"type":"portmap","capabilities":{"portMappings":true}}]}"#;
 
 /// As the package of Kubernetes' own repository has them.
@@ -341,6 +343,7 @@ impl Script for Worker {
             }
             ["kubelet", "--version"] => well("Kubernetes v1.34.4\n".to_owned()),
             ["ip", "-j", "route", ..] => well(ROUTES.to_owned()),
+            ["ip", "-j", "-d", "addr", ..] => well(ADDRESSES.to_owned()),
             ["journalctl", ..] | ["systemctl", "reset-failed", "kubelet.service"] => well(String::new()),
             _ => None,
         }

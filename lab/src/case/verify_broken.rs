@@ -78,7 +78,7 @@ const BREACHES: [Breach; 10] = [
         breaks: "systemd-run --quiet --unit=meddler sh -c 'while :; do pkill -KILL -x flanneld; sleep 0.5; done'",
         line: "verify --soak 90s",
         exit: 3,
-        cause: "verify.restarts",
+        cause: "verify.network-agent",
         says: "kube-flannel/kube-flannel-ds",
         within: Duration::from_mins(2),
         fixes: "systemctl stop meddler",
@@ -86,11 +86,11 @@ const BREACHES: [Breach; 10] = [
     Breach {
         name: "kube-proxy cannot run",
         breaks: BREAK_KUBE_PROXY,
-        line: "verify --soak 90s",
+        line: "verify",
         exit: 3,
-        cause: "verify.restarts",
+        cause: "verify.kube-proxy",
         says: KUBE_PROXY,
-        within: Duration::from_mins(2),
+        within: AT_ONCE,
         fixes: FIX_KUBE_PROXY,
     },
     Breach {

@@ -35,7 +35,9 @@ fn causes(failure: &JoinFailure, diagnosed: &[Cause]) -> Vec<Cause> {
     let others = diagnosed.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
     let mut causes: Vec<Cause> = own.iter().cloned().chain(others).collect();
     let explained: BTreeSet<String> = causes.iter().flat_map(|cause| cause.explains.clone()).collect();
-    let is_symptom = |id: &str| catalogue::about(id).is_some_and(|about| about.role == Role::Symptom);
+    let says_only_that = |id: &str| failure.causes.iter().any(|own| own.id == id && own.role == Role::Symptom);
+    let is_symptom =
+        |id: &str| says_only_that(id) || catalogue::about(id).is_some_and(|about| about.role == Role::Symptom);
     causes.sort_by_key(|cause| is_symptom(&cause.id) || explained.contains(&cause.id));
     causes
 }
@@ -48,7 +50,11 @@ fn with_remedy(cause: &failure::JoinCause, diagnosed: &[Cause]) -> Cause {
         title: cause.says.clone(),
         why: cause.says.clone(),
         evidence: cause.seen.clone(),
-        remedy: more.map(|other| other.remedy.clone()).unwrap_or_default(),
+        remedy: if cause.remedy.is_empty() {
+            more.map(|other| other.remedy.clone()).unwrap_or_default()
+        } else {
+            cause.remedy.clone()
+        },
         prevent: Vec::new(),
         explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
     }

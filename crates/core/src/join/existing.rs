@@ -404,7 +404,7 @@ mod tests {
             ..of
         };
         let unregistered = |local| ExistingJoin { registered: false, ..found(local, Err(Why::Absent)) };
-        for (name, found, replace, expected) in [
+        for (name, found, replace, expected) in vec![
             ("a fresh machine", found(nothing(), Err(Why::Absent)), false, "join"),
             ("leftovers, no Node", found(left(), Err(Why::Absent)), false, "join"),
             ("the API server does not answer", found(nothing(), Err(Why::TimedOut)), false, "retry"),

@@ -17,6 +17,9 @@ pub struct JoinCause {
     pub subsystem: Subsystem,
     pub says: String,
     pub seen: Vec<Evidence>,
+    /// Commands that fix it, where whoever found it knows them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remedy: Vec<String>,
     /// Why this one is not taken as its id's file says.
     pub circumstance: Option<Circumstance>,
 }
@@ -62,7 +65,7 @@ impl JoinCause {
     pub fn of(about: About<'_>, says: impl AsRef<str>) -> Self {
         let About { id, class, role, subsystem, stops: _, needed: _ } = about;
         let (id, says) = (id.to_owned(), redact(says.as_ref()));
-        JoinCause { id, class, role, subsystem, says, seen: Vec::new(), circumstance: None }
+        JoinCause { id, class, role, subsystem, says, seen: Vec::new(), remedy: Vec::new(), circumstance: None }
     }
 
     /// What a check found, as the cause of a failed attempt.
@@ -75,6 +78,10 @@ impl JoinCause {
     pub fn seen(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.seen.extend(evidence);
         self
+    }
+
+    pub fn remedied_by(self, remedy: Vec<String>) -> Self {
+        JoinCause { remedy, ..self }
     }
 
     pub fn under(self, circumstance: Circumstance) -> Self {
@@ -107,6 +114,8 @@ struct Saved {
     says: String,
     seen: Vec<Evidence>,
     #[serde(default)]
+    remedy: Vec<String>,
+    #[serde(default)]
     circumstance: Option<Circumstance>,
     /// What an older Carrick wrote instead.
     #[serde(default)]
@@ -116,7 +125,7 @@ struct Saved {
 impl Saved {
     /// `None`: an id that has gone since, and of which nothing else was written down.
     fn known(self) -> Option<JoinCause> {
-        let Saved { id, class, role, subsystem, says, seen, circumstance, may_pass } = self;
+        let Saved { id, class, role, subsystem, says, seen, remedy, circumstance, may_pass } = self;
         let about = match (class, role, subsystem, catalogue::about(&id)) {
             (Some(class), Some(role), Some(subsystem), _) => {
                 let stops = catalogue::about(&id).map_or(Stops::Nothing, |about| about.stops);
@@ -126,7 +135,7 @@ impl Saved {
             (_, _, _, None) => return None,
         };
         let circumstance = circumstance.or(may_pass.then_some(Circumstance::NoAnswer));
-        Some(JoinCause { circumstance, ..JoinCause::of(about, says).seen(seen) })
+        Some(JoinCause { circumstance, ..JoinCause::of(about, says).seen(seen).remedied_by(remedy) })
     }
 }
 

@@ -6,6 +6,7 @@
 //! * [`existing`]: a join or a Node of this name that is already there
 //! * [`looked`]: one look at the machine, judged once, and what of it a join goes by
 //! * [`place`]: where the parts of a join are while it runs
+//! * [`placement`]: whether a DaemonSet's pods are to run on a Node
 //! * [`prepare`]: what is changed before kubeadm runs, and files of a join that is over
 //! * [`before`]: what was there before kubeadm ran, and what came since
 //! * [`observed`]: evidence out of facts and of the API server's answers
@@ -39,6 +40,7 @@ pub mod observed;
 pub mod output;
 pub mod page;
 pub mod place;
+pub mod placement;
 pub mod prepare;
 pub mod request;
 pub mod state;

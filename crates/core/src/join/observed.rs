@@ -7,13 +7,16 @@ use serde_json::Value;
 
 use super::existing::RequestedCluster;
 use super::failure::JoinCause;
+use super::placement;
 use super::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, RuntimeConditions,
-    Signing,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeIpFlag, Pressure,
+    Resource, RuntimeConditions, Signing, Taint,
 };
+use crate::catalogue::About;
+use crate::check::Evidence;
 use crate::cni::Flavour;
 use crate::fact::identity::{self, MachineIdentity};
-use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, pki, process, unit};
+use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, net, pki, process, unit};
 use crate::id;
 
 /// What is looked at again and again while a join is watched; the runtime's status comes over its socket.
@@ -30,6 +33,8 @@ pub const WATCHED: &[Source] = &[
     Source::File(kubeconfig::BOOTSTRAP),
     Source::File(pki::CLIENT),
     Source::File(identity::HOSTNAME),
+    // What the Node's address is held against.
+    Source::Query(&net::LINKS),
 ];
 
 /// `kubelet.service` and the process in it.
@@ -47,7 +52,22 @@ pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
         restarts: state.restarts.unwrap_or_default(),
         exit: state.exec_main_status.filter(|_| !active),
         started_at: after_boot(facts, state.started_after_boot),
+        node_ip: node_ip(facts),
     })
+}
+
+/// What the kubelet is told by `--node-ip`, where it is told.
+fn node_ip(facts: &Facts) -> Option<NodeIpFlag> {
+    let command = facts.kubelet_command().ok()?;
+    let (value, word) = command.flag("--node-ip")?;
+    let word_and_value = if word.text.contains('=') { word.text.clone() } else { format!("{} {value}", word.text) };
+    Some(NodeIpFlag { word: word_and_value, file: word.seen.source.clone() })
+}
+
+/// This machine's own addresses.
+pub fn addresses(facts: &Facts) -> Result<Vec<IpAddr>, Why> {
+    let links = facts.links().map_err(|missing| missing.why)?;
+    Ok(links.iter().flat_map(|link| &link.addresses).map(|cidr| cidr.address).collect())
 }
 
 /// So many microseconds after the boot, by this machine's clock: systemd's own words for a time depend on the zone.
@@ -119,6 +139,9 @@ pub fn node(node: &Value, own: &MachineIdentity) -> Node {
     };
     let addresses = node.pointer("/status/addresses").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let address = addresses.iter().find_map(|address| address.get("address")?.as_str()).unwrap_or("no address");
+    let internal = addresses.iter().filter(|address| address.get("type").is_some_and(|kind| kind == "InternalIP"));
+    let pressed = |of: &Resource| condition(of.condition()).filter(|condition| is_true(condition)).map(said);
+    let pressure = |of: Resource| pressed(&of).map(|says| Pressure { of, says });
     Node {
         name: text("/metadata/name").to_owned(),
         identity: own.is(uuid, id),
@@ -128,7 +151,16 @@ pub fn node(node: &Value, own: &MachineIdentity) -> Node {
         network_unavailable: condition("NetworkUnavailable").filter(|condition| is_true(condition)).map(said),
         created_at: text("/metadata/creationTimestamp").parse().ok(),
         seen_at: None,
+        pressures: Resource::ALL.into_iter().filter_map(pressure).collect(),
+        taints: taints(node),
+        internal_ips: internal.filter_map(|address| address.get("address")?.as_str()?.parse().ok()).collect(),
     }
+}
+
+fn taints(node: &Value) -> Vec<Taint> {
+    let all = node.pointer("/spec/taints").and_then(Value::as_array).into_iter().flatten();
+    let text = |taint: &Value, key: &str| taint.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    all.map(|it| Taint { key: text(it, "key"), value: text(it, "value"), effect: text(it, "effect") }).collect()
 }
 
 /// Where pods on this node get their addresses from.
@@ -200,9 +232,17 @@ fn signing(request: &Value) -> Signing {
     if find("Approved").is_some() { Signing::Approved } else { Signing::Pending }
 }
 
-/// The network agents and kube-proxy among a node's pods.
+/// The network agents and kube-proxy among a node's pods; not those that are on their way out.
 pub fn agents(pods: &Value) -> Vec<AgentPod> {
-    items(pods).iter().filter(|pod| is_kube_proxy(pod) || network_of(pod).is_some()).map(agent).collect()
+    let stays = |pod: &&Value| pod.pointer("/metadata/deletionTimestamp").is_none();
+    let is_agent = |pod: &&Value| is_kube_proxy(pod) || network_of(pod).is_some();
+    items(pods).iter().filter(stays).filter(is_agent).map(agent).collect()
+}
+
+/// The first of these DaemonSets that is kube-proxy's and selects this Node, by its full name.
+pub fn kube_proxy_set(sets: &[Value], node: &Value) -> Option<String> {
+    let is_proxys = |set: &&Value| set.pointer("/metadata/name").and_then(Value::as_str).is_some_and(is_kube_proxys);
+    sets.iter().filter(is_proxys).find(|set| placement::selects(set, node)).map(name)
 }
 
 /// The pod network whose agent runs among these pods; who only calls another is not the one that gives addresses.
@@ -213,43 +253,41 @@ pub fn network(pods: &Value) -> Option<&'static Flavour> {
 
 /// The newest pod that is ready on an address of its own, and that address.
 pub fn addressed(pods: &Value) -> Option<(String, IpAddr)> {
-    let is_ready = |pod: &&Value| {
-        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-        let mut ready = conditions.filter(|it| it.get("type").is_some_and(|kind| kind == "Ready"));
-        ready.any(|it| it.get("status").is_some_and(|status| status == "True"))
-    };
     let started = |pod: &&Value| pod.pointer("/status/startTime")?.as_str()?.parse::<Timestamp>().ok();
-    let own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_ready);
+    let own = items(pods).iter().filter(|pod| !is_in_host_network(pod) && is_ready(pod));
     let newest = own.max_by_key(started)?;
     Some((name(newest), newest.pointer("/status/podIP")?.as_str()?.parse().ok()?))
 }
 
-/// Those in a loop already: held back after more restarts than a start may take.
-pub fn looping(agents: &[AgentPod]) -> Vec<AgentPod> {
-    agents.iter().filter(|pod| is_looping(pod)).cloned().collect()
-}
-
-fn is_looping(pod: &AgentPod) -> bool {
-    pod.restarts >= STUMBLES && pod.down.as_deref() == Some("CrashLoopBackOff")
-}
-
-/// What keeps the pod network from coming up on this node, by what its agents wait for. It may pass: a registry comes back.
-pub fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
-    let cause = |pod: &AgentPod| match pod.down.as_deref()? {
-        down @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName") => {
-            Some(JoinCause::of(id!("cni.image-pull"), format!("the image of {} cannot be pulled: {down}", pod.name)))
+/// What keeps the pod network and kube-proxy from coming up on this node, by what their pods wait for. It may pass: a registry
+/// comes back.
+pub(super) fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
+    let cause = |pod: &AgentPod| {
+        let [image_pull, crash_loop] = held_up_by(pod.is_kube_proxy);
+        let seen = Evidence::of(pod.name.as_str(), pod.state());
+        if pod.waits_for_its_image() {
+            let down = pod.down.as_deref().unwrap_or_default();
+            let says = format!("the image of {} cannot be pulled: {down}", pod.name);
+            return Some(JoinCause::of(image_pull, says).seen(seen).remedied_by(vec![pod.look()]));
         }
-        _ if is_looping(pod) => {
-            let says = format!("{} has ended {} times: {}", pod.name, pod.restarts, pod.why);
-            Some(JoinCause::of(id!("cni.daemon-crash-loop"), says))
-        }
-        _ => None,
+        let says = format!("{} has ended {} times: {}", pod.name, pod.restarts, pod.why);
+        pod.is_crash_looping().then(|| JoinCause::of(crash_loop, says).seen(seen).remedied_by(vec![pod.look()]))
     };
-    agents.iter().filter(|pod| !pod.is_kube_proxy).filter_map(cause).collect()
+    agents.iter().filter_map(cause).collect()
 }
 
-/// A flannel that starts before kube-proxy's rules are there ends once or twice, and is well.
-const STUMBLES: u64 = 3;
+/// Whether [`held_up`] says so: what it no longer says is over.
+pub(super) fn is_of_agents(cause: &JoinCause) -> bool {
+    [true, false].into_iter().flat_map(held_up_by).any(|about| about.id == cause.id)
+}
+
+/// What a pod of kube-proxy's, or of the network, waits for: its image, or the time after a crash.
+fn held_up_by(is_kube_proxy: bool) -> [About<'static>; 2] {
+    if is_kube_proxy {
+        return [id!("kube-proxy.image-pull"), id!("kube-proxy.crash-loop")];
+    }
+    [id!("cni.image-pull"), id!("cni.daemon-crash-loop")]
+}
 
 fn items(list: &Value) -> &[Value] {
     list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
@@ -271,7 +309,11 @@ fn daemon_set(pod: &Value) -> Option<&str> {
 }
 
 fn is_kube_proxy(pod: &Value) -> bool {
-    daemon_set(pod).is_some_and(|set| set.starts_with("kube-proxy"))
+    daemon_set(pod).is_some_and(is_kube_proxys)
+}
+
+fn is_kube_proxys(set: &str) -> bool {
+    set.starts_with("kube-proxy")
 }
 
 /// The pod network this pod is the agent of: agents are in the host's own network, as there is no other yet.
@@ -283,22 +325,38 @@ fn agent(pod: &Value) -> AgentPod {
     // An init container that ends again and again keeps the rest from ever starting.
     let of = |list: &str| pod.pointer(&format!("/status/{list}")).and_then(Value::as_array).into_iter().flatten();
     let containers: Vec<&Value> = of("initContainerStatuses").chain(of("containerStatuses")).collect();
+    let failed = |end: &&Value| end.get("exitCode").is_none_or(|code| code != 0);
     let restarts = |container: &&Value| container.get("restartCount").and_then(Value::as_u64).unwrap_or_default();
-    let ended = containers.iter().find_map(|container| {
-        let last = container.pointer("/lastState/terminated")?;
+    // One that has just ended says so in its state, and in its last once it was started again.
+    let ends =
+        |state: &str| containers.iter().find_map(|it| it.pointer(&format!("/{state}/terminated")).filter(failed));
+    let ended = ends("state").or_else(|| ends("lastState")).map(|last| {
         let reason = last.get("reason").and_then(Value::as_str).unwrap_or("ended");
-        Some(format!("{reason}, exit {}", last.get("exitCode").and_then(Value::as_i64).unwrap_or_default()))
+        format!("{reason}, exit {}", last.get("exitCode").and_then(Value::as_i64).unwrap_or_default())
     });
     // What waits because of another is told after what that one waits for.
     let waits = containers.iter().filter_map(|container| container.pointer("/state/waiting/reason")?.as_str());
     let down = waits.clone().find(|reason| *reason != "PodInitializing").or_else(|| waits.clone().next());
+    // A container that never ran says why in the message of what it waits for; one that did, where it wrote one.
+    let message = |state: &str| {
+        let of = containers.iter().filter_map(|container| container.pointer(&format!("/{state}/message"))?.as_str());
+        of.map(|text| text.trim().to_owned()).find(|text| !text.is_empty())
+    };
     AgentPod {
         name: name(pod),
         restarts: containers.iter().map(restarts).sum(),
         why: ended.unwrap_or_else(|| "nothing ended".to_owned()),
         down: down.map(str::to_owned),
         is_kube_proxy: is_kube_proxy(pod),
+        ready: pod.pointer("/status/phase").is_some_and(|phase| phase == "Running") && is_ready(pod),
+        says: message("state/waiting").or_else(|| message("lastState/terminated")).unwrap_or_default(),
     }
+}
+
+fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let mut ready = conditions.filter(|it| it.get("type").is_some_and(|kind| kind == "Ready"));
+    ready.any(|it| it.get("status").is_some_and(|status| status == "True"))
 }
 
 /// How often each restarted between two looks. One that is gone in between was replaced: its successor counts from nothing.
@@ -328,17 +386,20 @@ mod tests {
             why: "Error, exit 1".to_owned(),
             down: down.map(str::to_owned),
             is_kube_proxy: name.starts_with("kube-system/kube-proxy"),
+            ..AgentPod::default()
         };
         for (pod, expected) in [
             (pod("kube-flannel/kube-flannel-ds-1", 0, Some("ErrImagePull")), Some("cni.image-pull")),
             (pod("kube-flannel/kube-flannel-ds-1", 0, Some("PodInitializing")), None),
             (pod("kube-flannel/kube-flannel-ds-1", 1, Some("CrashLoopBackOff")), None),
             (pod("kube-flannel/kube-flannel-ds-1", 3, Some("CrashLoopBackOff")), Some("cni.daemon-crash-loop")),
-            (pod("kube-system/kube-proxy-1", 9, Some("CrashLoopBackOff")), None),
+            (pod("kube-system/kube-proxy-1", 9, Some("CrashLoopBackOff")), Some("kube-proxy.crash-loop")),
+            (pod("kube-system/kube-proxy-1", 0, Some("ImagePullBackOff")), Some("kube-proxy.image-pull")),
             (pod("kube-flannel/kube-flannel-ds-1", 9, None), None),
         ] {
             let causes = held_up(std::slice::from_ref(&pod));
             assert_eq!(causes.first().map(|cause| cause.id.as_str()), expected, "{pod:?}");
+            assert!(causes.iter().all(|cause| is_of_agents(cause) && !cause.remedy.is_empty()));
         }
     }
 
@@ -357,8 +418,35 @@ mod tests {
         let theirs = node(&object("00000000-0000-0000-0000-0000000000aa", "Unknown", "True"), &own());
         assert_eq!((theirs.identity, theirs.ready), (Some(false), false));
         assert_eq!(theirs.network_unavailable.as_deref(), Some("NoRoute not yet"));
+        assert_eq!((ours.internal_ips.as_slice(), ours.pressures.len()), (&[IpAddr::from([10, 0, 0, 21])][..], 0));
         assert_eq!(pod_ranges(&object("", "True", "")), ["10.244.1.0/24"]);
         assert_eq!(node(&json!({}), &own()).says, "no condition Ready yet");
+    }
+
+    #[test]
+    fn what_a_node_is_short_of_and_what_keeps_pods_off_it_is_read() {
+        let object = json!({
+            "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "x"}, {"key": "gpu", "value": "a", "effect": "NoSchedule"}, 7]},
+            "status": {
+                "addresses": [{"type": "Hostname", "address": "w1"}, {"type": "InternalIP", "address": "fd00::21"}, {"type": "ExternalIP", "address": "1.1.1.1"}, {"type": "InternalIP", "address": "?"}],
+                "conditions": [
+                    {"type": "DiskPressure", "status": "True", "reason": "KubeletHasDiskPressure", "message": "kubelet has disk pressure"},
+                    {"type": "MemoryPressure", "status": "False", "reason": "KubeletHasSufficientMemory"},
+                    {"type": "PIDPressure", "status": "Unknown"}]}});
+        let node = node(&object, &own());
+        let says = "KubeletHasDiskPressure kubelet has disk pressure".to_owned();
+        assert_eq!(node.pressures, [Pressure { of: Resource::Disk, says }]);
+        let taints: Vec<String> = node.taints.iter().map(Taint::to_string).collect();
+        assert_eq!(taints, ["node.kubernetes.io/not-ready:NoExecute", "gpu=a:NoSchedule", ":"]);
+        assert_eq!(node.internal_ips, ["fd00::21".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn the_machines_addresses_and_what_its_kubelet_is_told_to_use() {
+        let links = r#"[{"ifname":"lo","addr_info":[{"local":"127.0.0.1","prefixlen":8}]},{"ifname":"eth0","addr_info":[{"local":"10.0.0.21","prefixlen":24}]}]"#;
+        let facts = joined(&SampleAuthority::make()).with_query(&net::LINKS, links);
+        assert_eq!(addresses(&facts).map(|all| all.len()), Ok(2));
+        assert_eq!(addresses(&facts.without(Source::Query(&net::LINKS), Why::NoTool)), Err(Why::NoTool));
     }
 
     #[test]
@@ -427,9 +515,10 @@ mod tests {
     /// A pod of a DaemonSet in the host's network, with one container.
     fn of_set(set: &str, restarts: u64, waits: Option<&str>) -> Value {
         let state = waits.map_or(json!({"running": {}}), |reason| json!({"waiting": {"reason": reason}}));
+        let ready = if waits.is_none() { "True" } else { "False" };
         json!({"metadata": {"name": format!("{set}-x"), "namespace": "net", "ownerReferences": [{"kind": "DaemonSet", "name": set}]},
                "spec": {"hostNetwork": true},
-               "status": {"containerStatuses": [{"restartCount": restarts, "state": state,
+               "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}], "containerStatuses": [{"restartCount": restarts, "state": state,
                    "lastState": {"terminated": {"reason": "Error", "exitCode": 2}}}]}})
     }
 
@@ -443,7 +532,7 @@ mod tests {
         };
         let seen = restarted(&pods(3), &pods(5));
         let (name, why) = ("net/kube-flannel-ds-x".into(), "Error, exit 2".into());
-        assert_eq!(seen, [AgentPod { name, restarts: 2, why, down: None, is_kube_proxy: false }]);
+        assert_eq!(seen, [AgentPod { name, restarts: 2, why, ready: true, ..AgentPod::default() }]);
         let proxy = agents(&json!({"items": [of_set("kube-proxy", 9, None)]}));
         assert_eq!(proxy.iter().map(|pod| pod.is_kube_proxy).collect::<Vec<_>>(), [true]);
     }
@@ -457,7 +546,7 @@ mod tests {
             (0, Some("ContainerCreating"), false),
         ] {
             let seen = agents(&json!({"items": [of_set("kube-proxy", restarts, waits)]}));
-            assert_eq!(!looping(&seen).is_empty(), loops, "{restarts} {waits:?}");
+            assert_eq!(seen[0].is_crash_looping(), loops, "{restarts} {waits:?}");
         }
         let mut held = of_set("kube-flannel-ds", 0, Some("PodInitializing"));
         held["status"]["initContainerStatuses"] =
@@ -479,6 +568,37 @@ mod tests {
         assert_eq!(addressed(&list), Some(("a/new".to_owned(), IpAddr::from([10, 0, 0, 2]))));
         let none = json!({"items": [of_set("kube-proxy", 0, None), pod("host", "True", 4, true)]});
         assert_eq!((network(&none), addressed(&none)), (None, None));
+    }
+
+    #[test]
+    fn an_agent_is_ready_where_it_runs_and_stays() {
+        let of = |change: fn(&mut Value)| {
+            let mut pod = of_set("kube-proxy", 0, None);
+            change(&mut pod);
+            agents(&json!({"items": [pod]})).iter().map(|pod| (pod.ready, pod.says.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(of(|_| ()), [(true, String::new())]);
+        assert_eq!(of(|pod| pod["status"]["phase"] = json!("Pending")), [(false, String::new())]);
+        assert_eq!(of(|pod| pod["status"]["conditions"][0]["status"] = json!("False")), [(false, String::new())]);
+        assert_eq!(of(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-11-15T10:00:00Z")), []);
+        let waits = |pod: &mut Value| {
+            pod["status"]["conditions"][0]["status"] = json!("False");
+            pod["status"]["containerStatuses"][0]["state"] =
+                json!({"waiting": {"reason": "CreateContainerError", "message": " no such file \n"}});
+        };
+        assert_eq!(of(waits), [(false, "no such file".to_owned())]);
+    }
+
+    #[test]
+    fn only_kube_proxys_daemon_set_is_looked_for() {
+        let set = |name: &str| {
+            json!({"metadata": {"namespace": "kube-system", "name": name},
+                "spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}})
+        };
+        let node = json!({"metadata": {"name": "w1"}, "spec": {}});
+        let found = kube_proxy_set(&[set("kube-flannel-ds"), set("kube-proxy")], &node);
+        assert_eq!(found.as_deref(), Some("kube-system/kube-proxy"));
+        assert_eq!(kube_proxy_set(&[set("kube-flannel-ds")], &node), None);
     }
 
     #[test]

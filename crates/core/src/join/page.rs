@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -21,6 +21,8 @@ use crate::id;
 
 /// When the drawing begins; no particular time.
 const BEGIN: Timestamp = Timestamp::UNIX_EPOCH;
+/// The machine's.
+const OWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 21));
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// One way from a stage to another: what leads there, and what is done then.
@@ -53,12 +55,10 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         identity: Some(identity),
         whose: "another".into(),
         ready,
-        says: String::new(),
-        network_unavailable: None,
-        created_at: None,
-        seen_at: None,
+        internal_ips: vec![OWN_ADDRESS],
+        ..Node::default()
     };
-    let kubelet = |standalone| Kubelet { active: true, standalone, restarts: 0, exit: None, started_at: started };
+    let kubelet = |standalone| Kubelet { active: true, standalone, started_at: started, ..Kubelet::default() };
     let request = |state| JoinEvent::Request(Ok(CertificateRequest { name: "csr".into(), state }));
     let attached = ExistingJoin {
         local: LocalJoin::Nothing,
@@ -115,6 +115,8 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
             "runtime's network ready",
             JoinEvent::Runtime(Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() })),
         ),
+        ("the machine's addresses", JoinEvent::Addresses(Ok(vec![OWN_ADDRESS]))),
+        ("network's and kube-proxy's pods ready", JoinEvent::Agents(Ok(Vec::new()))),
         ("sandbox got an address", JoinEvent::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
         ("sandbox got none", JoinEvent::Sandbox(Err(Why::Broken(String::new())))),
         ("a cause that must be fixed", JoinEvent::Trouble(JoinCause::of(id!("filesystem.space"), ""))),

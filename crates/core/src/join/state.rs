@@ -248,6 +248,12 @@ pub(super) struct Memory {
     /// Since when every sandbox was refused.
     #[serde(default)]
     pub refused_since: Option<Timestamp>,
+    /// Since when the Node is there: from then on images are pulled.
+    #[serde(default)]
+    pub registered_since: Option<Timestamp>,
+    /// What fails first once the network is there, since when, and whether that was told.
+    #[serde(default)]
+    pub failing: Option<(String, Timestamp, bool)>,
     pub look_again: Option<Timestamp>,
     /// What systemd had counted when this kubelet was first seen.
     pub restarts_before: Option<u64>,

@@ -6,6 +6,7 @@
 #![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
 
 use std::cmp::Reverse;
+use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
 
@@ -15,10 +16,12 @@ use super::failure::{Circumstance, JoinCause, JoinFailure, worst};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
-    CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
-    RuntimeConditions, Sandbox, Signing, Until, holds,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
+    RuntimeConditions, Sandbox, Signing, Until, failures, holds, lacks_only,
 };
+use super::{observed, verify};
 use crate::catalogue::Class;
+use crate::check::Subsystem;
 use crate::fact::Why;
 use crate::id;
 use crate::stop::StopSignal;
@@ -43,9 +46,12 @@ const CRASH_LOOP: u64 = 2;
 const NOT_FOUND: [i32; 2] = [127, 203];
 /// How many things that may pass are remembered.
 const MOST_TROUBLES: usize = 8;
+/// What fails for so long once the network is there is told. Kubernetes takes its taints away every 5 s: few joins see this.
+const FAILS: SignedDuration = SignedDuration::from_secs(4);
 
 /// What the driver saw. A look that failed says why, and counts as nothing seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "a handful of them exist at a time")]
 pub enum JoinEvent {
     /// After [`JoinEffect::Observe`].
     Found(ExistingJoin),
@@ -76,6 +82,12 @@ pub enum JoinEvent {
     Node(Result<Node, Why>),
     Lease(Result<LeaseRenewal, Why>),
     Runtime(Result<RuntimeConditions, Why>),
+    /// This machine's own addresses.
+    Addresses(Result<Vec<IpAddr>, Why>),
+    /// The network's and kube-proxy's pods on this node.
+    Agents(Result<Vec<AgentPod>, Why>),
+    /// The DaemonSet of kube-proxy's that selects this Node.
+    KubeProxySet(Result<Option<String>, Why>),
     /// After [`JoinEffect::Sandbox`]; `Why::Broken` is what the runtime said.
     Sandbox(Result<Sandbox, Why>),
     /// Live diagnosis knows a cause: a full disk, a line of the kubelet's journal, what kubeadm retries for.
@@ -288,6 +300,9 @@ impl JoinStatus {
 
     fn enter(&mut self, stage: Stage, now: Timestamp) {
         let wait = self.policy.wait(stage);
+        if stage == Stage::Registered {
+            self.memory.registered_since = Some(now);
+        }
         self.stage = stage;
         self.since = now;
         self.deadline = match (stage, self.memory.bootstrap_since) {
@@ -449,7 +464,7 @@ impl JoinStatus {
         }
         self.troubles.push(cause.clone());
         // A sandbox or two are refused in every join; that is seen in the line that lives, and is over when it ends.
-        let worth_a_line = is_new && self.stage < Stage::NetworkReady;
+        let worth_a_line = is_new && (self.stage < Stage::NetworkReady || cause.subsystem != Subsystem::Cni);
         worth_a_line.then(|| JoinEffect::Tell(cause.says.clone())).into_iter().collect()
     }
 
@@ -468,6 +483,9 @@ impl JoinStatus {
             JoinEvent::Node(node) => seen.node.clone_from(node),
             JoinEvent::Runtime(runtime) => seen.runtime.clone_from(runtime),
             JoinEvent::Sandbox(sandbox) => seen.sandbox.clone_from(sandbox),
+            JoinEvent::Addresses(addresses) => seen.addresses.clone_from(addresses),
+            JoinEvent::Agents(agents) => seen.agents.clone_from(agents),
+            JoinEvent::KubeProxySet(set) => seen.kube_proxy_set.clone_from(set),
             JoinEvent::Lease(Err(why)) => seen.lease = Err(why.clone()),
             JoinEvent::Lease(Ok(last)) => {
                 let first = seen.lease.as_ref().map_or_else(|_| last.clone(), |lease| lease.first.clone());
@@ -500,12 +518,40 @@ impl JoinStatus {
             return effects;
         }
         let mut effects = self.mind_request(now);
+        if let JoinEvent::Agents(Ok(agents)) = event {
+            effects.extend(self.mind_agents(agents, now));
+        }
         let is_again = |answer: &Result<Sandbox, Why>| !answer.as_ref().is_ok_and(|it| it.is_in_range() != Some(false));
         if self.stage == Stage::NetworkReady && matches!(event, JoinEvent::Sandbox(answer) if is_again(answer)) {
             effects.push(JoinEffect::Sandbox { not_before: later(now, SANDBOX_AGAIN) });
         }
         effects.extend(self.advance(now));
+        effects.extend(self.mind_failure(now));
         effects
+    }
+
+    /// What holds the network's and kube-proxy's pods up is told once; what no longer does is forgotten.
+    fn mind_agents(&mut self, agents: &[AgentPod], now: Timestamp) -> Vec<JoinEffect> {
+        let held_up = observed::held_up(agents);
+        self.troubles.retain(|known| !observed::is_of_agents(known) || held_up.iter().any(|it| it.id == known.id));
+        held_up.iter().flat_map(|cause| self.trouble(cause, now)).collect()
+    }
+
+    /// What fails of the evidence once the network is there, for longer than every start has it: its deadline may be minutes
+    /// away.
+    fn mind_failure(&mut self, now: Timestamp) -> Vec<JoinEffect> {
+        let failing =
+            if self.stage == Stage::NetworkReady { failures(&self.seen, self.policy.until) } else { Vec::new() };
+        let Some(cause) = failing.into_iter().next() else {
+            self.memory.failing = None;
+            return Vec::new();
+        };
+        let (id, since, told) =
+            self.memory.failing.take().filter(|(id, ..)| *id == cause.id).unwrap_or((cause.id.clone(), now, false));
+        let is_told = told || self.troubles.iter().any(|known| known.id == id);
+        let due = !is_told && now >= later(since, FAILS);
+        self.memory.failing = Some((id, since, is_told || due));
+        due.then_some(JoinEffect::Tell(cause.says)).into_iter().collect()
     }
 
     /// A runtime that refuses sandbox after sandbox: for what it says, as far as that is known.
@@ -679,6 +725,10 @@ impl JoinStatus {
             }
             // The evidence is there; that something of this run is left over is told by the next look at it.
             Stage::Verified => self.joined(now),
+            Stage::NetworkReady if self.awaits_kube_proxy(now) => {
+                self.deadline = self.images_are_pulled_by();
+                Vec::new()
+            }
             Stage::Begun
             | Stage::Blocked
             | Stage::Unjoined
@@ -694,11 +744,53 @@ impl JoinStatus {
         }
     }
 
+    /// All else is there, and kube-proxy's image has as long to come as the network's own.
+    fn awaits_kube_proxy(&self, now: Timestamp) -> bool {
+        now < self.images_are_pulled_by()
+            && lacks_only(&self.seen, self.policy.until, &verify::proof::kube_proxy::PROOF)
+    }
+
+    fn images_are_pulled_by(&self) -> Timestamp {
+        let since = self.memory.registered_since.unwrap_or(self.since);
+        later(since, self.policy.wait(Stage::Registered))
+    }
+
+    /// What is needed to leave this stage.
+    fn needed(&self) -> Option<Until> {
+        match self.stage {
+            Stage::Registered => Some(self.policy.until.min(Until::Network)),
+            Stage::NetworkReady => Some(self.policy.until),
+            Stage::Begun
+            | Stage::Blocked
+            | Stage::Unjoined
+            | Stage::Probed
+            | Stage::Prepared
+            | Stage::Joining
+            | Stage::KubeletUp
+            | Stage::CertificateRequested
+            | Stage::CertificateIssued
+            | Stage::Verified
+            | Stage::Waiting
+            | Stage::Joined
+            | Stage::Failed => None,
+        }
+    }
+
     fn overdue(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         let (stage, mut causes) = (self.stage, std::mem::take(&mut self.troubles));
+        let failing = self.needed().map(|until| failures(&self.seen, until)).unwrap_or_default();
         let (symptom, says) = stage.overdue();
+        let says = failing.first().map_or(says, |first| first.says.as_str()).to_owned();
         causes.reverse();
-        causes.extend(symptom.map(|about| JoinCause::of(about, says)));
+        let is_new = |cause: &JoinCause, known: &[JoinCause]| !known.iter().any(|other| other.id == cause.id);
+        for cause in &failing {
+            if is_new(cause, &causes) {
+                causes.push(cause.clone());
+            }
+        }
+        // What fails says more than the stage does.
+        let symptom = symptom.filter(|_| failing.is_empty());
+        causes.extend(symptom.map(|about| JoinCause::of(about, says.as_str())));
         let says = format!("{says} ({} s)", now.duration_since(self.since).as_secs());
         self.end(JoinFailure { stage, class: worst(&causes), says, causes, overdue: true }, now)
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use carrick_cluster::{ApiProblem, ClusterClient, certificate_requests, leases, nodes, pods};
+use carrick_cluster::{ApiProblem, ClusterClient, certificate_requests, daemon_sets, leases, nodes, pods};
 use carrick_core::cni::Addresses;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
@@ -127,6 +127,20 @@ impl<'a> NodeObserver<'a> {
     /// The node's network agents and kube-proxy.
     pub async fn agents(&self) -> Result<Vec<AgentPod>, Why> {
         Ok(observed::agents(&self.pods().await?))
+    }
+
+    /// The DaemonSet of kube-proxy's that selects this Node: only an admin may look, and only where it has no pod is it asked.
+    pub async fn kube_proxy_set(
+        &self,
+        agents: &Result<Vec<AgentPod>, Why>,
+        node: &Result<Value, Why>,
+    ) -> Result<Option<String>, Why> {
+        let admin = self.asker.filter(|_| self.by_admin).ok_or(Why::NotAdmin)?;
+        let (agents, node) = (agents.as_ref().map_err(Clone::clone)?, node.as_ref().map_err(Clone::clone)?);
+        if agents.iter().any(|pod| pod.is_kube_proxy) {
+            return Err(Why::NotCollected);
+        }
+        Ok(observed::kube_proxy_set(&daemon_sets::all(admin).await?, node))
     }
 
     async fn pods(&self) -> Result<Value, Why> {

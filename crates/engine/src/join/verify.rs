@@ -47,21 +47,20 @@ pub async fn look(
         object = observer.node_object().await;
         seen.node = observer.node(&object);
     }
+    seen.agents = observer.agents().await;
+    seen.kube_proxy_set = observer.kube_proxy_set(&seen.agents, &object).await;
     // Where something before it fails, no sandbox is needed to say so.
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;
     }
     tell("a throw-away sandbox is started");
     seen.sandbox = observer.sandbox(&facts, &object).await;
-    match soak {
-        None => seen.pods = in_a_loop(observer).await,
-        Some(soak) => {
-            seen.pods = watch(observer, soak, tell).await;
-            // What was seen before is minutes old.
-            let facts = observer.machine().await;
-            (seen.kubelet, seen.runtime) = (observed::kubelet(&facts), observed::runtime(&facts));
-            seen.node = observer.node(&observer.node_object().await);
-        }
+    if let Some(soak) = soak {
+        seen.pods = watch(observer, soak, tell).await;
+        // What was seen before is minutes old.
+        let facts = observer.machine().await;
+        (seen.kubelet, seen.runtime) = (observed::kubelet(&facts), observed::runtime(&facts));
+        (seen.node, seen.agents) = (observer.node(&observer.node_object().await), observer.agents().await);
     }
     seen
 }
@@ -73,6 +72,7 @@ pub fn of_machine(observer: &NodeObserver<'_>, facts: &Facts) -> NodeEvidence {
         certificate: observed::certificate(facts, observer.asked.ca.as_ref()),
         cluster: observed::cluster(facts, &observer.asked),
         runtime: observed::runtime(facts),
+        addresses: observed::addresses(facts),
         ..NodeEvidence::default()
     }
 }
@@ -109,15 +109,6 @@ async fn wait_for_renewal(
         }
     }
     waited
-}
-
-/// Without watching: the agents that are in a loop already. That there is none says nothing of what is to come.
-async fn in_a_loop(observer: &NodeObserver<'_>) -> Result<Vec<AgentPod>, Why> {
-    match observer.agents().await.map(|agents| observed::looping(&agents)) {
-        Ok(looping) if !looping.is_empty() => Ok(looping),
-        Ok(_) => Err(Why::NotCollected),
-        Err(why) => Err(why),
-    }
 }
 
 /// Watches the agents until one restarts, or the time is over. One answer that does not come is no reason to give up.

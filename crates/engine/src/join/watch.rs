@@ -45,19 +45,21 @@ impl Driver<'_, '_> {
         }
         let issued = seen.certificate == Ok(ClientCertificate::Trusted);
         events.extend([
+            JoinEvent::Addresses(seen.addresses),
             JoinEvent::Runtime(seen.runtime),
             JoinEvent::Kubelet(seen.kubelet),
             JoinEvent::Cluster(seen.cluster),
             JoinEvent::Certificate(seen.certificate),
         ]);
         if issued {
-            let (node, lease) = tokio::join!(observer.node_object(), observer.lease());
-            events.extend([JoinEvent::Node(observer.node(&node)), JoinEvent::Lease(lease)]);
+            let (node, lease, agents) = tokio::join!(observer.node_object(), observer.lease(), observer.agents());
+            events.extend([
+                JoinEvent::KubeProxySet(observer.kube_proxy_set(&agents, &node).await),
+                JoinEvent::Agents(agents),
+                JoinEvent::Node(observer.node(&node)),
+                JoinEvent::Lease(lease),
+            ]);
             self.node = node;
-            if state.stage == Stage::Registered {
-                let held_up = observer.agents().await.map(|agents| observed::held_up(&agents)).unwrap_or_default();
-                events.extend(held_up.into_iter().filter_map(|cause| self.newly(cause)));
-            }
         } else if state.stage >= Stage::KubeletUp {
             let request = self.requests(&observer, self.named(state)).await;
             let request = request.and_then(|list| {

@@ -5,6 +5,7 @@ use crate::catalogue::about;
 use crate::join::existing::LocalJoin;
 use crate::join::existing::sample::any_found;
 use crate::join::verify::testing as sample;
+use crate::join::verify::{Pressure, Resource};
 use crate::testing::NOW;
 
 fn at(seconds: i64) -> Timestamp {
@@ -51,7 +52,14 @@ impl Story {
         Story::requested(policy)
             .then(7, JoinEvent::Certificate(Ok(ClientCertificate::Trusted)))
             .then(8, JoinEvent::Node(Ok(Node { ready: false, ..sample::node() })))
+            .then(9, JoinEvent::Addresses(sample::joined().addresses))
+            .then(9, JoinEvent::Agents(sample::joined().agents))
             .then(9, JoinEvent::Lease(Ok(sample::renewal("1", 5))))
+    }
+
+    /// Up to a pod network, at second 10.
+    fn networked(policy: JoinPolicy) -> Self {
+        Story::registered(policy).then(10, JoinEvent::Runtime(sample::joined().runtime))
     }
 
     fn failure(&self) -> &JoinFailure {
@@ -105,7 +113,7 @@ fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
 #[test]
 fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
     let got = |address: [u8; 4]| {
-        JoinEvent::Sandbox(Ok(Sandbox::new(std::net::IpAddr::from(address), vec!["10.244.2.0/24".to_owned()])))
+        JoinEvent::Sandbox(Ok(Sandbox::new(IpAddr::from(address), vec!["10.244.2.0/24".to_owned()])))
     };
     let network = JoinEvent::Runtime(sample::joined().runtime);
     let story = Story::registered(JoinPolicy::default()).then(11, network).then(12, got([10, 244, 1, 4]));
@@ -132,7 +140,9 @@ fn what_no_network_agent_sets_right_is_believed_the_second_time() {
 
 /// What `carrick explain` says a join does about an id is what it does; where it does otherwise, the cause says why.
 fn taken_as_its_file_says(failure: &JoinFailure) -> Class {
-    let class = |cause: &JoinCause| cause.circumstance.map_or(about(&cause.id).unwrap().class, Circumstance::class);
+    // A proof that fails is not known to be for ever.
+    let of_file = |id: &str| about(id).map_or(Class::Transient, |about| about.class);
+    let class = |cause: &JoinCause| cause.circumstance.map_or(of_file(&cause.id), Circumstance::class);
     failure.causes.iter().map(class).max().unwrap_or(Class::Transient)
 }
 
@@ -161,6 +171,71 @@ fn what_may_pass_is_told_once() {
     assert_eq!(told.effects, [JoinEffect::Tell("no image".to_owned())]);
     let again = told.then(20, trouble());
     assert!(again.effects.is_empty() && again.state.stage == Stage::Registered, "{:?}", again.effects);
+}
+
+#[test]
+fn what_holds_agents_up_is_told_once_and_forgotten_when_they_are_up() {
+    let proxy = |restarts, down| {
+        let pod =
+            AgentPod { is_kube_proxy: true, name: "kube-system/kube-proxy-1".into(), ..sample::pod(restarts, down) };
+        JoinEvent::Agents(Ok(vec![pod]))
+    };
+    let pulls = || proxy(0, Some("ErrImagePull"));
+    let story = Story::networked(JoinPolicy::default()).then(12, JoinEvent::Node(Ok(sample::node())));
+    let told = story.then(13, pulls());
+    let says = "the image of kube-system/kube-proxy-1 cannot be pulled: ErrImagePull".to_owned();
+    assert_eq!(told.effects, [JoinEffect::Tell(says)]);
+    let again = told.then(20, pulls());
+    assert_eq!((again.effects.as_slice(), again.state.troubles.len()), (&[][..], 1));
+    let up = again.then(30, JoinEvent::Agents(sample::joined().agents));
+    assert!(up.state.troubles.is_empty(), "{:?}", up.state.troubles);
+}
+
+#[test]
+fn kube_proxy_has_as_long_as_images_take_to_be_pulled() {
+    let proxy = |down| {
+        let pod =
+            AgentPod { is_kube_proxy: true, name: "kube-system/kube-proxy-1".into(), ..sample::pod(0, Some(down)) };
+        JoinEvent::Agents(Ok(vec![pod]))
+    };
+    let lacks_kube_proxy = |ready| {
+        Story::networked(JoinPolicy::default())
+            .then(11, JoinEvent::Sandbox(sample::joined().sandbox))
+            .then(11, proxy("ContainerCreating"))
+            .then(12, JoinEvent::Node(Ok(Node { ready, ..sample::node() })))
+    };
+    let late = lacks_kube_proxy(true).then(131, JoinEvent::Tick);
+    assert_eq!((late.state.stage, late.state.deadline), (Stage::NetworkReady, at(9 + 300)));
+    let over = late.then(9 + 300, JoinEvent::Tick);
+    let failure = over.failure();
+    assert_eq!((over.state.stage, failure.overdue), (Stage::Failed, true));
+    assert!(failure.says.starts_with("kube-proxy's pod kube-system/kube-proxy-1 is not ready"), "{failure:?}");
+    assert_eq!(failure.causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), ["verify.kube-proxy"]);
+    assert!(!failure.causes[0].remedy.is_empty());
+    // What else is missing is not waited for any longer.
+    assert_eq!(lacks_kube_proxy(false).then(131, JoinEvent::Tick).state.stage, Stage::Failed);
+}
+
+#[test]
+fn what_fails_once_the_network_is_there_is_told_after_seconds_and_is_the_cause_in_the_end() {
+    let short = || {
+        let pressures = vec![Pressure { of: Resource::Disk, says: "KubeletHasDiskPressure".into() }];
+        JoinEvent::Node(Ok(Node { pressures, ..sample::node() }))
+    };
+    let story = Story::networked(JoinPolicy::default()).then(11, JoinEvent::Sandbox(sample::joined().sandbox));
+    let story = story.then(12, short()).then(14, short());
+    assert_eq!(story.effects, [], "a moment of it is nothing");
+    let told = story.then(16, short());
+    assert_eq!(told.effects, [JoinEffect::Tell("node w1 is short of disk and takes no pods".to_owned())]);
+    let told = told.then(17, short());
+    assert_eq!(told.effects, []);
+    let passed = Story { state: told.state.clone(), effects: vec![] }.then(20, JoinEvent::Node(Ok(sample::node())));
+    assert_eq!(passed.state.stage, Stage::Verified);
+    let ended = told.then(130, JoinEvent::Tick);
+    let failure = ended.failure();
+    assert_eq!(failure.causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), ["node.disk-pressure"]);
+    assert_eq!(failure.says, "node w1 is short of disk and takes no pods (120 s)");
+    assert!(ended.effects.contains(&JoinEffect::Leave), "it stays in the cluster: {:?}", ended.effects);
 }
 
 fn until(until: Until) -> JoinPolicy {
@@ -215,6 +290,8 @@ fn a_join_that_holds_changes_nothing() {
     for event in [
         JoinEvent::Kubelet(seen.kubelet),
         JoinEvent::Certificate(seen.certificate),
+        JoinEvent::Addresses(seen.addresses),
+        JoinEvent::Agents(seen.agents),
         JoinEvent::Node(seen.node),
         JoinEvent::Lease(Ok(sample::renewal("7", 3))),
         JoinEvent::Runtime(seen.runtime),
@@ -531,13 +608,30 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
                 restarts,
                 exit,
                 started_at: Some(NOW),
+                node_ip: None,
             }))
         },
     );
-    let node = (any::<Option<bool>>(), any::<bool>(), any::<bool>()).prop_map(|(identity, ready, unavailable)| {
-        let network_unavailable = unavailable.then(|| "x".to_owned());
-        JoinEvent::Node(Ok(Node { identity, ready, network_unavailable, ..sample::node() }))
-    });
+    let node =
+        (any::<Option<bool>>(), any::<[bool; 4]>()).prop_map(|(identity, [ready, unavailable, short, placed])| {
+            let network_unavailable = unavailable.then(|| "x".to_owned());
+            let pressures =
+                if short { vec![Pressure { of: Resource::Disk, says: "x".to_owned() }] } else { Vec::new() };
+            let internal_ips = if placed { sample::node().internal_ips } else { Vec::new() };
+            JoinEvent::Node(Ok(Node {
+                identity,
+                ready,
+                network_unavailable,
+                pressures,
+                internal_ips,
+                ..sample::node()
+            }))
+        });
+    let agents = (any::<bool>(), 0u64..5, proptest::option::of("CrashLoopBackOff|ErrImagePull|ContainerCreating"))
+        .prop_map(|(is_kube_proxy, restarts, down)| {
+            let pod = sample::pod(restarts, down.as_deref());
+            JoinEvent::Agents(Ok(vec![AgentPod { is_kube_proxy, ready: down.is_none(), ..pod }]))
+        });
     prop_oneof![
         any_found().prop_map(JoinEvent::Found),
         Just(JoinEvent::Found(nothing())),
@@ -561,6 +655,10 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
         Just(JoinEvent::Node(Err(Why::Absent))),
         (0u8..3, -20i64..20)
             .prop_map(|(version, seconds)| JoinEvent::Lease(Ok(sample::renewal(&version.to_string(), seconds)))),
+        agents,
+        Just(JoinEvent::Agents(seen.agents)),
+        Just(JoinEvent::Addresses(seen.addresses)),
+        Just(JoinEvent::KubeProxySet(Ok(Some("kube-system/kube-proxy".to_owned())))),
         Just(JoinEvent::Runtime(seen.runtime)),
         Just(JoinEvent::Runtime(Err(Why::TimedOut))),
         Just(JoinEvent::Sandbox(seen.sandbox)),
@@ -654,12 +752,12 @@ proptest! {
     }
 
     #[test]
-    fn joined_needs_all_of_the_evidence(policy in any_policy(), missing in 0usize..7) {
+    fn joined_needs_all_of_the_evidence(policy in any_policy(), missing in 0usize..9) {
         let seen = sample::joined();
         let needed = match policy.until {
             Until::Registered => 4,
-            Until::Network => 5,
-            Until::Verified => 6,
+            Until::Network => 6,
+            Until::Verified => 8,
         };
         let all = [
             kubelet(),
@@ -667,6 +765,8 @@ proptest! {
             JoinEvent::Node(seen.node),
             JoinEvent::Lease(Ok(sample::renewal("1", 9))),
             JoinEvent::Runtime(seen.runtime),
+            JoinEvent::Agents(seen.agents),
+            JoinEvent::Addresses(seen.addresses),
             JoinEvent::Sandbox(seen.sandbox),
         ];
         let found = ExistingJoin { local: LocalJoin::Joined, node: Ok(sample::node()), ..nothing() };

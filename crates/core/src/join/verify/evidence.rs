@@ -1,5 +1,6 @@
 //! What was seen of a machine that has joined, or is about to; of each thing the last look, or why there was none.
 
+use std::fmt;
 use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
@@ -19,8 +20,22 @@ pub struct NodeEvidence {
     pub lease: Result<NodeLease, Why>,
     pub runtime: Result<RuntimeConditions, Why>,
     pub sandbox: Result<Sandbox, Why>,
-    /// The node's CNI and kube-proxy pods, watched for a while (`--soak`); without that, those caught in a loop.
+    /// The node's CNI and kube-proxy pods, watched for a while (`--soak`).
     pub pods: Result<Vec<AgentPod>, Why>,
+    /// This machine's own addresses.
+    #[serde(default = "not_collected")]
+    pub addresses: Result<Vec<IpAddr>, Why>,
+    /// The node's CNI and kube-proxy pods as they are now.
+    #[serde(default = "not_collected")]
+    pub agents: Result<Vec<AgentPod>, Why>,
+    /// The DaemonSet of kube-proxy's that selects this Node, where an admin could look.
+    #[serde(default = "not_collected")]
+    pub kube_proxy_set: Result<Option<String>, Why>,
+}
+
+/// Of what an older Carrick did not look at.
+fn not_collected<T>() -> Result<T, Why> {
+    Err(Why::NotCollected)
 }
 
 impl Default for NodeEvidence {
@@ -35,6 +50,9 @@ impl Default for NodeEvidence {
             runtime: Err(Why::NotCollected),
             sandbox: Err(Why::NotCollected),
             pods: Err(Why::NotCollected),
+            addresses: Err(Why::NotCollected),
+            agents: Err(Why::NotCollected),
+            kube_proxy_set: Err(Why::NotCollected),
         }
     }
 }
@@ -50,6 +68,17 @@ pub struct Kubelet {
     /// How it last ended.
     pub exit: Option<i32>,
     pub started_at: Option<Timestamp>,
+    /// `--node-ip`, and where that is set.
+    #[serde(default)]
+    pub node_ip: Option<NodeIpFlag>,
+}
+
+/// The address that somebody told the kubelet to use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NodeIpFlag {
+    /// The flag as it stands there.
+    pub word: String,
+    pub file: String,
 }
 
 /// The kubelet's request for its certificate.
@@ -91,7 +120,7 @@ pub struct ClusterPins {
 }
 
 /// The Node of this machine's name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     pub name: String,
     /// [`crate::fact::identity::MachineIdentity::is`]: `None` where the ids are empty or shared and prove nothing.
@@ -109,9 +138,66 @@ pub struct Node {
     /// When it was looked at, by this machine's clock.
     #[serde(default)]
     pub seen_at: Option<Timestamp>,
+    /// What it is short of.
+    #[serde(default)]
+    pub pressures: Vec<Pressure>,
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+    #[serde(default)]
+    pub internal_ips: Vec<IpAddr>,
+}
+
+/// A condition `DiskPressure`, `MemoryPressure` or `PIDPressure` that is True.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pressure {
+    pub of: Resource,
+    /// Reason and message.
+    pub says: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resource {
+    Disk,
+    Memory,
+    Pids,
+}
+
+impl Resource {
+    pub const ALL: [Resource; 3] = [Resource::Disk, Resource::Memory, Resource::Pids];
+
+    /// The Node's condition.
+    pub fn condition(self) -> &'static str {
+        match self {
+            Resource::Disk => "DiskPressure",
+            Resource::Memory => "MemoryPressure",
+            Resource::Pids => "PIDPressure",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taint {
+    pub key: String,
+    pub value: String,
+    pub effect: String,
+}
+
+/// As kubectl prints it: `key=value:effect`.
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Taint { key, value, effect } = self;
+        if value.is_empty() { write!(f, "{key}:{effect}") } else { write!(f, "{key}={value}:{effect}") }
+    }
 }
 
 impl Node {
+    /// Made so short a while ago that a DaemonSet's controller may not have come to it yet.
+    pub(super) fn is_just_made(&self) -> bool {
+        const PLACED: SignedDuration = SignedDuration::from_secs(5);
+        self.created_at.zip(self.seen_at).is_some_and(|(created, seen)| seen.duration_since(created) < PLACED)
+    }
+
     /// A kubelet that is up before its Node asks for a lease in vain, and again 10 s later. Until then a Node that was made
     /// since it started is its word: nobody else makes one with this machine's ids.
     pub(super) fn is_too_young_for_a_lease(&self, kubelet: &Kubelet) -> bool {
@@ -204,7 +290,7 @@ impl Sandbox {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentPod {
     pub name: String,
     /// Restarts while it was watched.
@@ -217,4 +303,52 @@ pub struct AgentPod {
     /// It is of kube-proxy: a node's pod network can be ready without it.
     #[serde(default)]
     pub is_kube_proxy: bool,
+    /// It runs, and all its containers are ready.
+    #[serde(default)]
+    pub ready: bool,
+    /// What the container says that waits, or ended last.
+    #[serde(default)]
+    pub says: String,
+}
+
+impl AgentPod {
+    /// A flannel that starts before kube-proxy's rules are there ends once or twice, and is well.
+    const STUMBLES: u64 = 3;
+
+    pub(crate) fn waits_for_its_image(&self) -> bool {
+        self.down
+            .as_deref()
+            .is_some_and(|down| ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"].contains(&down))
+    }
+
+    /// Held back after more restarts than a start may take.
+    pub(crate) fn is_crash_looping(&self) -> bool {
+        self.restarts >= Self::STUMBLES && self.down.as_deref() == Some("CrashLoopBackOff")
+    }
+
+    /// A container of it could not be started, or ended.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.down.as_deref().is_some_and(|down| {
+            ["CrashLoopBackOff", "RunContainerError", "CreateContainerError", "StartError"].contains(&down)
+        })
+    }
+
+    /// How it stands with one that is not ready.
+    pub(crate) fn state(&self) -> String {
+        let state = match (&self.down, self.restarts) {
+            (None, restarts) => format!("not ready, {restarts} restarts; last: {}", self.why),
+            (Some(down), 0) => down.clone(),
+            (Some(down), restarts) => format!("{down}, {restarts} restarts; last: {}", self.why),
+        };
+        if self.says.is_empty() { state } else { format!("{state}: {}", self.says) }
+    }
+
+    /// What shows why it is not ready.
+    pub(crate) fn look(&self) -> String {
+        let (namespace, pod) = self.name.split_once('/').unwrap_or(("default", &self.name));
+        if self.restarts > 0 {
+            return format!("kubectl -n {namespace} logs --previous --all-containers {pod}");
+        }
+        format!("kubectl -n {namespace} describe pod {pod}")
+    }
 }

@@ -8,7 +8,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Outcome, Subsystem, Verdict, skip};
+use super::failure::JoinCause;
+use crate::catalogue::{About, Class, Role, Stops};
+use crate::check::{Needed, Outcome, Subsystem, Verdict, skip};
 use crate::fact::{Known, Missing, Why};
 use crate::report::{self, Cause, Confidence, Judged, Reached, Report};
 
@@ -18,8 +20,8 @@ pub mod proof;
 pub mod testing;
 
 pub use evidence::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
-    RuntimeConditions, Sandbox, Signing,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence,
+    NodeIpFlag, NodeLease, Pressure, Resource, RuntimeConditions, Sandbox, Signing, Taint,
 };
 pub use proof::PROOFS;
 
@@ -74,6 +76,24 @@ impl Proof {
         (self.judge)(seen).unwrap_or_else(|missing| not_seen(&missing.source_name, &missing.why))
     }
 
+    /// A failure as the cause of a join that ended because of it; under the id of what it means, where that is known.
+    fn cause(&self, verdict: Verdict) -> Option<JoinCause> {
+        if verdict.outcome != Outcome::Fail {
+            return None;
+        }
+        // By itself it says only that: whoever knows why has the first word.
+        let own = About {
+            id: self.id,
+            class: Class::Transient,
+            role: Role::Symptom,
+            stops: Stops::Node,
+            subsystem: self.subsystem,
+            needed: Needed::Always,
+        };
+        let cause = JoinCause::of(verdict.means.unwrap_or(own), verdict.says);
+        Some(cause.seen(verdict.evidence).remedied_by(verdict.remedy))
+    }
+
     /// What it means, why it matters, how to see and fix it: the text of `carrick explain`.
     pub fn explain(&self) -> &'static str {
         proof::EXPLAINED.iter().find(|(id, _)| *id == self.id).map_or("", |(_, text)| text)
@@ -123,7 +143,7 @@ fn reached(findings: &[Judged]) -> Option<Until> {
         let mut needed = findings.iter().filter(|it| far(it) <= Some(until));
         // What was not asked for is skipped, and skipped is not seen.
         let any = findings.iter().any(|it| far(it) == Some(until) && it.verdict == Outcome::Pass);
-        any && needed.all(|it| matches!(it.verdict, Outcome::Pass | Outcome::Skip))
+        any && needed.all(|it| is_proven(it.verdict))
     };
     [Until::Verified, Until::Network, Until::Registered].into_iter().find(|until| holds(*until))
 }
@@ -161,10 +181,29 @@ pub fn awaits_renewal(seen: &NodeEvidence) -> Option<String> {
         .map(|verdict| verdict.says)
 }
 
-/// All the evidence is there. Nothing may be unknown.
+/// All the evidence is there. Nothing may be unknown; what is only a warning is told, and keeps nobody from a node.
 pub fn holds(seen: &NodeEvidence, until: Until) -> bool {
     let outcomes = PROOFS.into_iter().filter(|proof| proof.until <= until).map(|proof| proof.verdict(seen).outcome);
-    outcomes.into_iter().all(|outcome| matches!(outcome, Outcome::Pass | Outcome::Skip))
+    outcomes.into_iter().all(is_proven)
+}
+
+fn is_proven(outcome: Outcome) -> bool {
+    match outcome {
+        Outcome::Pass | Outcome::Skip | Outcome::Warn => true,
+        Outcome::Unknown | Outcome::Fail => false,
+    }
+}
+
+/// Whether this one is all that is missing.
+pub(super) fn lacks_only(seen: &NodeEvidence, until: Until, proof: &Proof) -> bool {
+    let others = PROOFS.into_iter().filter(|it| it.until <= until && it.id != proof.id);
+    !is_proven(proof.verdict(seen).outcome) && others.into_iter().all(|it| is_proven(it.verdict(seen).outcome))
+}
+
+/// What fails of it, the first first: as causes, with what to do.
+pub(super) fn failures(seen: &NodeEvidence, until: Until) -> Vec<JoinCause> {
+    let asked = PROOFS.into_iter().filter(|proof| proof.until <= until);
+    asked.filter_map(|proof| proof.cause(proof.verdict(seen))).collect()
 }
 
 /// The first thing that is still missing, as the live line says it.
@@ -172,7 +211,7 @@ pub fn first_missing(seen: &NodeEvidence, until: Until) -> Option<(&'static str,
     let asked = PROOFS.into_iter().filter(|proof| proof.until <= until);
     asked
         .map(|proof| (proof.id, proof.verdict(seen)))
-        .find(|(_, verdict)| !matches!(verdict.outcome, Outcome::Pass | Outcome::Skip))
+        .find(|(_, verdict)| !is_proven(verdict.outcome))
         .map(|(id, verdict)| (id, verdict.says))
 }
 

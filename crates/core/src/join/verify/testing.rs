@@ -1,6 +1,6 @@
 //! A machine that has joined, but for one thing; and the judge of a proof's table.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::Timestamp;
 
@@ -25,11 +25,13 @@ pub fn node() -> Node {
         whose: "systemUUID a, machineID b, 10.0.0.21".into(),
         ready: true,
         says: "KubeletReady".into(),
-        network_unavailable: None,
-        created_at: None,
-        seen_at: None,
+        internal_ips: vec![OWN_ADDRESS],
+        ..Node::default()
     }
 }
+
+/// The address of the machine, and the one its Node has.
+pub const OWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 21));
 
 pub fn joined() -> NodeEvidence {
     NodeEvidence {
@@ -40,13 +42,21 @@ pub fn joined() -> NodeEvidence {
         lease: Ok(NodeLease { first: renewal("1", 2), last: renewal("2", 12) }),
         runtime: Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() }),
         sandbox: Ok(Sandbox::new(IpAddr::from([10, 244, 1, 7]), vec!["10.244.1.0/24".into()])),
+        addresses: Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST), OWN_ADDRESS]),
+        agents: Ok(vec![agent("kube-system/kube-proxy-1"), agent("kube-flannel/kube-flannel-ds-1")]),
         ..NodeEvidence::default()
     }
 }
 
 pub fn pod(restarts: u64, down: Option<&str>) -> AgentPod {
     let (name, why, down) = ("net/p".into(), "Error 2".into(), down.map(str::to_owned));
-    AgentPod { name, restarts, why, down, is_kube_proxy: false }
+    AgentPod { name, restarts, why, down, ..AgentPod::default() }
+}
+
+/// One that is up.
+pub fn agent(name: &str) -> AgentPod {
+    let is_kube_proxy = name.contains("kube-proxy");
+    AgentPod { name: name.into(), is_kube_proxy, ready: true, ..AgentPod::default() }
 }
 
 /// A Node without a lease: made, and looked at, so many seconds after the kubelet started.

@@ -6,16 +6,21 @@ pub mod address;
 pub mod certificate;
 pub mod cluster;
 pub mod identity;
+pub mod kube_proxy;
 pub mod kubelet;
 pub mod lease;
+pub mod network_agent;
 pub mod network_available;
+pub mod node_address;
+pub mod pressure;
 pub mod ready;
 pub mod restarts;
 pub mod runtime_network;
 pub mod sandbox;
+pub mod taints;
 
 /// In the order in which they come true.
-pub const PROOFS: [&Proof; 11] = [
+pub const PROOFS: [&Proof; 16] = [
     &kubelet::PROOF,
     &cluster::PROOF,
     &certificate::PROOF,
@@ -23,7 +28,12 @@ pub const PROOFS: [&Proof; 11] = [
     &lease::PROOF,
     &runtime_network::PROOF,
     &network_available::PROOF,
+    &network_agent::PROOF,
     &ready::PROOF,
+    &pressure::PROOF,
+    &taints::PROOF,
+    &node_address::PROOF,
+    &kube_proxy::PROOF,
     &sandbox::PROOF,
     &address::PROOF,
     &restarts::PROOF,
