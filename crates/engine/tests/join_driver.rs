@@ -282,6 +282,39 @@ async fn a_node_that_is_ready_and_runs_no_pods_is_not_joined() {
     }
 }
 
+/// The node is Ready, and live diagnosis knows better.
+#[tokio::test(start_paused = true)]
+async fn a_cause_that_keeps_pods_from_others_ends_a_join_unless_it_is_ignored() {
+    const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+    for ignored in [&[][..], &["kernel.ip-forward"]] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let ignore = Ignore::of(ignored.iter().copied()).unwrap();
+        let mut since = None;
+        let (ended, told) = joined_and(&machine, JoinOptions { ignore, ..options(&cluster) }, |it| {
+            if matches!(it, JoinProgress::Reached { stage, .. } if *stage >= Stage::Registered) && since.is_none() {
+                since = Some(Instant::now());
+                machine.meddle(FORWARD, "0\n");
+            }
+        })
+        .await;
+        if ignored.is_empty() {
+            let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+            assert_eq!((failure.stage, failure.causes[0].id.as_str()), (Stage::NetworkReady, "kernel.ip-forward"));
+            assert!(!failure.overdue && !failure.causes[0].remedy.is_empty(), "{failure:#?}");
+            assert!(since.unwrap().elapsed() < Duration::from_secs(15), "{told:#?}");
+            assert!(machine.text(KUBELET_CONF).is_some(), "it stays in the cluster");
+            // What was said to do is done: the next join verifies it.
+            machine.meddle(FORWARD, "1\n");
+            let (ended, told) = joined(&machine, options(&cluster)).await;
+            assert!(matches!(ended.outcome, JoinOutcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", ended.outcome);
+        } else {
+            assert_joined(&ended, &told);
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn kube_proxys_pod_is_waited_for_where_the_node_has_one() {
     let kube_proxy = |phase: &str, ready: &str, state: serde_json::Value| {

@@ -74,7 +74,7 @@ pub struct Args {
     /// Fix what is safe to fix first, as `carrick check --fix` does
     #[arg(long)]
     fix: bool,
-    /// Checks that shall not count: ids, kubeadm's names, or all
+    /// Checks and causes that shall not count: ids, kubeadm's names, or all
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     ignore: Vec<String>,
     #[command(flatten)]

@@ -8,9 +8,11 @@ use carrick_core::fact::api_path::StepOutcome;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::verify::{self, NodeEvidence, Until};
-use carrick_core::judge;
+use carrick_core::judge::{self, Ignore};
 use carrick_core::report::Report;
+use carrick_core::signature::Library;
 use carrick_engine::join::NodeObserver;
+use carrick_engine::join::inspect::LiveDiagnosis;
 use carrick_engine::join::verify::look;
 use clap::ValueEnum;
 
@@ -34,6 +36,9 @@ pub struct Args {
     /// Watch the network's pods on this node for so long (3m, 90s or seconds): none may restart
     #[arg(long, value_name = "TIME", value_parser = soak)]
     soak: Option<Duration>,
+    /// Causes that shall not count: their ids, or all
+    #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+    ignore: Vec<String>,
     /// How to print the report
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -78,6 +83,9 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
             args.until.name()
         )));
     }
+    let ignore = Ignore::of(args.ignore.iter().map(String::as_str));
+    let ignore = ignore.map_err(|error| Failure::usage(format!("--ignore: {error}")))?;
+    let library = Library::built_in().map_err(|complaint| Failure::internal(complaint.to_string()))?;
     let begun = Instant::now();
     let admin = args.cluster.admin()?;
     let host = args.place.host().await?;
@@ -88,7 +96,8 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     observer.by_admin = true;
     let asked = args.cluster.is_named().then(|| asked_for(&facts));
     observer.asked.ca = facts.cluster_ca().ok();
-    let mut seen = with_sandboxes(host.as_ref(), signals, watched(&mut observer, &args)).await?;
+    let diagnosis = LiveDiagnosis { library: &library, ignore: &ignore, time_box: args.place.time_box() };
+    let mut seen = with_sandboxes(host.as_ref(), signals, watched(&mut observer, &args, &diagnosis)).await?;
     if let Some(Err(why)) = asked {
         seen.cluster = Err(why);
     }
@@ -130,12 +139,12 @@ fn asked_for(facts: &Facts) -> Result<(), Why> {
 }
 
 /// Looks, and says meanwhile what it waits for.
-async fn watched(observer: &mut NodeObserver<'_>, args: &Args) -> NodeEvidence {
+async fn watched(observer: &mut NodeObserver<'_>, args: &Args, diagnosis: &LiveDiagnosis<'_>) -> NodeEvidence {
     let name = observer.node.clone();
     let waits_for = Arc::new(Mutex::new("the machine is looked at".to_owned()));
     let told = Arc::clone(&waits_for);
     let mut tell = move |text: &str| text.clone_into(&mut told.lock().unwrap_or_else(PoisonError::into_inner));
-    let looking = look(observer, args.until, args.soak, &mut tell);
+    let looking = look(observer, args.until, args.soak, diagnosis, &mut tell);
     tokio::pin!(looking);
     let mut waiting = WaitLine::begin();
     loop {

@@ -7,8 +7,10 @@
 //! * [`progress`]: how far the machine had come, and when
 //! * [`suspect`]: what counts, and what is normal at this stage
 //! * [`cause`]: which suspect is the root
+//! * [`past`]: what of a machine's journals is over
 //! * [`health`]: one verdict a subsystem
 //! * [`pod_network`]: the pod network on a machine, piece by piece
+//! * [`standing`]: what of it nobody says *joined* over
 //! * [`timeline`]: what happened, in the order of time
 
 use jiff::Timestamp;
@@ -18,6 +20,7 @@ use crate::check::{CheckPolicy, Evidence, Needed, Outcome, Subsystem};
 use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
 use crate::join::looked::InspectedMachine;
+use crate::join::verify::StandingCause;
 use crate::judge::{self, Ignore};
 use crate::report::{Cause, Confidence, Elsewhere, Health, Judged, Overall, Reading, Report, SubsystemReport};
 use crate::shown;
@@ -26,13 +29,16 @@ use crate::signature::{Library, Phase, Severity};
 mod cause;
 mod health;
 pub mod line;
+mod past;
 pub mod pod_network;
 mod progress;
 pub mod scan;
 pub mod segment;
+mod standing;
 mod suspect;
 mod timeline;
 
+use past::Present;
 use progress::ReachedPhases;
 use scan::{Scan, ScanResult, Sighting};
 
@@ -65,11 +71,11 @@ impl<'l> Case<'l> {
 
     /// The same as [`Case::of_facts`], and texts that belong to it: their names, and what they say.
     pub fn of_facts_and(library: &'l Library, facts: Facts, texts: &[(&str, &str)], node: Option<String>) -> Self {
-        let mut scan = Scan::new(library, facts.taken_at);
+        let (mut scan, present) = (Scan::new(library, facts.taken_at), Present::of(&facts));
         for query in [&journal::KUBELET, &journal::CONTAINERD] {
             if let Ok(Capture { text, .. }) = facts.query(query) {
                 scan.begin(query.name, false);
-                scan.push(text.as_bytes());
+                scan.push(present.current(text).as_bytes());
             }
         }
         for (name, text) in texts {
@@ -90,6 +96,18 @@ impl<'l> Case<'l> {
             facts.insert(segment.key.clone(), std::mem::replace(&mut segment.capture, Ok(Capture::default())));
         }
         Case { library, facts, seen, node, judged: None }
+    }
+
+    /// What keeps pods from running here, or others from reaching them, while it lasts: what nobody says *joined* over. Only
+    /// what is certain, and what a check finds: that is so now, whether or not it explains anything.
+    pub fn standing(&self, ignore: &Ignore) -> Vec<StandingCause> {
+        let library = self.library;
+        let (here, _) = self.by_node();
+        let progress = ReachedPhases::of(library, &here, phase(&self.facts));
+        let checked = self.checked(progress.end(), ignore);
+        let suspects = suspect::weigh(library, &here, &checked.findings, &progress).suspects;
+        let causes = cause::order(library, &suspects).causes;
+        standing::of(library, &suspects, &causes, ignore)
     }
 
     pub fn report(&self, ignore: &Ignore) -> Report {

@@ -1,5 +1,8 @@
 //! Links, addresses and routes, as `ip -j` tells them.
 
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
 use serde_json::Value;
 
 use super::cidr::Cidr;
@@ -77,6 +80,17 @@ impl Route {
         }
         words.join(" ")
     }
+}
+
+/// The route that a packet to this address takes: of the main table, the longest prefix, then the lowest metric.
+pub fn route_to(routes: &[Route], address: IpAddr) -> Option<&Route> {
+    let leads = |route: &&Route| {
+        let family = route.to.map_or(route.is_v6, Cidr::is_v6);
+        let is_way = route.table == "main" && route.kind == "unicast" && !route.is_dead;
+        is_way && family == address.is_ipv6() && route.to.is_none_or(|to| to.contains(address))
+    };
+    let length = |route: &&Route| route.to.map_or(0, Cidr::length);
+    routes.iter().filter(leads).max_by_key(|route| (length(route), Reverse(route.metric)))
 }
 
 pub fn parse_links(text: &str) -> Result<Vec<Link>, String> {
@@ -212,6 +226,16 @@ mod tests {
         {"dst":"default","gateway":"fd00::1","dev":"eth0","metric":1,"flags":[],"pref":"medium"},
         {"dst":"10.244.0.0/24","gateway":"10.244.0.0","dev":"flannel.1","flags":["onlink"]},
         {"type":"local","dst":"10.244.1.1","dev":"cni0","table":"local","protocol":"kernel","scope":"host","flags":[]}]"#;
+
+    #[test]
+    fn the_longest_prefix_and_then_the_lowest_metric_leads_there() {
+        let routes = parse_routes(ROUTED).unwrap();
+        let via = |address: &str| route_to(&routes, address.parse().unwrap()).map(Route::line);
+        assert_eq!(via("10.244.0.7").as_deref(), Some("10.244.0.0/24 via 10.244.0.0 dev flannel.1"));
+        assert_eq!(via("8.8.8.8").as_deref(), Some("default via 192.168.4.1 dev eth0"), "a dead one leads nowhere");
+        assert_eq!(via("fd01::1").as_deref(), Some("default via fd00::1 dev eth0"));
+        assert_eq!(route_to(&[], "8.8.8.8".parse().unwrap()), None);
+    }
 
     /// One end of a pod's network in a bridge, with the keys that iproute2 6.1 prints for it.
     fn in_a_bridge(index: usize) -> Value {

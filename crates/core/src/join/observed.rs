@@ -9,12 +9,12 @@ use super::existing::RequestedCluster;
 use super::failure::JoinCause;
 use super::placement;
 use super::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeIpFlag, Pressure,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, KubeletFlag, Pressure,
     Resource, RuntimeConditions, Signing, Taint,
 };
 use crate::catalogue::About;
 use crate::check::Evidence;
-use crate::cni::Flavour;
+use crate::cni::{FLAVOURS, Flavour, TellsAddress};
 use crate::fact::identity::{self, MachineIdentity};
 use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, net, pki, process, unit};
 use crate::id;
@@ -52,16 +52,17 @@ pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
         restarts: state.restarts.unwrap_or_default(),
         exit: state.exec_main_status.filter(|_| !active),
         started_at: after_boot(facts, state.started_after_boot),
-        node_ip: node_ip(facts),
+        node_ip: flag(facts, "--node-ip"),
+        cloud_provider: flag(facts, "--cloud-provider"),
     })
 }
 
-/// What the kubelet is told by `--node-ip`, where it is told.
-fn node_ip(facts: &Facts) -> Option<NodeIpFlag> {
+/// A flag of the kubelet's, where it is set.
+fn flag(facts: &Facts, name: &str) -> Option<KubeletFlag> {
     let command = facts.kubelet_command().ok()?;
-    let (value, word) = command.flag("--node-ip")?;
+    let (value, word) = command.flag(name)?;
     let word_and_value = if word.text.contains('=') { word.text.clone() } else { format!("{} {value}", word.text) };
-    Some(NodeIpFlag { word: word_and_value, file: word.seen.source.clone() })
+    Some(KubeletFlag { word: word_and_value, file: word.seen.source.clone() })
 }
 
 /// This machine's own addresses.
@@ -154,6 +155,60 @@ pub fn node(node: &Value, own: &MachineIdentity) -> Node {
         pressures: Resource::ALL.into_iter().filter_map(pressure).collect(),
         taints: taints(node),
         internal_ips: internal.filter_map(|address| address.get("address")?.as_str()?.parse().ok()).collect(),
+        agent_addresses: agent_addresses(node),
+    }
+}
+
+/// What network agents have written to a Node about the address they use: `10.0.0.21`, `10.0.0.21/24`, or several.
+fn agent_addresses(node: &Value) -> Vec<AgentAddress> {
+    let Some(written) = node.pointer("/metadata/annotations") else { return Vec::new() };
+    let tells = |flavour: &&'static Flavour| flavour.tells_address.as_ref().map(|tells| (flavour.name, tells));
+    let of = |(network, tells): (&str, &'static TellsAddress)| {
+        let address = |annotation: &&'static str, text: &str| {
+            let address = text.split('/').next()?.trim().parse().ok()?;
+            let (network, annotation) = (network.to_owned(), (*annotation).to_owned());
+            Some(AgentAddress { network, annotation, address, set_by: tells.set_by.to_owned() })
+        };
+        let all = |annotation: &'static &'static str| {
+            let text = written.get(annotation).and_then(Value::as_str).unwrap_or_default();
+            text.split(',').filter_map(|text| address(annotation, text)).collect::<Vec<_>>()
+        };
+        tells.annotations.iter().flat_map(all).collect::<Vec<_>>()
+    };
+    FLAVOURS.iter().copied().filter_map(|flavour| tells(&flavour)).flat_map(of).collect()
+}
+
+/// Which far ends of this node's tunnels are reached over another interface than the one that has the agent's address; none
+/// where the machine does not have that address.
+pub fn detours(facts: &Facts, agent: &[AgentAddress]) -> Result<Vec<String>, Why> {
+    let told = || -> Known<Vec<String>> {
+        let (links, routes, peers) = (facts.links()?, facts.routes()?, facts.tunnel_peers()?);
+        let mut detours = Vec::new();
+        for AgentAddress { address, .. } in agent {
+            let has = |link: &&net::Link| link.addresses.iter().any(|own| own.address == *address);
+            let Some(own) = links.iter().find(has) else { continue };
+            for peer in peers.iter().filter(|peer| peer.address.is_ipv6() == address.is_ipv6()) {
+                let Some(route) = net::route_to(&routes, peer.address) else { continue };
+                if !route.links.contains(&own.name) && !route.links.is_empty() {
+                    let over = route.links.join(", ");
+                    detours.push(format!("{} goes over {over}; {address} is on {}", peer.address, own.name));
+                }
+            }
+        }
+        detours.dedup();
+        Ok(detours)
+    };
+    told().map_err(|missing| missing.why)
+}
+
+/// Agents whose containers the API server takes for running and the runtime does not are not ready: the kubelet is a second behind.
+pub fn held_against_runtime(agents: &mut [AgentPod], facts: &Facts) {
+    let Ok(running) = facts.containers() else { return };
+    for pod in agents.iter_mut().filter(|pod| pod.ready) {
+        let gone = pod.running.iter().find(|id| !running.iter().any(|container| container.id == **id));
+        if gone.is_some() {
+            (pod.ready, pod.says) = (false, "a container of it has just ended".to_owned());
+        }
     }
 }
 
@@ -270,7 +325,7 @@ pub(super) fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
             let says = format!("the image of {} cannot be pulled: {down}", pod.name);
             return Some(JoinCause::of(image_pull, says).seen(seen).remedied_by(vec![pod.look()]));
         }
-        let says = format!("{} has ended {} times: {}", pod.name, pod.restarts, pod.why);
+        let says = format!("{} does not stay up ({} restarts): {}", pod.name, pod.restarts, pod.why);
         pod.is_crash_looping().then(|| JoinCause::of(crash_loop, says).seen(seen).remedied_by(vec![pod.look()]))
     };
     agents.iter().filter_map(cause).collect()
@@ -350,7 +405,15 @@ fn agent(pod: &Value) -> AgentPod {
         is_kube_proxy: is_kube_proxy(pod),
         ready: pod.pointer("/status/phase").is_some_and(|phase| phase == "Running") && is_ready(pod),
         says: message("state/waiting").or_else(|| message("lastState/terminated")).unwrap_or_default(),
+        network: network_of(pod).map(|flavour| flavour.name.to_owned()),
+        running: containers.iter().filter_map(|container| running(container)).collect(),
     }
+}
+
+/// The id of a container that runs, as the runtime knows it: `containerd://…`.
+fn running(container: &Value) -> Option<String> {
+    container.pointer("/state/running")?;
+    Some(container.get("containerID")?.as_str()?.split_once("://")?.1.to_owned())
 }
 
 fn is_ready(pod: &Value) -> bool {
@@ -369,6 +432,7 @@ pub fn restarted(before: &[AgentPod], after: &[AgentPod]) -> Vec<AgentPod> {
 mod tests {
     use super::*;
     use crate::fact::join_state::sample::joined;
+    use crate::fact::fdb;
     use crate::fact::pki::sample::SampleAuthority;
     use crate::testing::NOW;
     use proptest::prelude::*;
@@ -391,7 +455,7 @@ mod tests {
         for (pod, expected) in [
             (pod("kube-flannel/kube-flannel-ds-1", 0, Some("ErrImagePull")), Some("cni.image-pull")),
             (pod("kube-flannel/kube-flannel-ds-1", 0, Some("PodInitializing")), None),
-            (pod("kube-flannel/kube-flannel-ds-1", 1, Some("CrashLoopBackOff")), None),
+            (pod("kube-flannel/kube-flannel-ds-1", 1, Some("CrashLoopBackOff")), Some("cni.daemon-crash-loop")),
             (pod("kube-flannel/kube-flannel-ds-1", 3, Some("CrashLoopBackOff")), Some("cni.daemon-crash-loop")),
             (pod("kube-system/kube-proxy-1", 9, Some("CrashLoopBackOff")), Some("kube-proxy.crash-loop")),
             (pod("kube-system/kube-proxy-1", 0, Some("ImagePullBackOff")), Some("kube-proxy.image-pull")),
@@ -439,6 +503,47 @@ mod tests {
         let taints: Vec<String> = node.taints.iter().map(Taint::to_string).collect();
         assert_eq!(taints, ["node.kubernetes.io/not-ready:NoExecute", "gpu=a:NoSchedule", ":"]);
         assert_eq!(node.internal_ips, ["fd00::21".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn what_a_network_agent_says_of_its_address_is_read_as_it_writes_it() {
+        let read = |annotations: Value| {
+            let node = node(&json!({"metadata": {"name": "w1", "annotations": annotations}}), &own());
+            node.agent_addresses.iter().map(|it| format!("{} {}", it.network, it.address)).collect::<Vec<_>>()
+        };
+        assert_eq!(read(json!({"flannel.alpha.coreos.com/public-ip": "10.0.2.15"})), ["flannel 10.0.2.15"]);
+        let both = json!({"projectcalico.org/IPv4Address": "10.0.0.21/24", "projectcalico.org/IPv6Address": "fd00::21/64"});
+        assert_eq!(read(both), ["calico 10.0.0.21", "calico fd00::21"]);
+        let two = json!({"node.antrea.io/transport-addresses": "10.0.0.21,fd00::21"});
+        assert_eq!(read(two), ["antrea 10.0.0.21", "antrea fd00::21"]);
+        for none in [json!({}), json!({"flannel.alpha.coreos.com/public-ip": "eth0"}), json!(7), Value::Null] {
+            assert_eq!(read(none), [""; 0]);
+        }
+    }
+
+    /// A machine of two networks: the agent's address is on eth0, its peers are reached over eth1.
+    #[test]
+    fn a_peer_behind_another_interface_is_a_detour() {
+        let links = r#"[{"ifname":"eth0","addr_info":[{"local":"10.0.2.15","prefixlen":24}]},{"ifname":"eth1","addr_info":[{"local":"192.168.56.21","prefixlen":24}]}]"#;
+        let routes = r#"[{"dst":"default","gateway":"10.0.2.2","dev":"eth0"},{"dst":"10.0.2.0/24","dev":"eth0"},{"dst":"192.168.56.0/24","dev":"eth1"}]"#;
+        let peers = |address: &str| format!(r#"[{{"mac":"5e:8d:1c:2f:aa:01","ifname":"flannel.1","dst":"{address}"}}]"#);
+        let uses = |address: &str| AgentAddress {
+            network: "flannel".into(),
+            annotation: String::new(),
+            address: address.parse().unwrap(),
+            set_by: String::new(),
+        };
+        let facts = |peer: &str| {
+            let facts = joined(&SampleAuthority::make()).with_query(&net::LINKS, links);
+            facts.with_query(&net::ROUTES, routes).with_query(&fdb::FDB, &peers(peer))
+        };
+        let told = |peer, own| detours(&facts(peer), &[uses(own)]);
+        assert_eq!(told("192.168.56.11", "10.0.2.15"), Ok(vec!["192.168.56.11 goes over eth1; 10.0.2.15 is on eth0".into()]));
+        assert_eq!(told("192.168.56.11", "192.168.56.21"), Ok(vec![]));
+        assert_eq!(told("8.8.8.8", "10.0.2.15"), Ok(vec![]), "by the default route");
+        assert_eq!(told("192.168.56.11", "203.0.113.7"), Ok(vec![]), "an address of a translation outside");
+        let unknown = facts("8.8.8.8").without(Source::Query(&fdb::FDB), Why::NoTool);
+        assert_eq!(detours(&unknown, &[uses("10.0.2.15")]), Err(Why::NoTool));
     }
 
     #[test]
@@ -532,16 +637,16 @@ mod tests {
         };
         let seen = restarted(&pods(3), &pods(5));
         let (name, why) = ("net/kube-flannel-ds-x".into(), "Error, exit 2".into());
-        assert_eq!(seen, [AgentPod { name, restarts: 2, why, ready: true, ..AgentPod::default() }]);
+        let network = Some("flannel".to_owned());
+        assert_eq!(seen, [AgentPod { name, restarts: 2, why, ready: true, network, ..AgentPod::default() }]);
         let proxy = agents(&json!({"items": [of_set("kube-proxy", 9, None)]}));
         assert_eq!(proxy.iter().map(|pod| pod.is_kube_proxy).collect::<Vec<_>>(), [true]);
     }
 
     #[test]
-    fn a_loop_is_more_than_a_stumble() {
+    fn who_is_held_back_after_an_end_loops() {
         for (restarts, waits, loops) in [
-            (2, Some("CrashLoopBackOff"), false),
-            (3, Some("CrashLoopBackOff"), true),
+            (1, Some("CrashLoopBackOff"), true),
             (9, None, false),
             (0, Some("ContainerCreating"), false),
         ] {

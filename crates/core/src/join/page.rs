@@ -115,10 +115,9 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
             "runtime's network ready",
             JoinEvent::Runtime(Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() })),
         ),
-        ("the machine's addresses", JoinEvent::Addresses(Ok(vec![OWN_ADDRESS]))),
-        ("network's and kube-proxy's pods ready", JoinEvent::Agents(Ok(Vec::new()))),
         ("sandbox got an address", JoinEvent::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
         ("sandbox got none", JoinEvent::Sandbox(Err(Why::Broken(String::new())))),
+        ("no cause stands in the way", JoinEvent::Standing(Ok(Vec::new()))),
         ("a cause that must be fixed", JoinEvent::Trouble(JoinCause::of(id!("filesystem.space"), ""))),
         ("what was to be done failed", JoinEvent::Failed(JoinCause::of(id!("kubeadm.installed"), ""))),
         (
@@ -128,6 +127,10 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ("tidied up", JoinEvent::Finished { changed: false }),
         ("deadline", JoinEvent::Tick),
     ]
+}
+
+fn beside_the_node() -> [JoinEvent; 2] {
+    [JoinEvent::Addresses(Ok(vec![OWN_ADDRESS])), JoinEvent::Agents(Ok(Vec::new()))]
 }
 
 fn name_of(effect: &JoinEffect) -> Option<&'static str> {
@@ -141,6 +144,7 @@ fn name_of(effect: &JoinEffect) -> Option<&'static str> {
         JoinEffect::StartKubeadm => "start kubeadm",
         JoinEffect::Attach => "attach",
         JoinEffect::Sandbox { .. } => "run sandbox",
+        JoinEffect::LookForCauses { .. } => "look for causes",
         JoinEffect::Finish => "tidy up",
         JoinEffect::Leave => "leave it joined",
         JoinEffect::CleanUp => "clean up",
@@ -167,7 +171,15 @@ pub fn ways() -> BTreeSet<Transition> {
             }
             for (when, event) in events() {
                 let now = if event == JoinEvent::Tick { state.deadline } else { later(state.since, SECOND) };
-                let (next, effects) = step(&state, &event, now);
+                let (mut next, mut effects) = step(&state, &event, now);
+                // What is looked at together with the Node, and would be a drawing of its own each.
+                if let JoinEvent::Node(Ok(_)) = &event {
+                    for event in beside_the_node() {
+                        let more;
+                        (next, more) = step(&next, &event, now);
+                        effects.extend(more);
+                    }
+                }
                 if is_one_step(state.stage, next.stage) {
                     let done = effects.iter().filter_map(name_of).collect();
                     ways.insert(Transition { from: state.stage, to: next.stage, when, done });

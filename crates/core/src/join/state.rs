@@ -254,6 +254,12 @@ pub(super) struct Memory {
     /// What fails first once the network is there, since when, and whether that was told.
     #[serde(default)]
     pub failing: Option<(String, Timestamp, bool)>,
+    /// A look for causes was asked for, and has not answered yet.
+    #[serde(default)]
+    pub looks_for_causes: bool,
+    /// What the last of them found that no waiting fixes.
+    #[serde(default)]
+    pub condemned: Vec<String>,
     pub look_again: Option<Timestamp>,
     /// What systemd had counted when this kubelet was first seen.
     pub restarts_before: Option<u64>,

@@ -17,7 +17,7 @@ use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
     AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
-    RuntimeConditions, Sandbox, Signing, Until, failures, holds, lacks_only,
+    RuntimeConditions, Sandbox, Signing, StandingCause, Until, failures, forbidding, holds, holds_but_causes, lacks_only,
 };
 use super::{observed, verify};
 use crate::catalogue::Class;
@@ -44,6 +44,8 @@ const REFUSES_FOR_GOOD: SignedDuration = SignedDuration::from_secs(1);
 const CRASH_LOOP: u64 = 2;
 /// Exit statuses of "not found", of a shell and of systemd.
 const NOT_FOUND: [i32; 2] = [127, 203];
+/// Between two looks for causes: each reads all there is to see of a machine, which takes about a second.
+const CAUSES_AGAIN: SignedDuration = SignedDuration::from_secs(2);
 /// How many things that may pass are remembered.
 const MOST_TROUBLES: usize = 8;
 /// What fails for so long once the network is there is told. Kubernetes takes its taints away every 5 s: few joins see this.
@@ -90,6 +92,10 @@ pub enum JoinEvent {
     KubeProxySet(Result<Option<String>, Why>),
     /// After [`JoinEffect::Sandbox`]; `Why::Broken` is what the runtime said.
     Sandbox(Result<Sandbox, Why>),
+    /// Far ends of this node's tunnels that are reached otherwise than its agent's address says.
+    Detours(Result<Vec<String>, Why>),
+    /// After [`JoinEffect::LookForCauses`].
+    Standing(Result<Vec<StandingCause>, Why>),
     /// Live diagnosis knows a cause: a full disk, a line of the kubelet's journal, what kubeadm retries for.
     Trouble(JoinCause),
     /// What was to be done before kubeadm runs could not be: nothing else will come of this attempt.
@@ -139,6 +145,10 @@ pub enum JoinEffect {
     Attach,
     /// Not before then: have the runtime make a sandbox, and take it away again.
     Sandbox {
+        not_before: Timestamp,
+    },
+    /// Not before then: look as live diagnosis does for what keeps pods from running here.
+    LookForCauses {
         not_before: Timestamp,
     },
     /// Say this to the person; nothing follows from it.
@@ -206,7 +216,8 @@ impl JoinEffect {
             | JoinEffect::Prepare
             | JoinEffect::StartKubeadm
             | JoinEffect::Attach
-            | JoinEffect::Sandbox { .. } => false,
+            | JoinEffect::Sandbox { .. }
+            | JoinEffect::LookForCauses { .. } => false,
         }
     }
 }
@@ -486,6 +497,8 @@ impl JoinStatus {
             JoinEvent::Addresses(addresses) => seen.addresses.clone_from(addresses),
             JoinEvent::Agents(agents) => seen.agents.clone_from(agents),
             JoinEvent::KubeProxySet(set) => seen.kube_proxy_set.clone_from(set),
+            JoinEvent::Detours(detours) => seen.detours.clone_from(detours),
+            JoinEvent::Standing(standing) => seen.standing.clone_from(standing),
             JoinEvent::Lease(Err(why)) => seen.lease = Err(why.clone()),
             JoinEvent::Lease(Ok(last)) => {
                 let first = seen.lease.as_ref().map_or_else(|_| last.clone(), |lease| lease.first.clone());
@@ -526,8 +539,52 @@ impl JoinStatus {
             effects.push(JoinEffect::Sandbox { not_before: later(now, SANDBOX_AGAIN) });
         }
         effects.extend(self.advance(now));
+        if let Some(ended) = self.mind_causes(event, now) {
+            return ended;
+        }
+        effects.extend(self.look_for_causes(event, now));
         effects.extend(self.mind_failure(now));
         effects
+    }
+
+    /// Whether nothing but causes keeps this stage from leading to *verified*.
+    fn only_causes_are_open(&self) -> bool {
+        let is_last = self.stage == Stage::NetworkReady
+            || (self.stage == Stage::Registered && self.policy.until == Until::Registered);
+        is_last && holds_but_causes(&self.seen, self.policy.until)
+    }
+
+    /// A cause that no waiting fixes is looked for once more, and believed. One that may pass is the cause when the time is over.
+    fn mind_causes(&mut self, event: &JoinEvent, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        let JoinEvent::Standing(_) = event else { return None };
+        let lasting = forbidding(&self.seen, self.policy.until).filter(|cause| !cause.class.may_pass());
+        let lasting: Vec<String> = lasting.map(|cause| cause.id.clone()).collect();
+        let known = std::mem::replace(&mut self.memory.condemned, lasting);
+        if !self.only_causes_are_open() || !self.memory.condemned.iter().any(|id| known.contains(id)) {
+            return None;
+        }
+        let mut causes: Vec<JoinCause> =
+            forbidding(&self.seen, self.policy.until).map(StandingCause::as_cause).collect();
+        causes.sort_by_key(|cause| cause.class().may_pass());
+        let says = causes.first().map(|first| first.says.clone()).unwrap_or_default();
+        Some(self.fail(says, causes, now))
+    }
+
+    /// Asked for when all else holds, and again for as long as something stands, or nobody could look.
+    fn look_for_causes(&mut self, event: &JoinEvent, now: Timestamp) -> Option<JoinEffect> {
+        if self.stage >= Stage::Verified {
+            return None;
+        }
+        if !self.only_causes_are_open() {
+            // What was found was of another moment.
+            self.seen.standing = Err(Why::NotCollected);
+            self.memory.looks_for_causes = false;
+            return None;
+        }
+        let answered = matches!(event, JoinEvent::Standing(_));
+        let wait = if answered { CAUSES_AGAIN } else { SignedDuration::ZERO };
+        let asks = answered || !std::mem::replace(&mut self.memory.looks_for_causes, true);
+        asks.then(|| JoinEffect::LookForCauses { not_before: later(now, wait) })
     }
 
     /// What holds the network's and kube-proxy's pods up is told once; what no longer does is forgotten.
@@ -548,7 +605,8 @@ impl JoinStatus {
         };
         let (id, since, told) =
             self.memory.failing.take().filter(|(id, ..)| *id == cause.id).unwrap_or((cause.id.clone(), now, false));
-        let is_told = told || self.troubles.iter().any(|known| known.id == id);
+        let is_trouble = |known: &JoinCause| known.id == id && known.subsystem != Subsystem::Cni;
+        let is_told = told || self.troubles.iter().any(is_trouble);
         let due = !is_told && now >= later(since, FAILS);
         self.memory.failing = Some((id, since, is_told || due));
         due.then_some(JoinEffect::Tell(cause.says)).into_iter().collect()
@@ -695,9 +753,9 @@ impl JoinStatus {
             }
             Stage::KubeletUp => (issued || seen.request.is_ok(), Stage::CertificateRequested),
             Stage::CertificateRequested => (issued, Stage::CertificateIssued),
-            Stage::CertificateIssued => (holds(seen, Until::Registered), Stage::Registered),
+            Stage::CertificateIssued => (holds_but_causes(seen, Until::Registered), Stage::Registered),
             Stage::Registered if until == Until::Registered => (holds(seen, until), Stage::Verified),
-            Stage::Registered => (holds(seen, Until::Network), Stage::NetworkReady),
+            Stage::Registered => (holds_but_causes(seen, Until::Network), Stage::NetworkReady),
             Stage::NetworkReady => (holds(seen, until), Stage::Verified),
             Stage::Begun
             | Stage::Blocked

@@ -177,6 +177,7 @@ pub(super) struct Driver<'a, 'm> {
     /// The names of certificate requests that are not of this attempt; `None` until they were asked for.
     pub(super) requests_before: Option<Vec<String>>,
     pub(super) sandbox_at: Option<Timestamp>,
+    pub(super) causes_at: Option<Timestamp>,
     /// Ids of troubles that were told.
     pub(super) troubled: Vec<String>,
     /// kubeadm was started here by this driver, or by one of ours before it: what it left is ours to remove.
@@ -223,6 +224,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             attempt_began: now,
             requests_before: None,
             sandbox_at: None,
+            causes_at: None,
             troubled: Vec::new(),
             ours: false,
             adopted: None,
@@ -360,9 +362,10 @@ impl<'a, 'm> Driver<'a, 'm> {
     /// at is let go of.
     async fn look_around(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> Vec<JoinEvent> {
         let stop = self.actor.stop.clone();
-        // A sandbox that is due is the last proof: it is not waited for.
+        // A sandbox that is due, or the look for causes, is the last proof: it is not waited for.
         let due = self.sandbox_at.is_some_and(|at| at <= self.now());
-        if !(due && state.stage == Stage::NetworkReady) {
+        let looks = self.causes_at.is_some_and(|at| at <= self.now());
+        if !(looks || (due && state.stage == Stage::NetworkReady)) {
             self.wait(state, tell).await;
         }
         let (so_far, says) = self.waits_for(state);
@@ -479,6 +482,10 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             JoinEffect::Sandbox { not_before } => {
                 self.sandbox_at = Some(not_before);
+                Vec::new()
+            }
+            JoinEffect::LookForCauses { not_before } => {
+                self.causes_at = Some(not_before);
                 Vec::new()
             }
             JoinEffect::Tell(says) => {

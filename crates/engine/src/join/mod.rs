@@ -5,6 +5,7 @@
 //! * `token`: a bootstrap token of our own; `minted`: those that are still to be revoked
 //! * [`discovery`]: a file that says who the cluster is
 //! * [`NodeObserver`]: what is looked at
+//! * [`inspect`]: the look that live diagnosis takes, before *joined* is said
 //! * [`verify`]: whether a machine has really joined
 //!
 //! What follows from what is seen is decided in `carrick_core::join`.
@@ -13,6 +14,7 @@ mod begin;
 pub mod discovery;
 mod driver;
 mod end;
+pub mod inspect;
 mod minted;
 mod observer;
 mod past;

@@ -8,9 +8,12 @@ use std::time::Duration;
 use carrick_core::check::Outcome;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::observed;
-use carrick_core::join::verify::{AgentPod, ClientCertificate, NodeEvidence, NodeLease, Until, awaits_renewal, judge};
+use carrick_core::join::verify::{
+    AgentPod, ClientCertificate, NodeEvidence, NodeLease, Until, awaits_renewal, holds_but_causes, judge,
+};
 use tokio::time::{Instant, sleep};
 
+use super::inspect::{Inspected, LiveDiagnosis};
 use super::observer::NodeObserver;
 
 const AGAIN: Duration = Duration::from_secs(1);
@@ -21,8 +24,26 @@ const LONGEST_LEASE: Duration = Duration::from_mins(1);
 /// Pods that die in a loop are up for seconds: looked at this often, none is missed, as restarts are counted.
 const POD_LOOKS: Duration = Duration::from_secs(5);
 
-/// Fills in all that can be seen. `soak`: for how long the node's agents are watched. `tell` hears what is waited for.
+/// Fills in all that can be seen; last, where all else holds, what live diagnosis knows. `soak`: for how long the node's
+/// agents are watched. `tell` hears what is waited for.
 pub async fn look(
+    observer: &mut NodeObserver<'_>,
+    until: Until,
+    soak: Option<Duration>,
+    diagnosis: &LiveDiagnosis<'_>,
+    tell: &mut (dyn FnMut(&str) + Send),
+) -> NodeEvidence {
+    let mut seen = evidence(observer, until, soak, tell).await;
+    if holds_but_causes(&seen, until) {
+        tell("causes that keep pods from running here are looked for");
+        let Inspected { agents, detours, standing } =
+            diagnosis.look(observer.probe(), &seen.node, &seen.agents).await;
+        (seen.agents, seen.detours, seen.standing) = (agents, detours, standing);
+    }
+    seen
+}
+
+async fn evidence(
     observer: &mut NodeObserver<'_>,
     until: Until,
     soak: Option<Duration>,

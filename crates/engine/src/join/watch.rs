@@ -12,6 +12,7 @@ use carrick_host::PathEntry;
 use serde_json::Value;
 
 use super::driver::Driver;
+use super::inspect::{Inspected, LiveDiagnosis};
 use super::observer::{self, NodeObserver};
 use super::verify::of_machine;
 use crate::unit::{self, UnitProgress};
@@ -51,15 +52,16 @@ impl Driver<'_, '_> {
             JoinEvent::Cluster(seen.cluster),
             JoinEvent::Certificate(seen.certificate),
         ]);
+        let mut agents = Err(Why::NotCollected);
         if issued {
-            let (node, lease, agents) = tokio::join!(observer.node_object(), observer.lease(), observer.agents());
+            let (node, lease, found) = tokio::join!(observer.node_object(), observer.lease(), observer.agents());
             events.extend([
-                JoinEvent::KubeProxySet(observer.kube_proxy_set(&agents, &node).await),
-                JoinEvent::Agents(agents),
+                JoinEvent::KubeProxySet(observer.kube_proxy_set(&found, &node).await),
+                JoinEvent::Agents(found.clone()),
                 JoinEvent::Node(observer.node(&node)),
                 JoinEvent::Lease(lease),
             ]);
-            self.node = node;
+            (self.node, agents) = (node, found);
         } else if state.stage >= Stage::KubeletUp {
             let request = self.requests(&observer, self.named(state)).await;
             let request = request.and_then(|list| {
@@ -82,6 +84,18 @@ impl Driver<'_, '_> {
                 events.extend(known.into_iter().map(JoinEvent::Trouble));
             }
             events.push(JoinEvent::Sandbox(answer));
+        }
+        if self.causes_at.is_some_and(|at| at <= self.now()) {
+            self.causes_at = None;
+            let options = &self.options;
+            let live = LiveDiagnosis { library: self.library, ignore: &options.ignore, time_box: options.time_box };
+            let Inspected { agents, detours, standing } =
+                live.look(self.host, &observer.node(&self.node), &agents).await;
+            events.extend([
+                JoinEvent::Agents(agents),
+                JoinEvent::Detours(detours),
+                JoinEvent::Standing(standing),
+            ]);
         }
         self.observer = Some(observer);
         events

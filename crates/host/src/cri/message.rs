@@ -122,6 +122,9 @@ pub struct Container {
     pub metadata: Option<ContainerMetadata>,
     #[prost(int32, tag = "6")]
     pub state: i32,
+    /// In nanoseconds since 1970.
+    #[prost(int64, tag = "7")]
+    pub created_at: i64,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -120,7 +120,8 @@ fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
     let again = JoinEffect::Sandbox { not_before: later(at(12), SANDBOX_AGAIN) };
     assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [again].as_slice()));
     let right = Story { state: story.state.clone(), effects: vec![] }.then(13, got([10, 244, 2, 4]));
-    assert_eq!(right.then(14, JoinEvent::Node(Ok(sample::node()))).state.stage, Stage::Verified);
+    let right = right.then(14, JoinEvent::Node(Ok(sample::node())));
+    assert_eq!(right.then(15, JoinEvent::Standing(Ok(vec![]))).state.stage, Stage::Verified);
     let ended = story.then(32, got([10, 244, 1, 4]));
     assert_eq!(ended.state.stage, Stage::Failed);
     assert_eq!(ended.failure().says, "a pod gets 10.244.1.4, which is not of this node's range");
@@ -230,7 +231,7 @@ fn what_fails_once_the_network_is_there_is_told_after_seconds_and_is_the_cause_i
     let told = told.then(17, short());
     assert_eq!(told.effects, []);
     let passed = Story { state: told.state.clone(), effects: vec![] }.then(20, JoinEvent::Node(Ok(sample::node())));
-    assert_eq!(passed.state.stage, Stage::Verified);
+    assert_eq!(passed.then(21, JoinEvent::Standing(Ok(vec![]))).state.stage, Stage::Verified);
     let ended = told.then(130, JoinEvent::Tick);
     let failure = ended.failure();
     assert_eq!(failure.causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), ["node.disk-pressure"]);
@@ -267,6 +268,11 @@ fn a_join_as_it_should_be() {
     let story = story.then(23, JoinEvent::Sandbox(sample::joined().sandbox));
     assert_eq!(story.state.stage, Stage::NetworkReady, "not Ready yet");
     let story = story.then(24, JoinEvent::Node(Ok(sample::node())));
+    let look = JoinEffect::LookForCauses { not_before: at(24) };
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [look].as_slice()));
+    let story = story.then(24, JoinEvent::Tick);
+    assert_eq!(story.effects, [], "it is asked for once");
+    let story = story.then(25, JoinEvent::Standing(Ok(vec![])));
     assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Verified, [JoinEffect::Finish].as_slice()));
     let story = story.then(25, JoinEvent::Finished { changed: false });
     assert_eq!(story.effects, [JoinEffect::Report(JoinOutcome::Joined { until: Until::Verified, already: false })]);
@@ -275,10 +281,15 @@ fn a_join_as_it_should_be() {
 
 #[test]
 fn far_enough_is_what_was_asked_for() {
-    assert_eq!(Story::registered(until(Until::Registered)).state.stage, Stage::Verified);
+    let well = || JoinEvent::Standing(Ok(vec![]));
+    let registered = Story::registered(until(Until::Registered));
+    assert_eq!(registered.effects, [JoinEffect::LookForCauses { not_before: at(9) }]);
+    assert_eq!(registered.then(10, well()).state.stage, Stage::Verified);
     let network = Story::registered(until(Until::Network));
-    assert_eq!(network.state.stage, Stage::Registered);
-    assert_eq!(network.then(20, JoinEvent::Runtime(sample::joined().runtime)).state.stage, Stage::Verified);
+    assert_eq!((network.state.stage, network.effects.as_slice()), (Stage::Registered, &[][..]));
+    let network = network.then(20, JoinEvent::Runtime(sample::joined().runtime));
+    assert_eq!(network.state.stage, Stage::NetworkReady);
+    assert_eq!(network.then(21, well()).state.stage, Stage::Verified);
 }
 
 #[test]
@@ -296,6 +307,7 @@ fn a_join_that_holds_changes_nothing() {
         JoinEvent::Lease(Ok(sample::renewal("7", 3))),
         JoinEvent::Runtime(seen.runtime),
         JoinEvent::Sandbox(seen.sandbox),
+        JoinEvent::Standing(seen.standing),
         JoinEvent::Finished { changed: false },
     ] {
         story = story.then(2, event);
@@ -589,6 +601,67 @@ fn a_kubeadm_that_an_earlier_driver_started_is_followed_within_its_own_time() {
     assert_eq!((replayed.state.stage, replayed.state.deadline), (Stage::KubeletUp, at(3 + 270)));
 }
 
+fn standing() -> impl Strategy<Value = StandingCause> {
+    let ids = prop_oneof![Just("firewall.vxlan"), Just("kube-proxy.crash-loop"), Just("cni.config"), Just("runtime.keyring")];
+    ids.prop_map(|id| stands(id))
+}
+
+/// A cause as its file has it.
+fn stands(id: &str) -> StandingCause {
+    let about = about(id).unwrap();
+    StandingCause { class: about.class, role: about.role, ..sample::standing(id, about.stops) }
+}
+
+/// All else holds, at second 12.
+fn all_but_causes(policy: JoinPolicy) -> Story {
+    Story::networked(policy)
+        .then(11, JoinEvent::Sandbox(sample::joined().sandbox))
+        .then(12, JoinEvent::Node(Ok(sample::node())))
+}
+
+#[test]
+fn a_cause_that_no_waiting_fixes_is_looked_for_once_more_and_believed() {
+    let found = |ids: &[&str]| JoinEvent::Standing(Ok(ids.iter().map(|id| stands(id)).collect()));
+    let story = all_but_causes(JoinPolicy::default()).then(13, found(&["kube-proxy.crash-loop", "firewall.vxlan"]));
+    let again = JoinEffect::LookForCauses { not_before: later(at(13), CAUSES_AGAIN) };
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [again].as_slice()));
+    let gone = Story { state: story.state.clone(), effects: vec![] }.then(16, found(&[]));
+    assert_eq!(gone.state.stage, Stage::Verified, "it was of a moment");
+    let ended = story.then(16, found(&["kube-proxy.crash-loop", "firewall.vxlan"]));
+    assert_eq!(ended.state.stage, Stage::Failed);
+    let failure = ended.failure();
+    let ids: Vec<&str> = failure.causes.iter().map(|cause| cause.id.as_str()).collect();
+    assert_eq!((ids.as_slice(), failure.overdue), (&["firewall.vxlan", "kube-proxy.crash-loop"][..], false));
+    assert_eq!(failure.causes[0].remedy, ["fix firewall.vxlan"]);
+    assert!(ended.effects.contains(&JoinEffect::Leave) && !ended.effects.contains(&JoinEffect::CleanUp));
+}
+
+#[test]
+fn a_cause_that_may_pass_is_looked_at_until_the_time_is_over() {
+    let loops = || JoinEvent::Standing(Ok(vec![stands("kube-proxy.crash-loop")]));
+    let mut story = all_but_causes(JoinPolicy::default());
+    for second in [13, 16, 19, 60, 129] {
+        story = story.then(second, loops());
+        assert_eq!(story.state.stage, Stage::NetworkReady, "{second}");
+    }
+    let passed = Story { state: story.state.clone(), effects: vec![] }.then(129, JoinEvent::Standing(Ok(vec![])));
+    assert_eq!(passed.state.stage, Stage::Verified);
+    let failure = story.then(130, JoinEvent::Tick).failure().clone();
+    assert_eq!((failure.causes[0].id.as_str(), failure.overdue), ("kube-proxy.crash-loop", true));
+    // What it stops was not asked for.
+    let network = Story::networked(until(Until::Network)).then(13, loops());
+    assert_eq!(network.state.stage, Stage::Verified);
+}
+
+#[test]
+fn what_was_found_of_another_moment_does_not_count() {
+    let story = all_but_causes(JoinPolicy::default()).then(13, JoinEvent::Node(Ok(Node { ready: false, ..sample::node() })));
+    let story = story.then(14, JoinEvent::Standing(Ok(vec![])));
+    assert_eq!((story.state.stage, story.state.seen.standing.clone()), (Stage::NetworkReady, Err(Why::NotCollected)));
+    let ready = story.then(15, JoinEvent::Node(Ok(sample::node())));
+    assert_eq!(ready.effects, [JoinEffect::LookForCauses { not_before: at(15) }], "it is looked for anew");
+}
+
 fn any_event() -> impl Strategy<Value = JoinEvent> {
     let seen = sample::joined();
     let cause = prop_oneof![
@@ -608,7 +681,7 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
                 restarts,
                 exit,
                 started_at: Some(NOW),
-                node_ip: None,
+                ..Kubelet::default()
             }))
         },
     );
@@ -663,6 +736,8 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
         Just(JoinEvent::Runtime(Err(Why::TimedOut))),
         Just(JoinEvent::Sandbox(seen.sandbox)),
         Just(JoinEvent::Sandbox(Err(Why::Broken("x".into())))),
+        prop::collection::vec(standing(), 0..3).prop_map(|causes| JoinEvent::Standing(Ok(causes))),
+        Just(JoinEvent::Standing(Ok(vec![]))),
         cause.clone().prop_map(JoinEvent::Trouble),
         (cause, any::<bool>()).prop_map(|(cause, may_pass)| JoinEvent::Failed(cause.may_pass(may_pass))),
         Just(JoinEvent::Finished { changed: false }),
@@ -752,9 +827,9 @@ proptest! {
     }
 
     #[test]
-    fn joined_needs_all_of_the_evidence(policy in any_policy(), missing in 0usize..9) {
+    fn joined_needs_all_of_the_evidence(policy in any_policy(), missing in 0usize..10) {
         let seen = sample::joined();
-        let needed = match policy.until {
+        let needed = |n: usize| n == 8 || n < match policy.until {
             Until::Registered => 4,
             Until::Network => 6,
             Until::Verified => 8,
@@ -768,15 +843,16 @@ proptest! {
             JoinEvent::Agents(seen.agents),
             JoinEvent::Addresses(seen.addresses),
             JoinEvent::Sandbox(seen.sandbox),
+            JoinEvent::Standing(seen.standing),
         ];
         let found = ExistingJoin { local: LocalJoin::Joined, node: Ok(sample::node()), ..nothing() };
-        let mut story = Story::new(policy).then(1, JoinEvent::Found(found));
+        let mut story = Story::new(policy.clone()).then(1, JoinEvent::Found(found));
         for (n, event) in all.into_iter().enumerate() {
             if n != missing {
                 story = story.then(5, event);
             }
         }
         story = story.then(6, JoinEvent::Finished { changed: false });
-        prop_assert_eq!(story.state.stage == Stage::Joined, missing >= needed, "{:?}", story.state);
+        prop_assert_eq!(story.state.stage == Stage::Joined, !needed(missing), "{:?}", story.state);
     }
 }

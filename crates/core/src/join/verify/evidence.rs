@@ -6,8 +6,12 @@ use std::net::IpAddr;
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::Until;
+use crate::catalogue::{About, Class, Role, Stops};
+use crate::check::{Evidence, Needed, Subsystem};
 use crate::fact::Why;
 use crate::fact::cidr::Cidr;
+use crate::join::failure::JoinCause;
 
 /// All of it. `verify` fills it at once, `join` event by event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +35,40 @@ pub struct NodeEvidence {
     /// The DaemonSet of kube-proxy's that selects this Node, where an admin could look.
     #[serde(default = "not_collected")]
     pub kube_proxy_set: Result<Option<String>, Why>,
+    /// Far ends of this node's tunnels that are reached over another interface than the one with the agent's address.
+    #[serde(default = "not_collected")]
+    pub detours: Result<Vec<String>, Why>,
+    /// What live diagnosis found once all else held.
+    #[serde(default = "not_collected")]
+    pub standing: Result<Vec<StandingCause>, Why>,
+}
+
+/// A current cause that keeps pods from running on this node, or others from reaching them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandingCause {
+    pub id: String,
+    pub class: Class,
+    pub role: Role,
+    /// What it stops: itself, or by what was seen because of it.
+    pub stops: Stops,
+    pub subsystem: Subsystem,
+    pub title: String,
+    pub evidence: Vec<Evidence>,
+    pub remedy: Vec<String>,
+}
+
+impl StandingCause {
+    /// Whether nobody may say *joined* over it, as far as it was asked for.
+    pub fn forbids(&self, until: Until) -> bool {
+        self.stops.forbidden_from().is_some_and(|from| from <= until)
+    }
+
+    /// As the cause of a join that ended because of it.
+    pub(crate) fn as_cause(&self) -> JoinCause {
+        let StandingCause { id, class, role, stops, subsystem, title, evidence, remedy } = self;
+        let about = About { id, class: *class, role: *role, stops: *stops, subsystem: *subsystem, needed: Needed::Always };
+        JoinCause::of(about, title).seen(evidence.clone()).remedied_by(remedy.clone())
+    }
 }
 
 /// Of what an older Carrick did not look at.
@@ -53,6 +91,8 @@ impl Default for NodeEvidence {
             addresses: Err(Why::NotCollected),
             agents: Err(Why::NotCollected),
             kube_proxy_set: Err(Why::NotCollected),
+            detours: Err(Why::NotCollected),
+            standing: Err(Why::NotCollected),
         }
     }
 }
@@ -68,17 +108,27 @@ pub struct Kubelet {
     /// How it last ended.
     pub exit: Option<i32>,
     pub started_at: Option<Timestamp>,
-    /// `--node-ip`, and where that is set.
+    /// `--node-ip`: the address that somebody told it to use.
     #[serde(default)]
-    pub node_ip: Option<NodeIpFlag>,
+    pub node_ip: Option<KubeletFlag>,
+    /// `--cloud-provider`: who is to initialise its Node.
+    #[serde(default)]
+    pub cloud_provider: Option<KubeletFlag>,
 }
 
-/// The address that somebody told the kubelet to use.
+/// A flag of the kubelet's, and where it is set.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct NodeIpFlag {
-    /// The flag as it stands there.
+pub struct KubeletFlag {
+    /// As it stands there, with its value.
     pub word: String,
     pub file: String,
+}
+
+impl KubeletFlag {
+    /// The command that takes it out.
+    pub(super) fn taken_out(&self) -> String {
+        format!("sed -i 's|{}||' {} && systemctl restart kubelet", self.word, self.file)
+    }
 }
 
 /// The kubelet's request for its certificate.
@@ -145,6 +195,20 @@ pub struct Node {
     pub taints: Vec<Taint>,
     #[serde(default)]
     pub internal_ips: Vec<IpAddr>,
+    /// What network agents have written to it, also those of a network that is gone.
+    #[serde(default)]
+    pub agent_addresses: Vec<AgentAddress>,
+}
+
+/// The address that a network's agent uses between nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentAddress {
+    /// The network's name: `flannel`.
+    pub network: String,
+    pub annotation: String,
+    pub address: IpAddr,
+    /// What chooses it, as a command.
+    pub set_by: String,
 }
 
 /// A condition `DiskPressure`, `MemoryPressure` or `PIDPressure` that is True.
@@ -309,21 +373,24 @@ pub struct AgentPod {
     /// What the container says that waits, or ended last.
     #[serde(default)]
     pub says: String,
+    /// The pod network it is an agent of.
+    #[serde(default)]
+    pub network: Option<String>,
+    /// The ids of its containers that run, as the API server has it.
+    #[serde(default)]
+    pub running: Vec<String>,
 }
 
 impl AgentPod {
-    /// A flannel that starts before kube-proxy's rules are there ends once or twice, and is well.
-    const STUMBLES: u64 = 3;
-
     pub(crate) fn waits_for_its_image(&self) -> bool {
         self.down
             .as_deref()
             .is_some_and(|down| ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"].contains(&down))
     }
 
-    /// Held back after more restarts than a start may take.
+    /// Held back after it ended. A flannel that starts before kube-proxy's rules are there is so once or twice, and is well.
     pub(crate) fn is_crash_looping(&self) -> bool {
-        self.restarts >= Self::STUMBLES && self.down.as_deref() == Some("CrashLoopBackOff")
+        self.down.as_deref() == Some("CrashLoopBackOff")
     }
 
     /// A container of it could not be started, or ended.

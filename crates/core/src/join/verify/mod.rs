@@ -20,8 +20,9 @@ pub mod proof;
 pub mod testing;
 
 pub use evidence::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence,
-    NodeIpFlag, NodeLease, Pressure, Resource, RuntimeConditions, Sandbox, Signing, Taint,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence,
+    KubeletFlag, NodeLease, Pressure, Resource, RuntimeConditions, Sandbox, Signing, StandingCause,
+    Taint,
 };
 pub use proof::PROOFS;
 
@@ -68,12 +69,17 @@ pub struct Proof {
     pub until: Until,
     /// What it cannot hold without. Where one of these fails, what is not known of this one is no news.
     after: &'static [&'static str],
-    judge: fn(&NodeEvidence) -> Known<Verdict>,
+    judge: fn(&NodeEvidence, Until) -> Known<Verdict>,
 }
 
 impl Proof {
-    fn verdict(&self, seen: &NodeEvidence) -> Verdict {
-        (self.judge)(seen).unwrap_or_else(|missing| not_seen(&missing.source_name, &missing.why))
+    /// As far as it was asked for.
+    fn verdict(&self, seen: &NodeEvidence, until: Until) -> Verdict {
+        (self.judge)(seen, until).unwrap_or_else(|missing| not_seen(&missing.source_name, &missing.why))
+    }
+
+    fn holds(&self, seen: &NodeEvidence, until: Until) -> bool {
+        self.until > until || is_proven(self.verdict(seen, until).outcome)
     }
 
     /// A failure as the cause of a join that ended because of it; under the id of what it means, where that is known.
@@ -115,7 +121,7 @@ pub fn find(id: &str) -> Option<&'static Proof> {
 pub fn report(host: &str, seen: &NodeEvidence, until: Until) -> Report {
     let findings = judge(seen, until);
     let causes = findings.iter().filter(|finding| finding.verdict == Outcome::Fail).map(|it| cause(it, &findings));
-    let (causes, reached) = (causes.collect(), reached(&findings));
+    let (causes, reached) = (causes.collect(), reached(seen, until));
     Report { causes, reached: Some(Reached { until, reached }), ..report::of("verify", host, findings) }
 }
 
@@ -136,16 +142,9 @@ fn cause(failed: &Judged, findings: &[Judged]) -> Cause {
     }
 }
 
-/// How far the evidence reaches.
-fn reached(findings: &[Judged]) -> Option<Until> {
-    let holds = |until: Until| {
-        let far = |it: &Judged| find(it.id).map(|proof| proof.until);
-        let mut needed = findings.iter().filter(|it| far(it) <= Some(until));
-        // What was not asked for is skipped, and skipped is not seen.
-        let any = findings.iter().any(|it| far(it) == Some(until) && it.verdict == Outcome::Pass);
-        any && needed.all(|it| is_proven(it.verdict))
-    };
-    [Until::Verified, Until::Network, Until::Registered].into_iter().find(|until| holds(*until))
+/// How far the evidence reaches, of what was asked for.
+fn reached(seen: &NodeEvidence, until: Until) -> Option<Until> {
+    [Until::Verified, Until::Network, Until::Registered].into_iter().find(|far| *far <= until && holds(seen, *far))
 }
 
 /// Every proof, judged; what is beyond the goal is skipped, and what is not known because of a failure before it.
@@ -156,7 +155,7 @@ pub fn judge(seen: &NodeEvidence, until: Until) -> Vec<Judged> {
     for proof in PROOFS {
         let asked = proof.until <= until;
         let verdict =
-            if asked { proof.verdict(seen) } else { skip(format!("not asked for: --until {}", until.name())) };
+            if asked { proof.verdict(seen, until) } else { skip(format!("not asked for: --until {}", until.name())) };
         let behind = lost.iter().find(|(id, _)| proof.after.contains(id)).map(|(_, behind)| *behind);
         let verdict = match (verdict.outcome, behind) {
             (Outcome::Unknown, Some(behind)) => {
@@ -175,16 +174,21 @@ pub fn judge(seen: &NodeEvidence, until: Until) -> Vec<Judged> {
 
 /// What the lease is still waited for to show, where waiting makes sense: its kubelet runs, and it was not yet seen renewed.
 pub fn awaits_renewal(seen: &NodeEvidence) -> Option<String> {
-    let runs = proof::kubelet::PROOF.verdict(seen).outcome == Outcome::Pass && seen.lease.is_ok();
-    Some(proof::lease::PROOF.verdict(seen))
+    let until = Until::Registered;
+    let runs = proof::kubelet::PROOF.verdict(seen, until).outcome == Outcome::Pass && seen.lease.is_ok();
+    Some(proof::lease::PROOF.verdict(seen, until))
         .filter(|verdict| runs && verdict.outcome == Outcome::Unknown)
         .map(|verdict| verdict.says)
 }
 
 /// All the evidence is there. Nothing may be unknown; what is only a warning is told, and keeps nobody from a node.
 pub fn holds(seen: &NodeEvidence, until: Until) -> bool {
-    let outcomes = PROOFS.into_iter().filter(|proof| proof.until <= until).map(|proof| proof.verdict(seen).outcome);
-    outcomes.into_iter().all(is_proven)
+    PROOFS.into_iter().all(|proof| proof.holds(seen, until))
+}
+
+/// All but the last: that no cause stands is looked at when the rest is there.
+pub fn holds_but_causes(seen: &NodeEvidence, until: Until) -> bool {
+    PROOFS.into_iter().filter(|proof| proof.id != proof::causes::PROOF.id).all(|proof| proof.holds(seen, until))
 }
 
 fn is_proven(outcome: Outcome) -> bool {
@@ -194,23 +198,29 @@ fn is_proven(outcome: Outcome) -> bool {
     }
 }
 
-/// Whether this one is all that is missing.
+/// Whether this one is all that is missing, but for what is looked at last.
 pub(super) fn lacks_only(seen: &NodeEvidence, until: Until, proof: &Proof) -> bool {
-    let others = PROOFS.into_iter().filter(|it| it.until <= until && it.id != proof.id);
-    !is_proven(proof.verdict(seen).outcome) && others.into_iter().all(|it| is_proven(it.verdict(seen).outcome))
+    let mut others = PROOFS.into_iter().filter(|it| it.id != proof.id && it.id != proof::causes::PROOF.id);
+    !proof.holds(seen, until) && others.all(|it| it.holds(seen, until))
 }
 
 /// What fails of it, the first first: as causes, with what to do.
 pub(super) fn failures(seen: &NodeEvidence, until: Until) -> Vec<JoinCause> {
-    let asked = PROOFS.into_iter().filter(|proof| proof.until <= until);
-    asked.filter_map(|proof| proof.cause(proof.verdict(seen))).collect()
+    let asked = PROOFS.into_iter().filter(|proof| proof.until <= until && proof.id != proof::causes::PROOF.id);
+    let failed = asked.filter_map(|proof| proof.cause(proof.verdict(seen, until)));
+    failed.chain(forbidding(seen, until).map(StandingCause::as_cause)).collect()
+}
+
+/// The causes that stand over which nobody says *joined*, as far as it was asked for.
+pub(super) fn forbidding(seen: &NodeEvidence, until: Until) -> impl Iterator<Item = &StandingCause> {
+    seen.standing.iter().flatten().filter(move |cause| cause.forbids(until))
 }
 
 /// The first thing that is still missing, as the live line says it.
 pub fn first_missing(seen: &NodeEvidence, until: Until) -> Option<(&'static str, String)> {
     let asked = PROOFS.into_iter().filter(|proof| proof.until <= until);
     asked
-        .map(|proof| (proof.id, proof.verdict(seen)))
+        .map(|proof| (proof.id, proof.verdict(seen, until)))
         .find(|(_, verdict)| !is_proven(verdict.outcome))
         .map(|(id, verdict)| (id, verdict.says))
 }

@@ -6,9 +6,11 @@ use jiff::Timestamp;
 
 use super::{
     AgentPod, CertificateRequest, ClientCertificate, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease, Proof,
-    RuntimeConditions, Sandbox, Signing, Until, holds,
+    RuntimeConditions, Sandbox, Signing, StandingCause, Until, holds,
 };
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::Outcome::{self, Fail, Pass};
+use crate::check::{Evidence, Subsystem, Verdict};
 use crate::fact::Why;
 
 pub const STARTED: Timestamp = Timestamp::constant(1_794_744_000, 0);
@@ -43,6 +45,7 @@ pub fn joined() -> NodeEvidence {
         runtime: Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() }),
         sandbox: Ok(Sandbox::new(IpAddr::from([10, 244, 1, 7]), vec!["10.244.1.0/24".into()])),
         addresses: Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST), OWN_ADDRESS]),
+        standing: Ok(Vec::new()),
         agents: Ok(vec![agent("kube-system/kube-proxy-1"), agent("kube-flannel/kube-flannel-ds-1")]),
         ..NodeEvidence::default()
     }
@@ -80,15 +83,34 @@ pub fn with(change: fn(&mut NodeEvidence)) -> NodeEvidence {
     seen
 }
 
+/// What a proof says where everything was asked for.
+pub fn judged(proof: &Proof, seen: &NodeEvidence) -> Verdict {
+    proof.verdict(seen, Until::Verified)
+}
+
+/// A cause that stands, and what it stops.
+pub fn standing(id: &str, stops: Stops) -> StandingCause {
+    StandingCause {
+        id: id.into(),
+        class: Class::Configuration,
+        role: Role::Root,
+        stops,
+        subsystem: Subsystem::Network,
+        title: "it is so".into(),
+        evidence: vec![Evidence::of(id, "seen")],
+        remedy: vec![format!("fix {id}")],
+    }
+}
+
 /// Given what was seen, this outcome. A table has a row that passes and one that does not.
 pub fn table<const N: usize>(proof: &Proof, rows: [(&str, NodeEvidence, Outcome); N]) {
     let outcomes = rows.each_ref().map(|row| row.2);
     assert!(outcomes.contains(&Pass) && outcomes.contains(&Fail), "{}", proof.id);
     for (name, seen, expected) in rows {
-        let verdict = proof.verdict(&seen);
-        assert_eq!(verdict.outcome, expected, "{}, {name}: {}", proof.id, verdict.says);
+        let found = judged(proof, &seen);
+        assert_eq!(found.outcome, expected, "{}, {name}: {}", proof.id, found.says);
         if expected == Fail {
-            assert!(!verdict.evidence.is_empty() && !verdict.remedy.is_empty(), "{}, {name}", proof.id);
+            assert!(!found.evidence.is_empty() && !found.remedy.is_empty(), "{}, {name}", proof.id);
             assert!(!holds(&seen, Until::Verified), "{}, {name}", proof.id);
         }
     }

@@ -25,7 +25,7 @@ fn how_far_decides_what_is_needed() {
     seen.runtime = Err(Why::TimedOut);
     assert!(holds(&seen, Until::Registered) && !holds(&seen, Until::Network));
     let skipped = judge(&seen, Until::Registered).iter().filter(|it| it.verdict == Skip).count();
-    assert_eq!(skipped, 12);
+    assert_eq!(skipped, 13);
 }
 
 #[test]
@@ -62,7 +62,13 @@ fn what_is_not_known_because_of_a_failure_is_told_there() {
     let unplugged = with(|s| s.sandbox = Err(Why::Broken("failed to find plugin".into())));
     assert_eq!(
         outcomes(&unplugged),
-        [("verify.cluster", Skip), ("verify.sandbox", Fail), ("verify.address", Skip), ("verify.restarts", Skip)]
+        [
+            ("verify.cluster", Skip),
+            ("verify.agent-address", Skip),
+            ("verify.sandbox", Fail),
+            ("verify.address", Skip),
+            ("verify.restarts", Skip),
+        ]
     );
     // Without a failure before it nothing is excused.
     let silent = with(|s| s.node = Err(Why::TimedOut));

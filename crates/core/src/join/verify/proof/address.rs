@@ -20,7 +20,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let sandbox = match &seen.sandbox {
         Ok(sandbox) => sandbox,
         Err(Why::Broken(_)) => return Ok(skip("there is none: see verify.sandbox")),

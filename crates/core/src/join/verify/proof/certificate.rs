@@ -20,7 +20,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     if seen.certificate == Err(Why::Absent) {
         return Ok(fail("this machine has not joined: its kubelet has no certificate")
             .seen(Evidence::of(crate::fact::pki::CLIENT, "not there"))

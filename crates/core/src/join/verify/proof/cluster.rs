@@ -20,7 +20,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     Ok(match &seen.cluster {
         Err(Why::NotCollected | Why::NotAsked) => skip("no other cluster was asked for"),
         Ok(ClusterPins { own, asked }) if own == asked => pass("it is the cluster that was asked for"),

@@ -21,7 +21,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     if seen.node == Err(Why::Absent) {
         return Ok(fail("there is no Node of this name")
             .seen(Evidence::of("API server", "not found"))

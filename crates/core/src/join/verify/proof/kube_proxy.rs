@@ -22,7 +22,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let pods = known("the node's pods", &seen.agents)?;
     let own: Vec<&AgentPod> = pods.iter().filter(|pod| pod.is_kube_proxy).collect();
     let Some(first) = own.first() else { return Ok(without(seen)) };
@@ -69,7 +69,7 @@ fn means(pod: &AgentPod) -> Option<About<'static>> {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
-    use crate::join::verify::testing::{STARTED, agent, joined, node, pod, table, with};
+    use crate::join::verify::testing::{STARTED, agent, joined, node, pod, table, with, judged};
 
     fn proxy(restarts: u64, down: Option<&str>) -> AgentPod {
         AgentPod { name: "kube-system/kube-proxy-1".into(), is_kube_proxy: true, ..pod(restarts, down) }
@@ -114,7 +114,7 @@ mod tests {
             (0, "RunContainerError", Some("kube-proxy.crash-loop")),
             (0, "ContainerCreating", None),
         ] {
-            let verdict = PROOF.verdict(&NodeEvidence { agents: Ok(vec![proxy(restarts, Some(down))]), ..joined() });
+            let verdict = judged(&PROOF, &NodeEvidence { agents: Ok(vec![proxy(restarts, Some(down))]), ..joined() });
             assert_eq!(verdict.means.map(|about| about.id), id, "{down}");
         }
     }

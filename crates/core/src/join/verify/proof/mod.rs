@@ -3,6 +3,8 @@
 use super::Proof;
 
 pub mod address;
+pub mod agent_address;
+pub mod causes;
 pub mod certificate;
 pub mod cluster;
 pub mod identity;
@@ -20,7 +22,7 @@ pub mod sandbox;
 pub mod taints;
 
 /// In the order in which they come true.
-pub const PROOFS: [&Proof; 16] = [
+pub const PROOFS: [&Proof; 18] = [
     &kubelet::PROOF,
     &cluster::PROOF,
     &certificate::PROOF,
@@ -33,10 +35,13 @@ pub const PROOFS: [&Proof; 16] = [
     &pressure::PROOF,
     &taints::PROOF,
     &node_address::PROOF,
+    &agent_address::PROOF,
     &kube_proxy::PROOF,
     &sandbox::PROOF,
     &address::PROOF,
     &restarts::PROOF,
+    // Looked at when all else holds.
+    &causes::PROOF,
 ];
 
 include!(concat!(env!("OUT_DIR"), "/proofs.rs"));

@@ -21,7 +21,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let pods = known("the node's pods", &seen.agents)?;
     let agents: Vec<&AgentPod> = pods.iter().filter(|pod| !pod.is_kube_proxy).collect();
     let down: Vec<&AgentPod> = agents.iter().copied().filter(|pod| !pod.ready).collect();
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::fact::Why;
-    use crate::join::verify::testing::{agent, joined, pod, table, with};
+    use crate::join::verify::testing::{agent, joined, pod, table, with, judged};
 
     #[test]
     fn judges() {
@@ -72,7 +72,7 @@ mod tests {
             (3, "CrashLoopBackOff", Some("cni.daemon-crash-loop")),
             (0, "PodInitializing", None),
         ] {
-            let verdict = PROOF.verdict(&NodeEvidence { agents: Ok(vec![pod(restarts, Some(down))]), ..joined() });
+            let verdict = judged(&PROOF, &NodeEvidence { agents: Ok(vec![pod(restarts, Some(down))]), ..joined() });
             assert_eq!(verdict.means.map(|about| about.id), id, "{down}");
         }
     }

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;
 use crate::id;
-use crate::join::verify::{NodeEvidence, NodeIpFlag, Proof, Until, known};
+use crate::join::verify::{NodeEvidence, KubeletFlag, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.node-address",
@@ -23,7 +23,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let node = known("Node", &seen.node)?;
     let flag = seen.kubelet.as_ref().ok().and_then(|kubelet| kubelet.node_ip.as_ref());
     let cite =
@@ -45,11 +45,11 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
 }
 
 /// What the kubelet was told is to blame, where it was told something.
-fn blame(failed: Verdict, flag: Option<&NodeIpFlag>) -> Verdict {
+fn blame(failed: Verdict, flag: Option<&KubeletFlag>) -> Verdict {
     match flag {
-        Some(NodeIpFlag { word, file }) => failed
-            .seen(Evidence::of(file.as_str(), word.as_str()))
-            .fix(format!("sed -i 's|{word}||' {file} && systemctl restart kubelet    # it finds its address by itself"))
+        Some(flag) => failed
+            .seen(Evidence::of(flag.file.as_str(), flag.word.as_str()))
+            .fix(format!("{}    # it finds its address by itself", flag.taken_out()))
             .means(id!("kubelet.node-ip-not-here")),
         None => {
             failed.fix("journalctl -u kubelet -n 200 --no-pager | grep -i -e nodeip -e 'address of node'    # says why")
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
     use crate::fact::Why;
-    use crate::join::verify::testing::{OWN_ADDRESS, STARTED, joined, node, table, with};
+    use crate::join::verify::testing::{OWN_ADDRESS, STARTED, joined, node, table, with, judged};
     use crate::join::verify::{Kubelet, Node};
 
     const THEIRS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 99));
@@ -95,11 +95,11 @@ mod tests {
 
     #[test]
     fn the_flag_is_taken_out_where_it_stands() {
-        let node_ip = Some(NodeIpFlag { word: "--node-ip=10.0.0.99".into(), file: "/etc/default/kubelet".into() });
+        let node_ip = Some(KubeletFlag { word: "--node-ip=10.0.0.99".into(), file: "/etc/default/kubelet".into() });
         let kubelet = Ok(Kubelet { active: true, started_at: Some(STARTED), node_ip, ..Kubelet::default() });
-        let verdict = PROOF.verdict(&NodeEvidence { kubelet, ..with_addresses(&[]) });
+        let verdict = judged(&PROOF, &NodeEvidence { kubelet, ..with_addresses(&[]) });
         assert_eq!(verdict.means.map(|about| about.id), Some("kubelet.node-ip-not-here"));
         assert!(verdict.remedy[0].starts_with("sed -i 's|--node-ip=10.0.0.99||' /etc/default/kubelet"), "{verdict:?}");
-        assert_eq!(PROOF.verdict(&with_addresses(&[])).means, None, "nobody told it to");
+        assert_eq!(judged(&PROOF, &with_addresses(&[])).means, None, "nobody told it to");
     }
 }

@@ -21,7 +21,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let node = known("Node", &seen.node)?;
     let Some(first) = node.pressures.first() else {
         return Ok(pass("the node is short of neither disk, memory nor process ids"));

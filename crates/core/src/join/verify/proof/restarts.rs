@@ -20,7 +20,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let pods = match &seen.pods {
         Err(Why::NotCollected | Why::NotAsked) => return Ok(skip("not watched: --soak 3m does")),
         sight => known("the node's pods", sight)?,

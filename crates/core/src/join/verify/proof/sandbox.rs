@@ -29,7 +29,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     Ok(match &seen.sandbox {
         Ok(Sandbox { address, pod: Some(pod), .. }) => pass(format!("pod {pod} has the address {address}")),
         Ok(Sandbox { address, left: None, .. }) => pass(format!("a sandbox got the address {address}")),

@@ -12,7 +12,7 @@ use crate::catalogue::About;
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;
 use crate::id;
-use crate::join::verify::{Node, NodeEvidence, Proof, Taint, Until, known};
+use crate::join::verify::{KubeletFlag, Node, NodeEvidence, Proof, Taint, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.taints",
@@ -45,7 +45,7 @@ const OF_TROUBLE: &[(&str, About<'static>)] = &[
     ("node.cloudprovider.kubernetes.io/uninitialized", id!("node.cloud-uninitialised")),
 ];
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let node = known("Node", &seen.node)?;
     let cite = |taint: &Taint| Evidence::of("Node spec.taints", taint.to_string());
     let of_trouble = |taint: &Taint| OF_TROUBLE.iter().find(|(key, _)| *key == taint.key).map(|(_, about)| *about);
@@ -55,10 +55,13 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
         None => {
             pass(format!("the node's taints are its operator's: {}", listed(node))).seen(node.taints.iter().map(cite))
         }
-        Some((taint, about)) => fail(format!("node {} keeps pods off by its taint {}", node.name, taint.key))
-            .seen(node.taints.iter().filter(|taint| of_trouble(taint).is_some()).map(cite))
-            .fix(whose(&taint.key, &node.name))
-            .means(about),
+        Some((taint, about)) => {
+            let failed = fail(format!("node {} keeps pods off by its taint {}", node.name, taint.key))
+                .seen(node.taints.iter().filter(|taint| of_trouble(taint).is_some()).map(cite))
+                .means(about);
+            let flag = seen.kubelet.as_ref().ok().and_then(|kubelet| kubelet.cloud_provider.as_ref());
+            ways_out(&taint.key, &node.name, flag).into_iter().fold(failed, Verdict::fix)
+        }
     })
 }
 
@@ -66,12 +69,16 @@ fn listed(node: &Node) -> String {
     node.taints.iter().map(Taint::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// Who is to take it away.
-fn whose(key: &str, node: &str) -> String {
-    if key.starts_with("node.cloudprovider") {
-        return "kubectl -n kube-system get pods | grep -i cloud    # the cloud controller manager takes it away: does it run?".to_owned();
+/// Who is to take it away; and what to do where nobody is.
+fn ways_out(key: &str, node: &str, flag: Option<&KubeletFlag>) -> Vec<String> {
+    if !key.starts_with("node.cloudprovider") {
+        let takes = "the condition it stands for; kube-controller-manager takes it away";
+        return vec![format!("kubectl describe node {node}    # {takes}")];
     }
-    format!("kubectl describe node {node}    # the condition it stands for; kube-controller-manager takes it away")
+    let looks = "kubectl -n kube-system get pods -o wide | grep -i cloud    # takes it away: does it run?".to_owned();
+    let out = flag.map(|flag| format!("{}    # or, where no cloud is meant", flag.taken_out()));
+    let taint = format!("kubectl taint node {node} {key}-    # where no cloud is meant");
+    [Some(looks), out, Some(taint)].into_iter().flatten().collect()
 }
 
 #[cfg(test)]
@@ -79,7 +86,8 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
     use crate::fact::Why;
-    use crate::join::verify::testing::{joined, node, table, with};
+    use crate::join::verify::Kubelet;
+    use crate::join::verify::testing::{joined, node, table, with, judged};
 
     fn tainted(keys: &[&str]) -> NodeEvidence {
         let taint = |key: &&str| Taint { key: (*key).into(), value: String::new(), effect: "NoSchedule".into() };
@@ -105,9 +113,15 @@ mod tests {
     #[test]
     fn what_it_stands_for_is_named() {
         for (key, about) in OF_TROUBLE {
-            assert_eq!(PROOF.verdict(&tainted(&[key])).means, Some(*about), "{key}");
+            assert_eq!(judged(&PROOF, &tainted(&[key])).means, Some(*about), "{key}");
         }
-        let both = PROOF.verdict(&tainted(&["gpu", "node.kubernetes.io/unreachable"]));
+        let both = judged(&PROOF, &tainted(&["gpu", "node.kubernetes.io/unreachable"]));
         assert_eq!(both.evidence.len(), 1, "{both:?}");
+        let cloud_provider = Some(KubeletFlag { word: "--cloud-provider=external".into(), file: "/etc/default/kubelet".into() });
+        let seen = tainted(&["node.cloudprovider.kubernetes.io/uninitialized"]);
+        let kubelet = seen.kubelet.clone().map(|kubelet| Kubelet { cloud_provider, ..kubelet });
+        let remedy = judged(&PROOF, &NodeEvidence { kubelet, ..seen }).remedy;
+        assert!(remedy[1].starts_with("sed -i 's|--cloud-provider=external||' /etc/default/kubelet && systemctl"), "{remedy:?}");
+        assert!(remedy[2].starts_with("kubectl taint node w1 node.cloudprovider.kubernetes.io/uninitialized-"));
     }
 }
