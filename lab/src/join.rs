@@ -210,12 +210,12 @@ pub static ROWS: &[Row] = &[
     row("dropin-missing-running", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
     row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)),
     row("firewalld-on", Tier::Quick, Ends::Owed { today: Today::Joined, cause: "firewall.kubelet" }),
-    row("flannel-crash-looping", Tier::Standard, Ends::Elsewhere("Ready, and sandboxes start, between two crashes: for carrick verify --soak")),
+    row("flannel-crash-looping", Tier::Standard, Ends::Cause("cni.daemon-crash-loop", 6)).shown_by(Shows::Kubelet("restarting failed container=kube-flannel")).told_by("does not stay up").stays(),
     // Only the configuration that the network's own pod writes says which plugins are needed.
     row("flannel-plugin-missing", Tier::Quick, Ends::Cause("cni.plugins", 3)).shown_by(Shows::File("/etc/cni/net.d/10-flannel.conflist")).stays().timed(),
     row("ip-forward-off", Tier::Quick, Ends::Joined("it is set for this join; check goes on saying that no file does")),
     row("junk-manifest", Tier::Standard, Ends::Joined("the kubelet passes it by; check goes on saying it")),
-    row("kube-proxy-crash-looping", Tier::Standard, Ends::Elsewhere("it shows only in the restarts of a pod: for carrick verify --soak")),
+    row("kube-proxy-crash-looping", Tier::Standard, Ends::Cause("kube-proxy.crash-loop", 6)).shown_by(Shows::Kubelet("kube-proxy.* with (RunContainerError|CrashLoopBackOff)")).told_by("kube-system/kube-proxy-").stays(),
     row("kubeadm-killed", Tier::Standard, Ends::Joined("what kubeadm left is taken away first")),
     row("kubeadm-missing", Tier::Quick, Ends::Cause("kubeadm.installed", 3)),
     row("kubelet-disk-full", Tier::Standard, Ends::Cause("filesystem.space", 3)),
@@ -407,6 +407,18 @@ pub fn judge(ends: &Ends, done: &Done) -> Result<()> {
 fn first_cause(text: &str) -> Option<&str> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("  !!  ")).skip(1);
     lines.find_map(|line| line.strip_prefix("      ").filter(|rest| !rest.starts_with(' ')))?.split(' ').next()
+}
+
+/// The commands under the cause that stands first: what it says to do.
+pub fn first_fixes(text: &str) -> Vec<String> {
+    let under = text.lines().skip_while(|line| !line.starts_with("  !!  ")).skip(1);
+    // The first cause's id, and what is indented below it.
+    let of_first = under.skip_while(|line| !is_cause(line)).skip(1).take_while(|line| line.starts_with("        "));
+    of_first.filter_map(|line| line.trim_start().strip_prefix("fix    ")).map(str::to_owned).collect()
+}
+
+fn is_cause(line: &str) -> bool {
+    line.strip_prefix("      ").is_some_and(|rest| !rest.starts_with(' '))
 }
 
 #[cfg(test)]

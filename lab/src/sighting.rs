@@ -31,6 +31,8 @@ pub enum Shows {
     Denied,
     /// Twenty seconds after the kubelet made its request, as the API server has it, in whole seconds.
     Unsigned,
+    /// Since the kubelet first wrote a line with this pattern.
+    Kubelet(&'static str),
 }
 
 /// When carrick was started, and when it told the cause.
@@ -64,6 +66,11 @@ impl Shows {
                 let made = first_of(scene, |request| request["metadata"]["creationTimestamp"].as_str())?;
                 made.checked_add(SIGNED_BY).unwrap_or(made)
             }
+            Self::Kubelet(pattern) => {
+                let argv = ["journalctl", "-b", "-u", "kubelet", "-o", "short-unix", "--no-pager", "-q", "-g", pattern];
+                let lines = scene.on(&argv)?;
+                written(lines.split_whitespace().next().unwrap_or_default())?
+            }
         };
         Ok(seen.max(started))
     }
@@ -74,6 +81,7 @@ impl Shows {
             Self::File(path) => format!("{path} written"),
             Self::Denied => "the request denied".to_owned(),
             Self::Unsigned => format!("the request {} s old", SIGNED_BY.as_secs()),
+            Self::Kubelet(pattern) => format!("the kubelet says {pattern:?}"),
         }
     }
 }
