@@ -22,5 +22,5 @@ pub mod reset;
 mod stop;
 pub mod unit;
 
-pub use observe::{is_unprivileged, observe};
+pub use observe::{is_unprivileged, kubelets_socket, observe};
 pub use stop::{Stop, StopTeller};

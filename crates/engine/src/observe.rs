@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use carrick_cluster::{ClusterClient, daemon_sets, path};
 use carrick_core::discovery::Discovery;
-use carrick_core::fact::{Capture, Facts, Source, Why, identity, sources};
+use carrick_core::fact::{Capture, Facts, Source, Why, identity, kubeconfig, runtime_sockets, sources};
 use carrick_core::redact::redact;
 use carrick_host::{Observation, Probe, Progress, Redactions, cri, gather};
 
@@ -14,6 +14,18 @@ use crate::dialer::FromMachine;
 pub async fn is_unprivileged(probe: &dyn Probe) -> bool {
     let seen = probe.observe(&[Source::Query(&identity::USER)], &Progress::default()).await;
     gather(probe.name(), probe.now(), seen).0.uid().is_ok_and(|uid| uid != 0)
+}
+
+/// The socket of the runtime that the kubelet of a machine which has joined uses; `None`: it has not, or nothing names one.
+pub async fn kubelets_socket(probe: &dyn Probe) -> Option<String> {
+    let look = async |sources: &[Source]| {
+        gather(probe.name(), probe.now(), probe.observe(sources, &Progress::default()).await).0
+    };
+    // Of a machine that has not, one file says so.
+    if look(&[Source::File(kubeconfig::KUBELET)]).await.has_kubelet_conf() != Ok(true) {
+        return None;
+    }
+    look(runtime_sockets::OF_KUBELET).await.kubelets_socket()
 }
 
 /// Reads every fact; `target` adds the path to that cluster, `admin` what only an admin sees of one.
@@ -33,7 +45,7 @@ pub async fn observe(
     if let Some(named) = probe.runtime() {
         facts.name_socket(named);
     }
-    let (dialer, node) = (FromMachine(probe), facts.node_name().ok());
+    let (dialer, node) = (FromMachine(probe), facts.kubelet_node_name().ok());
     let path = async {
         let Some(target) = target else { return Vec::new() };
         progress.begin("the path to the API server");

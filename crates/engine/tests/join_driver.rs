@@ -28,7 +28,7 @@ use carrick_host::{Host, PathEntry, Probe};
 use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
 use carrick_testkit::memory_api::tls::kubeconfig;
-use carrick_testkit::{API, Authority, Kubeadm, Machine, MemoryCluster, NODE, Worker};
+use carrick_testkit::{API, Authority, Kubeadm, Machine, MemoryCluster, NODE, SYSTEM_UUID, Worker};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -204,6 +204,150 @@ async fn a_worker_that_has_joined_is_verified_and_left_alone() {
     assert_eq!(machine.all_but("/never"), before);
     assert_eq!(machine.changes().split_off(changes), [""; 0]);
     assert_eq!((worker.kubeadm_runs(), worker.sandboxes(), ended.record), (1, 0, None));
+}
+
+fn says(told: &[JoinProgress], words: &str) -> bool {
+    told.iter().any(|it| matches!(it, JoinProgress::Says(says) if says.contains(words)))
+}
+
+/// The name that a host has by now says nothing of the node it is.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_host_was_renamed_is_verified_and_left_alone() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let (first, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&first, &told);
+    machine.meddle("/proc/sys/kernel/hostname", "w1-dhcp\n");
+    let before = (files(&machine), worker.kubelet_starts());
+    let (again, told) = joined(&machine, options(&cluster)).await;
+    assert!(matches!(again.outcome, JoinOutcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", again.outcome);
+    assert!(says(&told, "has joined already, as w1: verifying it. Its host name is w1-dhcp now"), "{told:#?}");
+    assert_eq!((files(&machine), worker.kubelet_starts()), before);
+}
+
+/// With its certificate a machine is in the cluster, also where kubeadm stumbles right behind it.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_has_its_certificate_is_not_cleaned_up_after_kubeadm() {
+    let cluster = cluster();
+    let words = "error execution phase kubelet-start: error writing CRISocket for this node: timed out";
+    let (machine, worker) = Worker::start(&cluster, [Kubeadm::FailsLate(words)]);
+    worker.connect_network("10.244.0.7");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&ended, &told);
+    assert!(says(&told, "the kubelet has its certificate by now"), "{told:#?}");
+    assert_eq!((worker.kubeadm_runs(), worker.kubelet_starts()), (1, 1), "{told:#?}");
+    assert_eq!((machine.text(DROP_IN), machine.text(BOOTSTRAP_CONF)), (None, None));
+}
+
+/// While a cluster's CA is rotated it shows two: the pin may be of either, and either may have signed.
+#[tokio::test(start_paused = true)]
+async fn any_ca_that_the_cluster_shows_is_the_clusters() {
+    for pinned_old in [true, false] {
+        let (cluster, other) = (cluster(), Authority::new().unwrap());
+        let cas = [other.pem(), cluster.authority.pem()];
+        cluster.show_cas(&cas.concat());
+        let pins = discovery::pins(cas[usize::from(pinned_old)]).unwrap();
+        let asked = || {
+            let options = options(&cluster);
+            let pins = pins.iter().map(|pin| pin.parse().unwrap()).collect();
+            JoinOptions { request: Request { pins, ..options.request }, ..options }
+        };
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let (ended, told) = joined(&machine, asked()).await;
+        assert_joined(&ended, &told);
+        let (again, told) = joined(&machine, asked()).await;
+        assert!(matches!(again.outcome, JoinOutcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", again.outcome);
+        assert_eq!(worker.kubeadm_runs(), 1);
+    }
+}
+
+/// The Node of this name, of a machine with the same UUID and another machine-id.
+fn of_the_same_uuid(cluster: &MemoryCluster, ready: &str) {
+    renew(cluster, "2026-11-16T11:59:55.000000Z");
+    cluster.api.put(&json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE},
+        "status": {
+            "conditions": [{"type": "Ready", "status": ready, "reason": "x"}],
+            "nodeInfo": {"machineID": "f".repeat(32), "systemUUID": SYSTEM_UUID.to_uppercase()},
+        },
+    }));
+}
+
+fn renew(cluster: &MemoryCluster, at: &str) {
+    cluster.api.put(&json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": NODE, "namespace": "kube-node-lease"},
+        "spec": {"holderIdentity": NODE, "leaseDurationSeconds": 40, "renewTime": at},
+    }));
+}
+
+/// Same UUID, another machine-id: set up anew, or one of two. What is heard of the other's kubelet tells.
+#[tokio::test(start_paused = true)]
+async fn a_machine_with_the_uuid_of_its_node_is_set_up_anew_or_one_of_two() {
+    let cluster = cluster();
+    of_the_same_uuid(&cluster, "Unknown");
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&ended, &told);
+    assert!(says(&told, "no kubelet keeps it alive: this machine was set up anew"), "{told:#?}");
+    for (with_lease, ready, within) in
+        [(false, "True", 80), (false, "False", 80), (true, "True", 20), (true, "False", 20)]
+    {
+        let cluster = self::cluster();
+        of_the_same_uuid(&cluster, ready);
+        let (machine, worker) = Worker::start(&cluster, []);
+        let (admin, begun) = (admin(&cluster, &machine), Instant::now());
+        let asked = if with_lease { with_admin(&cluster, &admin, true) } else { options(&cluster) };
+        let alive = |it: &JoinProgress| {
+            if let JoinProgress::Waits { stage: Stage::Blocked, elapsed, .. } = it
+                && elapsed.as_secs() == 8
+            {
+                renew(&cluster, "2026-11-16T12:00:05.000000Z");
+            }
+        };
+        let (ended, told) = joined_and(&machine, asked, alive).await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        let told = failure.causes.iter().map(|cause| (cause.id.as_str(), cause.says.contains("with the same UUID")));
+        assert_eq!(told.collect::<Vec<_>>(), [("api.node-name", true)], "{failure:#?}");
+        assert!(begun.elapsed() < Duration::from_secs(within), "{with_lease} {ready}: {:?}", begun.elapsed());
+        assert_eq!((worker.kubeadm_runs(), machine.text(DROP_IN)), (0, None));
+    }
+}
+
+/// What is made in the cluster is dated by it: where the clocks are apart nothing is.
+#[tokio::test(start_paused = true)]
+async fn no_token_is_made_for_a_machine_whose_clock_is_wrong() {
+    for minutes in [-60, 60] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.set_clock_ahead(SignedDuration::from_mins(minutes));
+        let admin = admin(&cluster, &machine);
+        let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        assert!(failure.causes.iter().any(|cause| cause.id == "time.skew"), "{failure:#?}");
+        assert_eq!((cluster.api.count("create secrets"), worker.kubeadm_runs()), (0, 0), "{minutes} min");
+    }
+}
+
+/// That all was put back is said of a unit that was looked at.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_does_not_come_back_is_told() {
+    let cluster = undecided();
+    deny(&cluster);
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.start_unconfigured_kubelet();
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if matches!(it, JoinProgress::Waits { stage: Stage::KubeletUp, .. }) {
+            worker.never_start_kubelet();
+        }
+    })
+    .await;
+    assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{:#?}", ended.outcome);
+    assert!(ended.left.stuck, "{told:#?}");
+    assert!(says(&told, "kubelet.service is stopped, enabled; it was being started, enabled"), "{told:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -394,8 +538,7 @@ async fn what_a_pod_may_run_on_stays_and_is_told() {
     })
     .await;
     assert!(ended.left.stuck && machine.text("/var/lib/kubelet/pods/a/etc-hosts").is_some());
-    let says =
-        |it: &JoinProgress| matches!(it, JoinProgress::Says(says) if says.contains("not empty: /var/lib/kubelet/pods"));
+    let says = |it: &JoinProgress| matches!(it, JoinProgress::Says(says) if says.contains("/var/lib/kubelet/pods is not empty"));
     assert!(told.iter().any(says), "{told:#?}");
 }
 

@@ -19,4 +19,4 @@ pub use machine::{Machine, Script};
 pub use memory_api::MemoryApi;
 pub use need::{need, skip};
 pub use node::{node, nodes};
-pub use worker::{API, Kubeadm, MemoryCluster, NODE, Worker};
+pub use worker::{API, Kubeadm, MemoryCluster, NODE, SYSTEM_UUID, Worker};

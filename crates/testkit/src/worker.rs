@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -59,7 +60,8 @@ const MADE_EMPTY: [&str; 4] = [
     "/usr/libexec/kubernetes/kubelet-plugins/volume/exec",
 ];
 const MACHINE_ID: &str = "0123456789abcdef0123456789abcdef";
-const SYSTEM_UUID: &str = "4c4c4544-0042-4a10-8034-b7c04f4d3732";
+/// Its UUID, in lower case as its firmware has it.
+pub const SYSTEM_UUID: &str = "4c4c4544-0042-4a10-8034-b7c04f4d3732";
 /// Between a kubelet's looks at what it waits for.
 const SOON: Duration = Duration::from_millis(300);
 /// What a cluster takes to sign a request.
@@ -117,6 +119,15 @@ impl MemoryCluster {
         Ok(Self { api, authority, gate, clock })
     }
 
+    /// What cluster-info shows as the cluster's CA from now on, as PEM: more than one while it is rotated.
+    pub fn show_cas(&self, pem: &str) {
+        let server = format!("https://{}:{}", API.0, API.1);
+        self.api.put(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-info", "namespace": "kube-public"},
+            "data": {"kubeconfig": kubeconfig(&server, pem, None)},
+        }));
+    }
+
     /// Makes a bootstrap token as `kubeadm token create` does.
     pub fn token(&self, token: &str) {
         let (id, secret) = token.split_once('.').unwrap_or_default();
@@ -138,6 +149,9 @@ pub enum Kubeadm {
     Joins,
     /// It prints these lines and ends with status 1, having changed nothing.
     Fails(&'static str),
+    /// It does all that one does that joins, until the kubelet has its certificate; then it prints these lines and ends with
+    /// status 1.
+    FailsLate(&'static str),
 }
 
 /// The programs of a worker.
@@ -149,6 +163,8 @@ pub struct Worker {
     runtime: Runtime,
     machine: Weak<Machine>,
     own: Weak<Worker>,
+    /// How far its clock is ahead of the cluster's, in seconds. Not in the state: a file is dated while that is held.
+    ahead: AtomicI64,
     state: Mutex<State>,
 }
 
@@ -169,6 +185,8 @@ struct State {
     kubelet: Option<(u32, Duration)>,
     /// It has no configuration: it ends, and systemd starts it again, for ever.
     crash_loops: bool,
+    /// An order to start it leads to nothing.
+    never_starts: bool,
     kubelets: u32,
     kubeadms: u32,
     /// Who may read what kubeadm was started with, and who the directory it is in.
@@ -192,6 +210,7 @@ impl Worker {
                 clock: cluster.clock,
                 runtime: Runtime::default(),
                 machine: machine.clone(),
+                ahead: AtomicI64::new(0),
                 state: Mutex::new(state),
             });
             worker = Some(Arc::clone(&made));
@@ -235,6 +254,21 @@ impl Worker {
             State { crash_loops: true, .. } => "activating",
             _ => "inactive",
         }
+    }
+
+    /// systemd takes the order to start the kubelet's unit, and does not start it.
+    pub fn never_start_kubelet(&self) {
+        self.state().never_starts = true;
+    }
+
+    /// How often a kubelet was started.
+    pub fn kubelet_starts(&self) -> u32 {
+        self.state().kubelets
+    }
+
+    /// Its clock is so far ahead of the cluster's.
+    pub fn set_clock_ahead(&self, by: SignedDuration) {
+        self.ahead.store(by.as_secs(), Ordering::Relaxed);
     }
 
     /// The pause image is not here, and cannot be pulled.
@@ -303,7 +337,7 @@ const FLANNEL: &str = r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":
 
 /// As the package of Kubernetes' own repository has them.
 const UNIT_FILES: &str = "# /usr/lib/systemd/system/kubelet.service\n[Service]\nExecStart=/usr/bin/kubelet\nRestart=always\nStartLimitInterval=0\nRestartSec=10\n\n# /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf\n[Service]\nEnvironment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"\nEnvironment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nEnvironmentFile=-/etc/default/kubelet\nExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n";
-const KUBELET_PROCESS: &str = "812 /usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n";
+const KUBELET_PROCESS: &str = "/usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n";
 
 impl Script for Worker {
     fn run(&self, machine: &Machine, argv: &[&str]) -> Option<CommandOutput> {
@@ -323,7 +357,9 @@ impl Script for Worker {
                 well(String::new())
             }
             ["systemctl", "start", .., "kubelet.service"] => {
-                self.start_kubelet(machine);
+                if !self.state().never_starts {
+                    self.start_kubelet(machine);
+                }
                 well(String::new())
             }
             ["systemctl", "stop", "kubelet.service"] => {
@@ -333,7 +369,8 @@ impl Script for Worker {
             }
             ["systemctl", "cat", .., "kubelet.service"] => well(UNIT_FILES.to_owned()),
             ["ps", "-ww", "-C", "kubelet", ..] => {
-                well(if self.state().kubelet.is_some() { KUBELET_PROCESS.to_owned() } else { String::new() })
+                let since = self.state().kubelet.map(|(_, since)| self.up().saturating_sub(since).as_secs());
+                well(since.map(|elapsed| format!("812 {elapsed} {KUBELET_PROCESS}")).unwrap_or_default())
             }
             ["sh", "-c", script] if script.contains("command -v") => {
                 let tools = ["mount", "losetup", "cp", "touch", "conntrack", "iptables", "ip", "nsenter", "socat"];
@@ -363,7 +400,8 @@ impl Script for Worker {
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        let (now, ahead) = (self.clock.now(), self.ahead.load(Ordering::Relaxed));
+        now.checked_add(SignedDuration::from_secs(ahead)).unwrap_or(now)
     }
 }
 
@@ -387,7 +425,7 @@ impl Worker {
             ("kubelet.service", _, Some((_, since))) => {
                 let since = since.as_micros();
                 shown("loaded", "active", "running", "success", 0)
-                    + &format!("ExecMainStartTimestampMonotonic={since}\n")
+                    + &format!("MainPID=812\nExecMainStartTimestampMonotonic={since}\n")
             }
             ("kubelet.service", _, None) if state.crash_loops => {
                 shown("loaded", "activating", "auto-restart", "exit-code", 1)
@@ -430,7 +468,7 @@ impl Worker {
         say("[preflight] Running pre-flight checks");
         let refused = match play {
             Kubeadm::Fails(says) => Some(says.to_owned()),
-            Kubeadm::Joins => self.preflight(machine),
+            Kubeadm::Joins | Kubeadm::FailsLate(_) => self.preflight(machine),
         };
         if let Some(says) = refused {
             say(&says);
@@ -460,6 +498,11 @@ impl Worker {
             if self.state().unit == Unit::None {
                 return;
             }
+        }
+        if let Kubeadm::FailsLate(says) = play {
+            say(says);
+            self.end_kubeadm(machine, Unit::Ended(1));
+            return;
         }
         sleep(SOON).await;
         machine.meddle_remove(BOOTSTRAP_CONF);
@@ -557,7 +600,8 @@ impl Worker {
         }
         let lease = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}");
         while self.runs(running) {
-            let status = json!({"status": {"conditions": [self.ready()]}});
+            // What the machine is, too: the Node may have been another's before.
+            let status = json!({"status": {"conditions": [self.ready()], "nodeInfo": Self::node_info()}});
             let patch = "strategic-merge-patch+json";
             self.ask(Some(&user), None, "PATCH", &format!("{node}/status"), patch, &status).await?;
             self.renew(&user, &lease).await?;
@@ -616,9 +660,13 @@ impl Worker {
             "status": {
                 "addresses": [{"type": "InternalIP", "address": "10.0.0.21"}],
                 "conditions": [self.ready()],
-                "nodeInfo": {"machineID": MACHINE_ID, "systemUUID": SYSTEM_UUID, "kubeletVersion": "v1.34.4"},
+                "nodeInfo": Self::node_info(),
             },
         })
+    }
+
+    fn node_info() -> Value {
+        json!({"machineID": MACHINE_ID, "systemUUID": SYSTEM_UUID, "kubeletVersion": "v1.34.4"})
     }
 
     fn ready(&self) -> Value {

@@ -95,7 +95,7 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let mut observer = NodeObserver::new(&host, node_name(&facts)?, identity(&facts), admin.as_ref());
     observer.by_admin = true;
     let asked = args.cluster.is_named().then(|| asked_for(&facts));
-    observer.asked.ca = facts.cluster_ca().ok();
+    observer.asked.cas = facts.cluster_cas().unwrap_or_default();
     let diagnosis = LiveDiagnosis { library: &library, ignore: &ignore, time_box: args.place.time_box() };
     let mut seen = with_sandboxes(host.as_ref(), signals, watched(&mut observer, &args, &diagnosis)).await?;
     if let Some(Err(why)) = asked {
@@ -129,7 +129,7 @@ fn identity(facts: &Facts) -> MachineIdentity {
 
 /// Whether the CA of the cluster that was asked for could be had; if not, which step of the way to it failed.
 fn asked_for(facts: &Facts) -> Result<(), Why> {
-    let Err(missing) = facts.cluster_ca() else { return Ok(()) };
+    let Err(missing) = facts.cluster_cas() else { return Ok(()) };
     let path = facts.api_path().ok();
     let failed = path.as_ref().and_then(|path| match &path.failed()?.state {
         StepOutcome::Failed(detail) => Some(detail.clone()),

@@ -69,6 +69,8 @@ pub struct SideEffects {
     pub stuck: bool,
     /// What a join that was cut off had begun is still there: this one did not come so far as to end it.
     pub unfinished: bool,
+    /// The kubelet had its certificate by the time the attempt was to be cleaned up: the machine stays in the cluster.
+    pub in_cluster: bool,
     /// A Node was removed from the cluster, and this join did not come so far as to make it again.
     pub node_removed: Option<String>,
 }
@@ -125,7 +127,7 @@ impl WhatRemains {
 
     fn of(in_cluster: bool, changed: bool, left: &SideEffects) -> Self {
         match (left, changed) {
-            (_, true) if in_cluster => WhatRemains::Join,
+            (_, true) if in_cluster || left.in_cluster => WhatRemains::Join,
             (SideEffects { stuck: true, .. }, _) => WhatRemains::Part,
             (SideEffects { unfinished: true, .. }, _) => WhatRemains::EarlierJoin,
             (SideEffects { fixed: true, .. }, _) => WhatRemains::Fixes,
@@ -215,6 +217,7 @@ mod tests {
             (Stage::Begun, false, left(), WhatRemains::Untouched),
             (Stage::Joining, true, left(), WhatRemains::PutBack),
             (Stage::Joining, true, SideEffects { stuck: true, ..left() }, WhatRemains::Part),
+            (Stage::Joining, true, SideEffects { in_cluster: true, ..left() }, WhatRemains::Join),
             (Stage::Begun, true, SideEffects { unfinished: true, ..left() }, WhatRemains::EarlierJoin),
             (Stage::Unjoined, true, SideEffects { fixed: true, ..left() }, WhatRemains::Fixes),
             (Stage::CertificateIssued, true, SideEffects { stuck: true, ..left() }, WhatRemains::Join),

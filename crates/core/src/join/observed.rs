@@ -32,6 +32,8 @@ pub const WATCHED: &[Source] = &[
     Source::File(kubeconfig::KUBELET),
     Source::File(kubeconfig::BOOTSTRAP),
     Source::File(pki::CLIENT),
+    // Where kubelet.conf names it instead of holding it.
+    Source::File(pki::CA),
     Source::File(identity::HOSTNAME),
     // What the Node's address is held against.
     Source::Query(&net::LINKS),
@@ -51,7 +53,7 @@ pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
         standalone,
         restarts: state.restarts.unwrap_or_default(),
         exit: state.exec_main_status.filter(|_| !active),
-        started_at: after_boot(facts, state.started_after_boot),
+        started_at: started_at(facts, state.started_after_boot),
         node_ip: flag(facts, "--node-ip"),
         cloud_provider: flag(facts, "--cloud-provider"),
     })
@@ -71,32 +73,50 @@ pub fn addresses(facts: &Facts) -> Result<Vec<IpAddr>, Why> {
     Ok(links.iter().flat_map(|link| &link.addresses).map(|cidr| cidr.address).collect())
 }
 
-/// So many microseconds after the boot, by this machine's clock: systemd's own words for a time depend on the zone.
-pub fn after_boot(facts: &Facts, micros: Option<u64>) -> Option<Timestamp> {
+/// When the kubelet's process was started, by this machine's clock as it goes now. `ps` counts the seconds in which the machine
+/// slept, as /proc/uptime does; systemd's clock stands still in them, and in a container the uptime may be the container's while
+/// systemd's times are the host's. Where the two agree, systemd's is the exact one; where they do not, `ps` is right, and late
+/// by less than a second: never does what a kubelet before this one did count as this one's.
+fn started_at(facts: &Facts, micros: Option<u64>) -> Option<Timestamp> {
+    const APART: SignedDuration = SignedDuration::from_secs(2);
+    let elapsed = facts.kubelet_process().ok()??.elapsed?;
+    let by_process = facts.taken_at.checked_sub(SignedDuration::from_secs(i64::try_from(elapsed).ok()?)).ok()?;
+    let by_systemd = awake_since_boot(facts, micros);
+    Some(by_systemd.filter(|at| by_process.duration_since(*at).abs() <= APART).unwrap_or(by_process))
+}
+
+/// So many microseconds after the boot, if the machine never slept.
+fn awake_since_boot(facts: &Facts, micros: Option<u64>) -> Option<Timestamp> {
     let up: f64 = facts.file(unit::UPTIME).ok()?.text.split_whitespace().next()?.parse().ok()?;
     let up = SignedDuration::try_from_secs_f64(up).ok()?;
     let since_boot = SignedDuration::from_micros(i64::try_from(micros?).ok()?);
     facts.taken_at.checked_sub(up).ok()?.checked_add(since_boot).ok()
 }
 
-/// The kubelet's client certificate, held against a CA. `Absent`: it has none yet.
-pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<ClientCertificate, Why> {
+/// The client certificate of the kubelet that is this node, held against the CAs of the cluster that was asked for, else those
+/// it trusts. `Absent`: it has none yet.
+pub fn certificate(facts: &Facts, node: &str, asked: &RequestedCluster) -> Result<ClientCertificate, Why> {
     let judged = || -> Known<ClientCertificate> {
         let client = facts.client_certificate()?;
-        let own = facts.own_common_name()?;
         let conf = facts.kubelet_kubeconfig().or_absent()?;
-        let own_ca = conf.and_then(|conf| conf.ca());
+        let trusted = conf.as_ref().map(|conf| facts.trusted_by(conf)).unwrap_or_default();
+        let is_elsewhere = conf.is_some_and(|conf| asked.is_in(facts, &conf) == Some(false));
         let stale = |why: String| Ok(ClientCertificate::Stale { why });
-        if client.common_name != own {
+        if client.node() != Some(node) {
             return stale(format!("it is {}'s", client.common_name));
         }
         if !client.is_valid_at(facts.taken_at) {
             return stale(format!("it is valid from {} to {}", client.not_before, client.not_after));
         }
-        match ca.or(own_ca.as_ref()) {
-            Some(ca) if !client.is_signed_by(ca) => stale("another cluster's CA has signed it".to_owned()),
-            Some(_) => Ok(ClientCertificate::Trusted),
-            None => stale("there is no CA to hold it against".to_owned()),
+        // Of two CAs, the one that signed it may be missing in what the cluster shows, and still be trusted by it.
+        let own = if is_elsewhere { &[][..] } else { &trusted };
+        if client.is_signed_by_any(&asked.cas) || client.is_signed_by_any(own) {
+            return Ok(ClientCertificate::Trusted);
+        }
+        if is_elsewhere {
+            stale("another cluster's CA has signed it".to_owned())
+        } else {
+            Ok(ClientCertificate::Unvouched)
         }
     };
     judged().map_err(|missing| missing.why)
@@ -104,13 +124,13 @@ pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<Clien
 
 /// The cluster in kubelet.conf, beside the one that was asked for.
 pub fn cluster(facts: &Facts, asked: &RequestedCluster) -> Result<ClusterPins, Why> {
-    if asked.ca.is_none() && asked.pins.is_empty() {
+    if asked.is_unknown() {
         return Err(Why::NotAsked);
     }
     let conf = facts.kubelet_kubeconfig().map_err(|missing| missing.why)?;
-    let own = conf.ca().ok_or_else(|| Why::Broken("kubelet.conf holds no CA".to_owned()))?.pin;
-    let asked = asked.pin(&own).ok_or(Why::NotAsked)?;
-    Ok(ClusterPins { own, asked })
+    let is_same = asked.is_in(facts, &conf).ok_or_else(|| Why::Broken("kubelet.conf holds no CA".to_owned()))?;
+    let (own, asked) = (pki::shown_pins(&facts.trusted_by(&conf)), asked.keys().join(", "));
+    Ok(ClusterPins { own, asked, is_same })
 }
 
 /// What the runtime says of itself.
@@ -146,8 +166,10 @@ pub fn node(node: &Value, own: &MachineIdentity) -> Node {
     Node {
         name: text("/metadata/name").to_owned(),
         identity: own.is(uuid, id),
+        other_machine_id: own.has_another_machine_id(uuid, id),
         whose: format!("systemUUID {uuid}, machineID {id}, {address}"),
         ready: condition("Ready").is_some_and(is_true),
+        silent: condition("Ready").is_some_and(|ready| ready.get("status").is_some_and(|status| status == "Unknown")),
         says: condition("Ready").map_or_else(|| "no condition Ready yet".to_owned(), said),
         network_unavailable: condition("NetworkUnavailable").filter(|condition| is_true(condition)).map(said),
         created_at: text("/metadata/creationTimestamp").parse().ok(),
@@ -480,11 +502,25 @@ mod tests {
         let ours = node(&object("4C4C4544-0042-4A10-8034-B7C04F4D3732", "True", "False"), &own());
         assert_eq!((ours.identity, ours.ready, ours.network_unavailable), (Some(true), true, None));
         let theirs = node(&object("00000000-0000-0000-0000-0000000000aa", "Unknown", "True"), &own());
-        assert_eq!((theirs.identity, theirs.ready), (Some(false), false));
+        assert_eq!((theirs.identity, theirs.ready, theirs.silent), (Some(false), false, true));
+        assert!(!node(&object("", "False", ""), &own()).silent, "its kubelet says so");
         assert_eq!(theirs.network_unavailable.as_deref(), Some("NoRoute not yet"));
         assert_eq!((ours.internal_ips.as_slice(), ours.pressures.len()), (&[IpAddr::from([10, 0, 0, 21])][..], 0));
         assert_eq!(pod_ranges(&object("", "True", "")), ["10.244.1.0/24"]);
         assert_eq!(node(&json!({}), &own()).says, "no condition Ready yet");
+    }
+
+    /// Up since 1000 s, by /proc/uptime; the kubelet for so long by ps, and started so many seconds after the boot by systemd.
+    fn running(elapsed: &str, after_boot: &str) -> Facts {
+        let show = format!(
+            "Id=kubelet.service\nLoadState=loaded\nActiveState=active\nMainPID=17\nNRestarts=1\nExecMainStatus=0\n\
+             ExecMainStartTimestampMonotonic={after_boot}\n"
+        );
+        let process = format!("17 {elapsed} /usr/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\n");
+        joined(&SampleAuthority::make())
+            .with_query(&unit::SHOW, &show)
+            .with_query(&process::KUBELET, &process)
+            .with_file(unit::UPTIME, "1000.00 3000.00\n")
     }
 
     #[test]
@@ -555,38 +591,89 @@ mod tests {
     }
 
     #[test]
-    fn the_kubelet_started_so_long_after_the_boot() {
-        let show = "Id=kubelet.service\nLoadState=loaded\nActiveState=active\nMainPID=17\nNRestarts=1\nExecMainStatus=0\n\
-                    ExecMainStartTimestampMonotonic=990000000\n";
-        let facts = joined(&SampleAuthority::make())
-            .with_query(&unit::SHOW, show)
-            .with_query(&process::KUBELET, "17 /usr/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\n")
-            .with_file(unit::UPTIME, "1000.00 3000.00\n");
-        let seen = kubelet(&facts).unwrap();
-        assert_eq!(seen.started_at, NOW.checked_sub(SignedDuration::from_secs(10)).ok());
+    fn the_kubelet_started_so_long_ago_whatever_the_machine_slept() {
+        for (name, elapsed, after_boot, millis_ago) in [
+            ("never slept: exact", "10", "989500000", Some(10_500)),
+            ("slept before the kubelet started", "10", "390000000", Some(10_000)),
+            ("slept for a second", "10", "988900000", Some(11_100)),
+            ("a container whose host was up for days", "10", "864000000000", Some(10_000)),
+            ("since the boot", "999", "700000", Some(999_300)),
+            ("ps does not say", "", "990000000", None),
+        ] {
+            let started = kubelet(&running(elapsed, after_boot)).unwrap().started_at;
+            assert_eq!(started.map(|at| NOW.duration_since(at).as_millis()), millis_ago, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_kubelet_is_what_its_process_is() {
+        let seen = kubelet(&running("10", "990000000")).unwrap();
         assert_eq!((seen.active, seen.standalone, seen.restarts, seen.exit), (true, false, 1, None));
-        let alone = facts.with_query(&process::KUBELET, "17 /usr/bin/kubelet\n");
+        let alone = running("10", "990000000").with_query(&process::KUBELET, "17 10 /usr/bin/kubelet\n");
         assert!(kubelet(&alone).unwrap().standalone);
     }
 
     #[test]
     fn a_certificate_is_held_against_the_cluster_that_was_asked_for() {
         let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
-        let pin = |authority: &SampleAuthority| pki::parse_certificates(&authority.pem).unwrap().remove(0);
+        let shown = |of: &[&SampleAuthority]| RequestedCluster { cas: authorities(of), pins: Vec::new() };
         let facts = joined(&ca);
-        assert_eq!(certificate(&facts, None), Ok(ClientCertificate::Trusted));
-        assert_eq!(certificate(&facts, Some(&pin(&ca))), Ok(ClientCertificate::Trusted));
-        assert!(matches!(certificate(&facts, Some(&pin(&other))), Ok(ClientCertificate::Stale { .. })));
-        assert_eq!(certificate(&facts.clone().without_file(pki::CLIENT), None), Err(Why::Absent));
+        let judged = |facts: &Facts, asked: &RequestedCluster| certificate(facts, "w1", asked);
+        for (asked, trusted) in [(shown(&[]), true), (shown(&[&ca]), true), (shown(&[&other]), false)] {
+            assert_eq!(judged(&facts, &asked) == Ok(ClientCertificate::Trusted), trusted, "{:?}", asked.keys());
+        }
+        assert!(matches!(certificate(&facts, "w2", &shown(&[&ca])), Ok(ClientCertificate::Stale { .. })));
+        assert_eq!(judged(&facts.clone().without_file(pki::CLIENT), &shown(&[])), Err(Why::Absent));
         assert_eq!(cluster(&facts, &RequestedCluster::default()), Err(Why::NotAsked));
         for (authority, expected) in [(&ca, true), (&other, false)] {
-            let shown = RequestedCluster { ca: Some(pin(authority)), pins: Vec::new() };
-            let pinned = RequestedCluster { ca: None, pins: vec![pin(authority).pin.parse().unwrap()] };
-            for asked in [shown, pinned] {
-                let ClusterPins { own, asked } = cluster(&facts, &asked).unwrap();
-                assert_eq!(own == asked, expected);
+            let pins = vec![authorities(&[authority])[0].pin.parse().unwrap()];
+            for asked in [shown(&[authority]), RequestedCluster { cas: Vec::new(), pins }] {
+                assert_eq!(cluster(&facts, &asked).unwrap().is_same, expected);
             }
         }
+    }
+
+    fn authorities(of: &[&SampleAuthority]) -> Vec<pki::Certificate> {
+        of.iter().flat_map(|authority| pki::parse_certificates(&authority.pem).unwrap()).collect()
+    }
+
+    /// While a cluster's CA is rotated, cluster-info and kubelet.conf hold two, in any order, and either may have signed.
+    #[test]
+    fn any_of_the_cas_of_a_cluster_may_have_signed_it() {
+        let [old, new, other, next] = std::array::from_fn(|_| SampleAuthority::make());
+        let conf = |of: &[&SampleAuthority]| {
+            let pems: String = of.iter().map(|authority| authority.pem.as_str()).collect();
+            kubeconfig::sample::kubelet("https://10.0.0.11:6443", &pems)
+        };
+        for (name, trusts, signed_by, shows, in_cluster) in [
+            ("before", &[&old][..], &old, &[&old][..], true),
+            ("cluster-info has both", &[&old], &old, &[&new, &old], true),
+            ("signed by the new one", &[&old], &new, &[&old, &new], true),
+            ("kubelet.conf has both", &[&new, &old], &old, &[&old], true),
+            ("the old one is gone from cluster-info", &[&old, &new], &old, &[&new], true),
+            ("kubelet.conf was not brought up to date", &[&old], &new, &[&new], true),
+            ("another cluster", &[&other], &other, &[&old, &new], false),
+            ("another cluster, itself in rotation", &[&other, &next], &other, &[&old, &new], false),
+        ] {
+            let client = signed_by.node("system:node:w1", 2027);
+            let facts = joined(&old).with_file(kubeconfig::KUBELET, &conf(trusts)).with_file(pki::CLIENT, &client);
+            let asked = RequestedCluster { cas: authorities(shows), pins: Vec::new() };
+            let judged = certificate(&facts, "w1", &asked);
+            assert_eq!(judged == Ok(ClientCertificate::Trusted), in_cluster, "{name}: {judged:?}");
+            assert_eq!(cluster(&facts, &asked).unwrap().is_same, in_cluster, "{name}");
+        }
+    }
+
+    #[test]
+    fn of_a_ca_that_nobody_knows_only_the_api_server_can_tell() {
+        let (ca, clients) = (SampleAuthority::make(), SampleAuthority::make());
+        let facts = joined(&ca).with_file(pki::CLIENT, &clients.node("system:node:w1", 2027));
+        for of in [&[][..], &[&ca]] {
+            let asked = RequestedCluster { cas: authorities(of), pins: Vec::new() };
+            assert_eq!(certificate(&facts, "w1", &asked), Ok(ClientCertificate::Unvouched));
+        }
+        let elsewhere = RequestedCluster { cas: authorities(&[&SampleAuthority::make()]), pins: Vec::new() };
+        assert!(matches!(certificate(&facts, "w1", &elsewhere), Ok(ClientCertificate::Stale { .. })));
     }
 
     #[test]

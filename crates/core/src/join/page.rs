@@ -40,19 +40,24 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
     let found = |local, node, admin, age: Option<i64>| {
         JoinEvent::Found(ExistingJoin {
             local,
+            name: "w1".into(),
             kubeadm: None,
             node,
             lease_age: age.map(SignedDuration::from_secs),
+            lease_renews: false,
             admin,
             path: None,
             proven: true,
             named: None,
+            renamed: None,
             registered: true,
         })
     };
     let node = |identity, ready| Node {
         name: "w1".into(),
         identity: Some(identity),
+        other_machine_id: false,
+        silent: false,
         whose: "another".into(),
         ready,
         internal_ips: vec![OWN_ADDRESS],
@@ -62,13 +67,16 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
     let request = |state| JoinEvent::Request(Ok(CertificateRequest { name: "csr".into(), state }));
     let attached = ExistingJoin {
         local: LocalJoin::Nothing,
+        name: "w1".into(),
         kubeadm: started,
         node: Err(Why::Absent),
         lease_age: None,
+        lease_renews: false,
         admin: false,
         path: None,
         proven: true,
         named: None,
+        renamed: None,
         registered: true,
     };
     vec![

@@ -261,6 +261,9 @@ pub(super) struct Memory {
     #[serde(default)]
     pub condemned: Vec<String>,
     pub look_again: Option<Timestamp>,
+    /// What is said of the Node that stands in the way, where it stays.
+    #[serde(default, deserialize_with = "failure::saved")]
+    pub else_told: Vec<JoinCause>,
     /// What systemd had counted when this kubelet was first seen.
     pub restarts_before: Option<u64>,
     /// Who was told to stop only ends what was begun.

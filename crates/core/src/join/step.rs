@@ -357,7 +357,8 @@ impl JoinStatus {
                 vec![JoinEffect::Tell(says)]
             }
             Decision::Wake { says } => vec![JoinEffect::Tell(says), JoinEffect::WakeKubelet],
-            Decision::Wait { says } => {
+            Decision::Wait { says, else_told } => {
+                self.memory.else_told = vec![else_told];
                 self.memory.look_again = Some(later(now, LOOK_AGAIN));
                 self.block(now).then_some(JoinEffect::Tell(says)).into_iter().collect()
             }
@@ -846,11 +847,15 @@ impl JoinStatus {
                 causes.push(cause.clone());
             }
         }
+        let told = std::mem::take(&mut self.memory.else_told).pop().filter(|_| stage == Stage::Blocked);
+        let is_told = told.is_some();
+        let says = told.as_ref().map_or(says, |told| told.says.clone());
         // What fails says more than the stage does.
         let symptom = symptom.filter(|_| failing.is_empty());
-        causes.extend(symptom.map(|about| JoinCause::of(about, says.as_str())));
+        causes.extend(told.or_else(|| symptom.map(|about| JoinCause::of(about, says.as_str()))));
         let says = format!("{says} ({} s)", now.duration_since(self.since).as_secs());
-        self.end(JoinFailure { stage, class: worst(&causes), says, causes, overdue: true }, now)
+        // What was waited for to tell whose a Node is has told it.
+        self.end(JoinFailure { stage, class: worst(&causes), says, causes, overdue: !is_told }, now)
     }
 
     /// Nobody wants to wait any longer. What is complete is completed; what nobody watches any more goes on where it can.

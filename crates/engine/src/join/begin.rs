@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::nodes::{self, UnmarkedNode};
-use carrick_cluster::{ApiError, ClusterCredentials};
+use carrick_cluster::{ApiError, ClusterClient, ClusterCredentials};
 use carrick_core::StopSignal;
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::join::before::MachineBefore;
 use carrick_core::join::existing::{self, Decision, ExistingJoin, LocalJoin, RequestedCluster};
 use carrick_core::join::failure::JoinCause;
-use carrick_core::join::looked::{InspectedMachine, PreparationError};
+use carrick_core::join::looked::InspectedMachine;
 use carrick_core::join::place::{self, CONFIG, CONFIG_DIR};
+use carrick_core::join::prepare::PreparationError;
 use carrick_core::join::request::configuration;
 use carrick_core::join::state::JoinStatus;
 use carrick_core::join::step::JoinEvent;
@@ -75,8 +76,11 @@ impl Driver<'_, '_> {
     async fn observe_once(&mut self) -> Known<ExistingJoin> {
         let looked = self.see().await;
         let kubeadm = match unit::state(self.host, unit::JOIN).await {
-            Ok(UnitProgress::Running { since }) => {
-                Some(observed::after_boot(&looked.facts, since).unwrap_or(self.began.0))
+            Ok(UnitProgress::Running) => {
+                let elapsed =
+                    unit::runs_for(self.host, unit::JOIN).await.and_then(|it| SignedDuration::try_from(it).ok());
+                // By the run's own clock, which its deadlines go by.
+                Some(elapsed.and_then(|it| self.now().checked_sub(it).ok()).unwrap_or(self.began.0))
             }
             _ => None,
         };
@@ -88,7 +92,8 @@ impl Driver<'_, '_> {
     /// The facts as `core::join::existing` wants them, and the observer for what follows.
     async fn found(&mut self, looked: &InspectedMachine, kubeadm: Option<Timestamp>) -> Known<ExistingJoin> {
         let facts = &looked.facts;
-        let asked = RequestedCluster { ca: facts.cluster_ca().ok(), pins: self.options.request.pins.clone() };
+        let (cas, pins) = (facts.cluster_cas().unwrap_or_default(), self.options.request.pins.clone());
+        let asked = RequestedCluster { cas, pins };
         let local = LocalJoin::of(facts, &asked)?;
         let (node_name, named) = self.node_name(facts, &local)?;
         if let (Some(target), Some(text), None) = (self.target(), facts.api("cluster-ca").ok(), &self.asker)
@@ -99,18 +104,33 @@ impl Driver<'_, '_> {
                 credentials.map(|credentials| dialer::client(&credentials, Arc::<dyn Host>::downgrade(self.machine)));
         }
         // The driver outlives its observer by nothing: both see through the same host.
-        let mut observer = NodeObserver::new(self.machine, node_name, facts.identity()?, self.options.admin);
+        let mut observer = NodeObserver::new(self.machine, node_name.clone(), facts.identity()?, self.options.admin);
         let proven = existing::is_proven(facts, &asked);
         observer.asked = asked;
         let node = self.ask_node(&mut observer, &local).await;
         let of_node = observer.node(&node);
-        let lease_age = match self.options.admin {
-            Some(_) => self.lease_age(&observer, &of_node).await,
-            None => None,
+        let (lease_age, lease_renews) = match self.options.admin {
+            Some(admin) => self.lease(admin, &observer, &of_node).await,
+            None => (None, false),
         };
         let admin = self.options.admin.is_some();
         let (path, registered) = (looked.broken_path(), existing::was_registered(facts));
-        let found = ExistingJoin { local, kubeadm, node: of_node, lease_age, admin, path, proven, named, registered };
+        let has_joined = matches!(local, LocalJoin::Joined | LocalJoin::Stopped);
+        let renamed = facts.coming_node_name().ok().filter(|coming| has_joined && *coming != node_name);
+        let found = ExistingJoin {
+            local,
+            name: node_name,
+            kubeadm,
+            node: of_node,
+            lease_age,
+            lease_renews,
+            admin,
+            path,
+            proven,
+            named,
+            renamed,
+            registered,
+        };
         self.node = node;
         self.observer = Some(observer);
         Ok(found)
@@ -119,8 +139,16 @@ impl Driver<'_, '_> {
     /// What the Node is to be called; and what this machine has joined as, where that is something else.
     fn node_name(&self, facts: &Facts, local: &LocalJoin) -> Known<(String, Option<String>)> {
         let asked = self.options.request.node_name.clone();
-        if !matches!(local, LocalJoin::Joined | LocalJoin::Stopped) {
-            return Ok((asked.map_or_else(|| facts.node_name(), Ok)?, None));
+        match local {
+            LocalJoin::Joined | LocalJoin::Stopped => {}
+            // It has its name from the join that was cut off.
+            LocalJoin::Bootstrapping => return Ok((asked.map_or_else(|| facts.coming_node_name(), Ok)?, None)),
+            LocalJoin::Nothing
+            | LocalJoin::Leftovers { .. }
+            | LocalJoin::Elsewhere { .. }
+            | LocalJoin::Detached { .. } => {
+                return Ok((asked.map_or_else(|| facts.node_name(), Ok)?, None));
+            }
         }
         let own = facts.kubelet_node_name()?;
         let named = asked.filter(|asked| *asked != own).map(|_| own.clone());
@@ -142,14 +170,26 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Since the lease was renewed. A Node whose kubelet has made none yet is renewed by nobody since it was made.
-    async fn lease_age(&self, observer: &NodeObserver<'_>, node: &Result<Node, Why>) -> Option<SignedDuration> {
-        let renewed = match observer.lease().await {
-            Ok(lease) => lease.renewed_at?,
-            Err(Why::Absent) => node.as_ref().ok()?.created_at?,
-            Err(_) => return None,
+    /// For how long the lease was not renewed, and whether it was since this join first looked at it. By the clock of the API
+    /// server: that of a machine which is about to join is no measure. A Node whose kubelet has made none yet is renewed by
+    /// nobody since it was made.
+    async fn lease(
+        &mut self,
+        admin: &ClusterClient,
+        observer: &NodeObserver<'_>,
+        node: &Result<Node, Why>,
+    ) -> (Option<SignedDuration>, bool) {
+        let lease = observer.lease().await;
+        let (renewed, renews) = match lease {
+            Ok(lease) => {
+                let first = self.lease_version.get_or_insert_with(|| lease.version.clone());
+                (lease.renewed_at, *first != lease.version)
+            }
+            Err(Why::Absent) => (node.as_ref().ok().and_then(|node| node.created_at), false),
+            Err(_) => (None, false),
         };
-        Some(self.host.now().duration_since(renewed))
+        let now = admin.server_now().unwrap_or_else(|| self.host.now());
+        (renewed.map(|renewed| now.duration_since(renewed)), renews)
     }
 
     pub(super) async fn remove_node(&mut self, name: &str) -> JoinEvent {
@@ -184,12 +224,22 @@ impl Driver<'_, '_> {
         }
     }
 
-    pub(super) async fn wake_kubelet(&self) -> JoinEvent {
+    pub(super) async fn wake_kubelet(&mut self) -> JoinEvent {
+        let before = self.looked.as_ref().map(|looked| MachineBefore::unprepared(&looked.facts));
         let argv = ["systemctl", "start", "kubelet.service"];
         let woken = async { self.host.run(&argv, WAKE).await?.well(&argv) };
         match woken.await {
             Ok(_) => JoinEvent::Woken,
-            Err(trouble) => JoinEvent::Failed(self.undone(&trouble).unwoken()),
+            Err(trouble) => {
+                // Nothing was changed: that is said only of a unit that is as it was.
+                let stopped = self.host.run(&["systemctl", "stop", "kubelet.service"], WAKE).await.is_ok();
+                let cleared = match before.filter(|_| stopped) {
+                    Some(before) => self.is_kubelet_back(&before).await,
+                    None => false,
+                };
+                self.left.stuck |= !cleared;
+                JoinEvent::Failed(self.undone(&trouble).unwoken())
+            }
         }
     }
 
@@ -219,14 +269,18 @@ impl Driver<'_, '_> {
         }
         if blockers.is_empty() {
             // Preparation holds the kubelet back. What a join before this one noted, and did not come to put back, holds.
-            self.before.get_or_insert_with(|| MachineBefore::default().with_kubelet(&looked.facts));
+            self.before.get_or_insert_with(|| MachineBefore::unprepared(&looked.facts));
         }
         JoinEvent::Checked { blockers, fixed }
     }
 
-    /// An admin's kubeconfig stands for a token: it is made only once there is something to join.
+    /// An admin's kubeconfig stands for a token: it is made only once there is something to join, and never where the clocks
+    /// are so far apart that a join by it could only fail.
     pub(super) async fn provide_token(&mut self) -> Result<(), JoinEvent> {
         let Some(admin) = self.options.admin.filter(|_| self.options.request.token.is_none()) else { return Ok(()) };
+        if let Some(blockers) = self.looked.as_ref().and_then(InspectedMachine::blockers_by_clock) {
+            return Err(JoinEvent::Checked { blockers, fixed: false });
+        }
         let unminted = |unminted: Unminted| JoinEvent::Failed(unminted.cause());
         let token = token::drawn().map_err(unminted)?;
         // Before it is made: whoever comes after us knows of it.
@@ -385,7 +439,7 @@ pub async fn plan(
             then.push(says);
             false
         }
-        Decision::Wait { says }
+        Decision::Wait { says, .. }
         | Decision::Remove { says, .. }
         | Decision::Unready { says, .. }
         | Decision::Join { says } => {
@@ -416,7 +470,7 @@ fn is_worth_another_look(error: &ApiError) -> bool {
 fn unprepared(why: PreparationError) -> Trouble {
     match why {
         PreparationError::Missing(missing) => Trouble::missing("prepare", &missing),
-        PreparationError::Conflict(conflict) => Trouble::new("prepare", conflict),
+        why @ (PreparationError::Conflict(_) | PreparationError::Live(_)) => Trouble::new("prepare", why),
     }
 }
 

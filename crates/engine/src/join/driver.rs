@@ -163,6 +163,8 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) asker: Option<ClusterClient>,
     pub(super) observer: Option<NodeObserver<'a>>,
     pub(super) node: Result<Value, Why>,
+    /// The version of the Node's lease when it was first looked at.
+    pub(super) lease_version: Option<String>,
     /// Runs of preparation, to be taken back where the join fails.
     pub(super) runs: Vec<u32>,
     /// kubeadm's output, and how much of it was read.
@@ -216,6 +218,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             asker,
             observer: None,
             node: Err(Why::NotCollected),
+            lease_version: None,
             runs: Vec::new(),
             log: None,
             read: 0,
@@ -276,7 +279,8 @@ impl<'a, 'm> Driver<'a, 'm> {
             self.heed_stop(&mut state, &mut effects);
             if let Some(outcome) = &over {
                 record.end(host.now(), outcome);
-                self.left.unfinished = ending::is_unfinished(outcome, self.ours || !self.runs.is_empty());
+                let ours = (self.ours || !self.runs.is_empty()) && !self.left.in_cluster;
+                self.left.unfinished = ending::is_unfinished(outcome, ours);
             }
             let kept = if state.changed {
                 let standing = self.standing();
@@ -508,6 +512,11 @@ impl<'a, 'm> Driver<'a, 'm> {
                 self.left.stuck = cleaned.is_err();
                 if let Err(problem) = cleaned {
                     tell(JoinProgress::Says(format!("not all of it could be cleaned up: {problem}")));
+                }
+                if self.left.in_cluster {
+                    let says =
+                        "the kubelet has its certificate by now: the machine is in the cluster, and is left there";
+                    tell(JoinProgress::Says(says.to_owned()));
                 }
                 Vec::new()
             }

@@ -9,7 +9,7 @@ use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::existing::RequestedCluster;
 use carrick_core::join::observed;
-use carrick_core::join::verify::{AgentPod, LeaseRenewal, Node, Sandbox};
+use carrick_core::join::verify::{AgentPod, ClientCertificate, LeaseRenewal, Node, Sandbox};
 use carrick_host::cri::sandbox::{self, SandboxError};
 use carrick_host::{Host, Probe, Progress, cri, gather};
 use serde_json::Value;
@@ -80,8 +80,28 @@ impl<'a> NodeObserver<'a> {
 
     /// Why the API server does not take the kubelet's certificate; `None` where it does, or cannot be asked.
     pub async fn own_is_refused(&mut self) -> Option<String> {
+        self.own_is_taken().await.and_then(Result::err)
+    }
+
+    /// Of a certificate whose signer nobody here knows: what the API server says of it, where it says something.
+    pub async fn settle(&mut self, certificate: &mut Result<ClientCertificate, Why>) {
+        if *certificate != Ok(ClientCertificate::Unvouched) || self.take_own().await.is_err() {
+            return;
+        }
+        match self.own_is_taken().await {
+            Some(Ok(())) => *certificate = Ok(ClientCertificate::Trusted),
+            Some(Err(why)) => *certificate = Ok(ClientCertificate::Stale { why }),
+            None => {}
+        }
+    }
+
+    /// Whether the API server takes the kubelet's certificate, or why not; `None` where it cannot be asked.
+    async fn own_is_taken(&mut self) -> Option<Result<(), String>> {
         let own = self.own.as_ref()?;
-        let error = nodes::get(own, &self.node).await.err()?;
+        let error = match nodes::get(own, &self.node).await {
+            Err(error) if !error.is_not_found() => error,
+            _ => return Some(Ok(())),
+        };
         let refused = match error.problem {
             ApiProblem::Unauthorized(_) | ApiProblem::Forbidden(_) => {
                 format!("the API server at {} does not accept it for {}", own.server(), self.node)
@@ -90,7 +110,7 @@ impl<'a> NodeObserver<'a> {
             _ => return None,
         };
         self.own = None;
-        Some(refused)
+        Some(Err(refused))
     }
 
     /// Who may ask about the node. Nobody: nobody looked.

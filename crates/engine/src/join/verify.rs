@@ -90,7 +90,7 @@ async fn evidence(
 pub fn of_machine(observer: &NodeObserver<'_>, facts: &Facts) -> NodeEvidence {
     NodeEvidence {
         kubelet: observed::kubelet(facts),
-        certificate: observed::certificate(facts, observer.asked.ca.as_ref()),
+        certificate: observed::certificate(facts, &observer.node, &observer.asked),
         cluster: observed::cluster(facts, &observer.asked),
         runtime: observed::runtime(facts),
         addresses: observed::addresses(facts),
@@ -100,6 +100,7 @@ pub fn of_machine(observer: &NodeObserver<'_>, facts: &Facts) -> NodeEvidence {
 
 /// A certificate that looks right may still be one the API server does not take: of a cluster that was set up anew.
 async fn try_certificate(observer: &mut NodeObserver<'_>, seen: &mut NodeEvidence) {
+    observer.settle(&mut seen.certificate).await;
     if seen.certificate != Ok(ClientCertificate::Trusted) {
         return;
     }

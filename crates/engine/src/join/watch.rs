@@ -28,6 +28,7 @@ impl Driver<'_, '_> {
         let Some(mut observer) = self.observer.clone() else { return events };
         let facts = observer.machine().await;
         let mut seen = of_machine(&observer, &facts);
+        observer.settle(&mut seen.certificate).await;
         if let Ok(kubelet) = &mut seen.kubelet {
             self.restarts_before = self.restarts_before.min(kubelet.restarts);
             kubelet.restarts -= self.restarts_before;
@@ -133,14 +134,14 @@ impl Driver<'_, '_> {
         let lines = new.get(..whole).unwrap_or_default();
         let mut events: Vec<JoinEvent> = lines.lines().filter_map(output::milestone).map(JoinEvent::Kubeadm).collect();
         let retried = output::causes(lines, self.library).into_iter();
-        let retried: Vec<JoinCause> = retried.filter(|_| matches!(kubeadm, Ok(UnitProgress::Running { .. }))).collect();
+        let retried: Vec<JoinCause> = retried.filter(|_| matches!(kubeadm, Ok(UnitProgress::Running))).collect();
         events.extend(retried.into_iter().filter_map(|cause| self.newly(cause)));
         self.read += whole;
         let ended = match kubeadm {
             Ok(UnitProgress::Ended(status)) => Some(status),
             // Somebody stopped it, and systemd has forgotten it.
             Ok(UnitProgress::None) => Some(None),
-            Ok(UnitProgress::Running { .. }) | Err(_) => None,
+            Ok(UnitProgress::Running) | Err(_) => None,
         };
         if let Some(status) = ended {
             self.kubeadm_over = true;

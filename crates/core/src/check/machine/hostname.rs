@@ -10,7 +10,7 @@
 
 use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
-    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::identity::HOSTNAME;
 use crate::fact::{Facts, Known};
@@ -38,6 +38,10 @@ const LONGEST: usize = 63;
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let hostname = facts.hostname()?;
     let node = facts.node_name()?;
+    // It names no node any more: what that means, machine.renamed tells.
+    if facts.kubelet_node_name().is_ok_and(|joined| joined != facts.coming_node_name().unwrap_or_default()) {
+        return Ok(skip("not judged: see machine.renamed"));
+    }
     let seen = Evidence::at(HOSTNAME, 1, &hostname);
     let rename = "hostnamectl set-hostname NAME    # letters, digits, '-'; at most 63";
     if let Some(wrong) = wrong_with(&node) {
@@ -77,7 +81,9 @@ fn wrong_with(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::check::Outcome::{Fail, Pass, Skip, Unknown, Warn};
+    use crate::fact::join_state::sample::joined;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
@@ -106,6 +112,7 @@ mod tests {
                 ("localhost", named("localhost"), Warn),
                 ("localhost.localdomain", named("localhost.localdomain"), Warn),
                 ("a host whose name only begins so", named("localhostile"), Pass),
+                ("joined under another name", joined(&SampleAuthority::make()).with_file(HOSTNAME, "my_node\n"), Skip),
                 ("unreadable", facts().without(Source::File(HOSTNAME), Why::Denied), Unknown),
             ],
         );

@@ -71,13 +71,16 @@ fn nothing() -> ExistingJoin {
     let (local, node) = (LocalJoin::Nothing, Err(Why::Absent));
     ExistingJoin {
         local,
+        name: "w1".into(),
         kubeadm: None,
         node,
         lease_age: None,
+        lease_renews: false,
         admin: false,
         path: None,
         proven: true,
         named: None,
+        renamed: None,
         registered: true,
     }
 }
@@ -539,6 +542,7 @@ fn an_old_node_is_waited_for_or_marked_once() {
     let ready = |admin: bool| ExistingJoin {
         node: Ok(sample::node()),
         lease_age: admin.then(|| SignedDuration::from_secs(60)),
+        lease_renews: false,
         admin,
         ..nothing()
     };
@@ -571,6 +575,7 @@ fn the_node_of_a_machine_that_is_gone_for_good_is_removed_once() {
     let dead = || ExistingJoin {
         node: Ok(Node { identity: Some(false), ready: false, ..sample::node() }),
         lease_age: Some(SignedDuration::from_secs(90)),
+        lease_renews: false,
         admin: true,
         ..nothing()
     };
@@ -804,6 +809,43 @@ proptest! {
                 prop_assert_eq!(failure.class, taken_as_its_file_says(failure), "{:?}", failure);
                 let again = failure.class.may_pass() && before.attempt < before.policy.attempts;
                 prop_assert_eq!(state.stage == Stage::Waiting, again && before.stage < Stage::CertificateIssued);
+            }
+        }
+    }
+
+    /// With `existing::nothing_that_lives_is_taken_down`: what a live kubelet is decided on leads to looks alone.
+    #[test]
+    fn a_machine_that_lives_is_only_looked_at(
+        policy in any_policy(),
+        found in any_found(),
+        lives in 0usize..3,
+        (proven, registered, renewed) in any::<(bool, bool, bool)>(),
+        events in prop::collection::vec((any_event(), 0i64..40), 0..40),
+    ) {
+        let local = match lives {
+            0 => LocalJoin::Joined,
+            1 => LocalJoin::Elsewhere { server: "s".into() },
+            _ => LocalJoin::Detached { why: "not there".into() },
+        };
+        let found = ExistingJoin { local, kubeadm: None, proven, registered, lease_renews: renewed, ..found };
+        let (mut state, effects) = JoinStatus::begin(policy, NOW);
+        let (mut second, mut looks) = (0, effects.contains(&JoinEffect::Observe));
+        for (event, wait) in events {
+            second += wait;
+            let look = std::mem::take(&mut looks).then(|| JoinEvent::Found(found.clone()));
+            let event = Some(event).filter(|event| !matches!(event, JoinEvent::Found(_) | JoinEvent::Woken));
+            for event in look.into_iter().chain(event) {
+                let effects;
+                (state, effects) = step(&state, &event, at(second));
+                let acts = |effect: &JoinEffect| match effect {
+                    JoinEffect::Check | JoinEffect::Prepare | JoinEffect::StartKubeadm | JoinEffect::CleanUp
+                    | JoinEffect::RemoveNode { .. } | JoinEffect::MarkNotReady { .. } | JoinEffect::WakeKubelet
+                    | JoinEffect::Attach | JoinEffect::Halt => true,
+                    JoinEffect::Observe | JoinEffect::Sandbox { .. } | JoinEffect::Tell(_) | JoinEffect::Finish
+                    | JoinEffect::Leave | JoinEffect::Diagnose | JoinEffect::Report(_) => false,
+                };
+                prop_assert!(!effects.iter().any(acts), "{:?}: {:?}", event, effects);
+                looks |= effects.contains(&JoinEffect::Observe);
             }
         }
     }

@@ -160,13 +160,19 @@ pub enum ClientCertificate {
     Trusted,
     /// Of another cluster, for another node, or out of date.
     Stale { why: String },
+    /// For this node, and in date; of a CA that neither the cluster has shown nor kubelet.conf names. A cluster may have one for
+    /// its clients alone: only the API server can say.
+    Unvouched,
 }
 
-/// The CA the kubelet trusts, and the one of the cluster that was asked for, as pins.
+/// The CAs the kubelet trusts, and those of the cluster that was asked for, as pins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterPins {
     pub own: String,
     pub asked: String,
+    /// It is one cluster: they share a CA, or the asked one's has signed the kubelet's certificate.
+    #[serde(default)]
+    pub is_same: bool,
 }
 
 /// The Node of this machine's name.
@@ -175,9 +181,15 @@ pub struct Node {
     pub name: String,
     /// [`crate::fact::identity::MachineIdentity::is`]: `None` where the ids are empty or shared and prove nothing.
     pub identity: Option<bool>,
+    /// Its UUID is this machine's, and its machine-id another: set up anew since, or a second machine with the same UUID.
+    #[serde(default)]
+    pub other_machine_id: bool,
     /// Its ids and address, as a person compares them.
     pub whose: String,
     pub ready: bool,
+    /// Ready is Unknown: the cluster has heard nothing of its kubelet for as long as it waits for one.
+    #[serde(default)]
+    pub silent: bool,
     /// Reason and message of the condition Ready.
     pub says: String,
     /// The reason, where `NetworkUnavailable` is True.

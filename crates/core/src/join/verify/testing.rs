@@ -24,6 +24,8 @@ pub fn node() -> Node {
     Node {
         name: "w1".into(),
         identity: Some(true),
+        other_machine_id: false,
+        silent: false,
         whose: "systemUUID a, machineID b, 10.0.0.21".into(),
         ready: true,
         says: "KubeletReady".into(),

@@ -37,7 +37,7 @@ fn every_id_that_is_named_can_be_explained() {
     };
     worst.kubelet = Ok(Kubelet { standalone: true, ..Kubelet::default() });
     worst.certificate = Ok(ClientCertificate::Stale { why: "x".into() });
-    worst.cluster = Ok(ClusterPins { own: "a".into(), asked: "b".into() });
+    worst.cluster = Ok(ClusterPins { own: "a".into(), asked: "b".into(), is_same: false });
     worst.runtime = Ok(RuntimeConditions { ready: false, network_ready: false, says: "x".into() });
     worst.sandbox = Ok(Sandbox::new(IpAddr::from([1, 1, 1, 1]), vec!["10.0.0.0/8".into()]));
     worst.pods = Ok(vec![pod(2, None)]);
