@@ -336,7 +336,7 @@ fn is_left(leaves: Leaves, scene: &Scene, before: &Tree) -> Result<()> {
 }
 
 /// Without what the kubelet and the pods of a node change by themselves.
-fn without_a_nodes_own(mut changes: Vec<String>) -> Vec<String> {
+pub fn without_a_nodes_own(mut changes: Vec<String>) -> Vec<String> {
     const OWN: [&str; 10] = [
         // What it is about to put in the place of another file.
         "/kubelet/.",
