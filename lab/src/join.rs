@@ -209,7 +209,7 @@ pub static ROWS: &[Row] = &[
     row("dropin-missing", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
     row("dropin-missing-running", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
     row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)),
-    row("firewalld-on", Tier::Quick, Ends::Owed { today: Today::Joined, cause: "firewall.kubelet" }),
+    row("firewalld-on", Tier::Quick, Ends::Cause("firewall.kubelet", 3)),
     row("flannel-crash-looping", Tier::Standard, Ends::Cause("cni.daemon-crash-loop", 6)).shown_by(Shows::Kubelet("restarting failed container=kube-flannel")).told_by("does not stay up").stays(),
     // Only the configuration that the network's own pod writes says which plugins are needed.
     row("flannel-plugin-missing", Tier::Quick, Ends::Cause("cni.plugins", 3)).shown_by(Shows::File("/etc/cni/net.d/10-flannel.conflist")).stays().timed(),
@@ -236,7 +236,7 @@ pub static ROWS: &[Row] = &[
     row("stale-files", Tier::Quick, Ends::Joined("what is of a join that is over is taken away first")),
     row("subnet-env-missing", Tier::Standard, LATER),
     row("swap-on", Tier::Quick, Ends::Cause("machine.swap", 3)).timed(),
-    row("ufw-on", Tier::Standard, Ends::Owed { today: Today::Joined, cause: "firewall.kubelet" }),
+    row("ufw-on", Tier::Standard, Ends::Cause("firewall.kubelet", 3)),
     row("unknown-token", Tier::Standard, Ends::Cause("api.token", 3)),
     row("vxlan-blocked", Tier::Standard, Ends::Owed { today: Today::Joined, cause: "firewall.vxlan" }),
     row("wrong-ca-hash", Tier::Quick, Ends::Cause("api.ca-pin", 3)),

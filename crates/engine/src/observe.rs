@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use carrick_cluster::{ClusterClient, daemon_sets, path};
+use carrick_cluster::{ApiError, ClusterClient, config_maps, daemon_sets, path};
 use carrick_core::discovery::Discovery;
-use carrick_core::fact::{Capture, Facts, Source, Why, identity, kubeconfig, runtime_sockets, sources};
+use carrick_core::fact::{Capture, Facts, Source, Why, daemon_sets as sets, identity, kubeconfig, overlay, runtime_sockets, sources};
 use carrick_core::redact::redact;
 use carrick_host::{Observation, Probe, Progress, Redactions, cri, gather};
 
@@ -58,12 +58,26 @@ pub async fn observe(
         progress.begin("the cluster's DaemonSets");
         let found = daemon_sets::statuses(admin).await.map_err(Why::from);
         progress.end("the cluster's DaemonSets");
-        Some(("daemon-sets", found))
+        Some((sets::CALL, found))
     };
-    let (path, daemon_sets) = tokio::join!(path, daemon_sets);
-    for (call, capture) in path.into_iter().chain(daemon_sets) {
+    let overlays = async {
+        let found = overlays(admin?).await.map_err(Why::from);
+        Some((overlay::CALL, found))
+    };
+    let (path, daemon_sets, overlays) = tokio::join!(path, daemon_sets, overlays);
+    for (call, capture) in path.into_iter().chain(daemon_sets).chain(overlays) {
         let clean = |capture: Capture| Capture { text: redact(&capture.text), ..capture };
         facts.insert(Source::Api(call).key(), capture.map(clean));
     }
     (facts, redactions)
+}
+
+/// What the pod networks' ConfigMaps say of tunnels between nodes.
+async fn overlays(admin: &ClusterClient) -> Result<Capture, ApiError> {
+    let mut maps = serde_json::Map::new();
+    for config in &overlay::CONFIGS {
+        let said = config_maps::values(admin, config.namespace, config.name, config.keys).await?;
+        maps.extend(said.map(|said| (format!("{}/{}", config.namespace, config.name), said)));
+    }
+    Ok(Capture::text(serde_json::Value::Object(maps).to_string()))
 }

@@ -35,7 +35,7 @@ pub struct Link {
     /// `UP`, `DOWN`, and `UNKNOWN` for every vxlan and loopback: not a sign of trouble.
     pub state: String,
     pub addresses: Vec<Cidr>,
-    /// Of a vxlan: the UDP port it sends to.
+    /// Of a vxlan or a geneve: the UDP port it sends to.
     pub vxlan_port: Option<u64>,
     /// False where it was printed without `-d`: its kind is not known then.
     pub has_kind: bool,
@@ -168,11 +168,16 @@ impl Facts {
 
     /// The links that are vxlans; a missing fact where nobody asked for the kinds of links.
     pub fn vxlans(&self) -> Known<Vec<Link>> {
+        Ok(self.tunnels()?.into_iter().filter(Link::is_vxlan).collect())
+    }
+
+    /// The links that carry packets to other machines in UDP: vxlans and geneves.
+    pub fn tunnels(&self) -> Known<Vec<Link>> {
         let links = self.links()?;
         if links.iter().any(|link| !link.has_kind) {
             return Err(Missing::broken("ip addr show", "was asked without -d: it does not say which link is a vxlan"));
         }
-        Ok(links.into_iter().filter(Link::is_vxlan).collect())
+        Ok(links.into_iter().filter(|link| matches!(link.kind.as_deref(), Some("vxlan" | "geneve"))).collect())
     }
 
     /// Every route of every table.
