@@ -140,7 +140,7 @@ pub fn try_sandboxes() -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.during(|| "no runtime".to_owned())?;
     let machine = Local::new(sandbox::PLUGIN);
-    let how = sandbox::SandboxOptions { endpoints: cri::ENDPOINTS, image: None, time: sandbox::PLUGIN };
+    let how = sandbox::SandboxOptions { endpoints: cri::ENDPOINTS, image: None, time: sandbox::PLUGIN, peers: &[] };
     let begun = Instant::now();
     loop {
         let tried_at = Instant::now();

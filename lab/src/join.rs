@@ -389,7 +389,8 @@ pub fn judge(ends: &Ends, done: &Done) -> Result<()> {
             let named = first_cause(&text);
             demand!(exit == *expected, "it ended with {exit}, not {expected}:\n{text}");
             demand!(named == Some(cause), "it names {} first, not {cause}:\n{text}", named.unwrap_or("no cause"));
-            demand!(text.contains("Not joined."), "it does not say that it is not joined:\n{text}");
+            let ends = ["Not joined.", "Registered, not verified."];
+            demand!(ends.iter().any(|end| text.contains(end)), "it does not say that it is not joined:\n{text}");
         }
         Ends::Line(words, expected) => {
             demand!(exit == *expected && text.trim().lines().count() == 1, "it ended with {exit}:\n{text}");

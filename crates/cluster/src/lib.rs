@@ -6,6 +6,7 @@
 //! * [`nodes`], [`pods`], [`leases`], [`rules`], [`events`], [`certificate_requests`], [`config_maps`], [`daemon_sets`],
 //!   [`bootstrap_tokens`]: what is asked and said, a module a resource
 //! * [`Watch`]: follows all objects of a kind
+//! * [`trial_pods`]: a throw-away Pod on one node
 //! * [`Dialer`]: how bytes get from the machine to the API server; whoever knows machines brings one
 //! * [`path`]: walks that way layer by layer, without a credential, and says which one failed
 //! * `tls`, `http`: the two layers that need a protocol
@@ -30,6 +31,7 @@ pub mod pods;
 pub mod rules;
 mod service;
 mod tls;
+pub mod trial_pods;
 mod watch;
 
 pub use client::ClusterClient;

@@ -559,6 +559,147 @@ async fn an_admin_needs_no_token_and_the_one_that_is_made_does_not_stay() {
     assert_eq!(cluster.api.object(&place), None, "it was revoked");
 }
 
+/// The agent of a pod network whose plugin serves nobody but Pods of the cluster.
+fn deploy_calico(cluster: &MemoryCluster, ready: &str) {
+    cluster.api.put(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "calico-node-x", "namespace": "kube-system",
+            "ownerReferences": [{"kind": "DaemonSet", "name": "calico-node", "apiVersion": "apps/v1", "uid": "u"}],
+        },
+        "spec": {"nodeName": NODE, "hostNetwork": true, "containers": [{"name": "a", "image": "a"}]},
+        "status": {
+            "phase": "Running", "conditions": [{"type": "Ready", "status": ready}],
+            "containerStatuses": [{"restartCount": 0, "state": {"running": {"startedAt": "2026-11-16T12:00:01Z"}}}],
+        },
+    }));
+}
+
+/// The throw-away Pods that were asked for, as they are now.
+fn trial_pods(cluster: &MemoryCluster) -> Vec<Option<serde_json::Value>> {
+    let made = cluster.api.sent("create pods");
+    let place = |pod: &serde_json::Value| {
+        format!("/api/v1/namespaces/default/pods/{}", pod["metadata"]["name"].as_str().unwrap())
+    };
+    made.iter().map(|pod| cluster.api.object(&place(pod))).collect()
+}
+
+/// The kubelet gives every one of them an address.
+fn address_pods(cluster: &MemoryCluster) {
+    for mut pod in trial_pods(cluster).into_iter().flatten() {
+        pod["status"] = json!({"phase": "Running", "podIP": "10.9.0.7"});
+        cluster.api.put(&pod);
+    }
+}
+
+fn is_going(pod: &Option<serde_json::Value>) -> bool {
+    pod.as_ref().is_none_or(|pod| pod["metadata"]["deletionTimestamp"].is_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_that_serves_only_pods_is_not_proven_without_one() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "True");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Unproven { says } = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert!(says.contains("serves only Pods"), "{says}");
+    // It is in the cluster, and stays there; what was only for the join is gone.
+    assert!(machine.text(KUBELET_CONF).is_some() && cluster.api.object("/api/v1/nodes/w1").is_some());
+    for path in [CONFIG, BOOTSTRAP_CONF, DROP_IN] {
+        assert_eq!(machine.text(path), None, "{path}");
+    }
+    assert_eq!((worker.sandboxes(), cluster.api.count("create pods")), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_admin_proves_it_with_a_throw_away_pod() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "True");
+    let admin = admin(&cluster, &machine);
+    let (ended, told) = joined_and(&machine, with_admin(&cluster, &admin, false), |_| address_pods(&cluster)).await;
+    assert_joined(&ended, &told);
+    let proven = ended.state.seen.sandbox.as_ref().unwrap();
+    let made = cluster.api.sent("create pods");
+    let [pod] = made.as_slice() else { panic!("{} were made", made.len()) };
+    assert_eq!(proven.pod, Some(format!("default/{}", pod["metadata"]["name"].as_str().unwrap())));
+    assert_eq!((&pod["spec"]["nodeName"], &pod["spec"]["automountServiceAccountToken"]), (&NODE.into(), &false.into()));
+    assert_eq!(pod["spec"]["containers"][0]["image"], "registry.k8s.io/pause:3.10.1", "the one that is on the node");
+    assert!(trial_pods(&cluster).iter().all(is_going), "{:?}", trial_pods(&cluster));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_cluster_does_not_take_is_no_failure() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "True");
+    cluster.api.fail("create pods", None, Fault::Status(403));
+    let admin = admin(&cluster, &machine);
+    let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+    let JoinOutcome::Unproven { says } = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert!(says.contains("did not take a throw-away Pod") && says.contains("403"), "{says}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_never_gets_ready_is_a_failure() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "False");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert!(failure.overdue && failure.stage == Stage::NetworkReady, "{failure:#?}");
+    assert_eq!(failure.causes[0].id, "cni.daemon-set");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_stopped_leaves_no_pod_behind() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "True");
+    let admin = admin(&cluster, &machine);
+    let (teller, stop) = StopTeller::new();
+    let (ended, told) = joined_until(stop, &machine, with_admin(&cluster, &admin, false), |_| {
+        if cluster.api.count("create pods") > 0 {
+            teller.tell(StopSignal::Terminate);
+        }
+    })
+    .await;
+    assert!(matches!(ended.outcome, JoinOutcome::Interrupted { .. }), "{:#?}\n{told:#?}", ended.outcome);
+    assert!(
+        !trial_pods(&cluster).is_empty() && trial_pods(&cluster).iter().all(is_going),
+        "{:?}",
+        trial_pods(&cluster)
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_kubelet_the_api_server_does_not_reach_is_not_joined() {
+    let refused = "dial tcp 10.0.0.21:10250: connect: no route to host";
+    for (ignored, joins) in [(&[][..], false), (&["firewall.kubelet"][..], true)] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        cluster.api.set_kubelet(NODE, Some(refused));
+        let admin = admin(&cluster, &machine);
+        let ignore = Ignore::of(ignored.iter().copied()).unwrap();
+        let (ended, told) = joined(&machine, JoinOptions { ignore, ..with_admin(&cluster, &admin, false) }).await;
+        if joins {
+            assert_joined(&ended, &told);
+            continue;
+        }
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        assert_eq!((failure.causes[0].id.as_str(), failure.stage), ("kubelet.unreached", Stage::NetworkReady));
+        assert!(failure.causes[0].seen[0].text.contains(refused), "{failure:#?}");
+        assert!(machine.text(KUBELET_CONF).is_some(), "it stays in the cluster");
+    }
+}
+
 /// The Node of a machine of this name that fell silent a while ago.
 fn of_the_dead(cluster: &MemoryCluster) -> serde_json::Value {
     let lease = json!({

@@ -411,6 +411,7 @@ impl Probe for Ssh {
             match target {
                 Target::Tcp { host, port } => self.tunnel(host, *port).await,
                 Target::Unix(path) => self.forward(path).await,
+                Target::Within { .. } => Err(io::ErrorKind::Unsupported.into()),
             }
         })
     }

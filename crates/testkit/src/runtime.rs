@@ -1,7 +1,7 @@
 //! A container runtime that is only pretended: it speaks CRI over gRPC on a stream in memory. It has the pause image, makes
 //! sandboxes with an address, and says of its network what a test says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -170,7 +170,7 @@ impl State {
                 self.sandboxes.get(&id()?).ok_or(NOT_FOUND)?;
                 let network = PodSandboxNetworkStatus { ip: self.address.clone(), additional_ips: Vec::new() };
                 let status = PodSandboxStatus { state: 0, network: Some(network) };
-                PodSandboxStatusResponse { status: Some(status) }.encode_to_vec()
+                PodSandboxStatusResponse { status: Some(status), info: HashMap::new() }.encode_to_vec()
             }
             "StopPodSandbox" => self.sandboxes.get(&id()?).map(|_| Vec::new()).ok_or(NOT_FOUND)?,
             "RemovePodSandbox" => self.sandboxes.remove(&id()?).map(|_| Vec::new()).ok_or(NOT_FOUND)?,

@@ -199,6 +199,8 @@ struct State {
 impl Worker {
     /// A machine on which everything is installed and nothing has joined.
     pub fn start(cluster: &MemoryCluster, plays: impl IntoIterator<Item = Kubeadm>) -> (Arc<Machine>, Arc<Self>) {
+        // Whoever joins is reached by the API server, unless a test says otherwise.
+        cluster.api.set_kubelet(NODE, None);
         let mut worker = None;
         let machine = Arc::new_cyclic(|machine: &Weak<Machine>| {
             let state = State { plays: plays.into_iter().collect(), ..State::default() };

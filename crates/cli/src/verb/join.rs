@@ -224,6 +224,7 @@ fn finish(
 fn exit_of(ended: &JoinReport) -> Exit {
     match &ended.outcome {
         JoinOutcome::Joined { .. } => Exit::Ok,
+        JoinOutcome::Unproven { .. } => Exit::Warnings,
         JoinOutcome::Interrupted { signal, .. } => Exit::Signal(*signal),
         JoinOutcome::Failed(_) if ended.declined => Exit::Consent,
         JoinOutcome::Failed(failure) if failure.overdue => Exit::TimedOut,
@@ -429,8 +430,10 @@ mod tests {
             JoinOutcome::Failed(failure::JoinFailure { stage, class, says, causes: Vec::new(), overdue })
         };
         let joined = JoinOutcome::Joined { until: Until::Verified, already: false };
+        let unproven = JoinOutcome::Unproven { says: "no pod runs here".to_owned() };
         for (outcome, nobody_agreed, changed, expected, only_this) in [
             (joined, false, true, Exit::Ok, None),
+            (unproven, false, true, Exit::Warnings, None),
             (failed(false), false, false, Exit::Failed, None),
             (failed(true), false, true, Exit::TimedOut, None),
             (failed(false), true, false, Exit::Consent, Some("not joined: nothing was changed")),

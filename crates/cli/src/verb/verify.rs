@@ -1,5 +1,6 @@
-//! `carrick verify`: whether a machine has really joined. The API server is asked, and a throw-away sandbox is started;
-//! nothing else is changed, and nothing is taken on kubeadm's word.
+//! `carrick verify`: whether a machine has really joined. The API server is asked, and a throw-away sandbox is started, or
+//! with an admin's rights a throw-away Pod where the network needs one; nothing else is changed, and nothing is taken on
+//! kubeadm's word.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,7 +24,8 @@ use crate::render::{self, TextOptions};
 use crate::signals::Signals;
 use crate::terminal::{self, WaitLine};
 
-/// Prove that a machine has joined: asks the API server, starts a throw-away sandbox; changes nothing else
+/// Prove that a machine has joined: asks the API server, starts a throw-away sandbox (with --kubeconfig a throw-away Pod where
+/// the network needs one); changes nothing else
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -58,7 +60,10 @@ pub fn described(command: clap::Command) -> clap::Command {
     command
         .mut_arg("api", |arg| arg.help("The cluster it shall be in: says where it is in another"))
         .mut_arg("kubeconfig", |arg| {
-            arg.help("An admin's kubeconfig: asks with that instead of the kubelet's own credential")
+            arg.help(
+                "An admin's kubeconfig: asks with that instead of the kubelet's own credential, has the API server reach this \
+                 node, and where only a Pod proves the network, starts a throw-away one",
+            )
         })
 }
 
@@ -97,7 +102,9 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let asked = args.cluster.is_named().then(|| asked_for(&facts));
     observer.asked.cas = facts.cluster_cas().unwrap_or_default();
     let diagnosis = LiveDiagnosis { library: &library, ignore: &ignore, time_box: args.place.time_box() };
-    let mut seen = with_sandboxes(host.as_ref(), signals, watched(&mut observer, &args, &diagnosis)).await?;
+    let on_signal = observer.clone();
+    let also = async { on_signal.clear().await.is_ok() };
+    let mut seen = with_sandboxes(host.as_ref(), signals, watched(&mut observer, &args, &diagnosis), also).await?;
     if let Some(Err(why)) = asked {
         seen.cluster = Err(why);
     }

@@ -6,6 +6,7 @@ use std::net::IpAddr;
 use serde_json::Value;
 
 use super::cidr::Cidr;
+use super::evidence::Evidence;
 use super::keep::NETWORK_TABLE;
 use super::{Facts, Known, Missing, Query, Source};
 use crate::cni::FLAVOURS;
@@ -18,6 +19,10 @@ pub const ROUTES: Query = Query {
     argv: &["ip", "-j", "route", "show", "table", "all"],
     keep: NETWORK_TABLE,
 };
+
+/// Looked at only where somebody does not answer: on a busy node there are thousands.
+pub const NEIGHBOURS: Query =
+    Query { name: "ip -j neigh show", argv: &["ip", "-j", "neigh", "show"], keep: NETWORK_TABLE };
 
 pub const SOURCES: &[Source] = &[Source::Query(&LINKS), Source::Query(&ROUTES)];
 
@@ -115,6 +120,31 @@ fn address(value: &Value) -> Option<Cidr> {
     Cidr::new(value.get("local")?.as_str()?.parse().ok()?, length)
 }
 
+/// Who is known to be a hop away by a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    pub address: IpAddr,
+    pub link: String,
+    /// `REACHABLE`, `PERMANENT`, `FAILED` …; an entry may have several.
+    pub states: Vec<String>,
+}
+
+impl Neighbour {
+    /// The kernel has asked for its hardware address in vain.
+    pub fn is_lost(&self) -> bool {
+        self.states.iter().any(|state| state == "FAILED" || state == "INCOMPLETE")
+    }
+}
+
+pub fn parse_neighbours(text: &str) -> Result<Vec<Neighbour>, String> {
+    Ok(objects(text)?.iter().filter_map(neighbour).collect())
+}
+
+fn neighbour(value: &Value) -> Option<Neighbour> {
+    let states = array(value, "state").filter_map(Value::as_str).map(str::to_owned).collect();
+    Some(Neighbour { address: text(value, "dst")?.parse().ok()?, link: text(value, "dev")?, states })
+}
+
 pub fn parse_routes(text: &str) -> Result<Vec<Route>, String> {
     Ok(objects(text)?.iter().filter_map(route).collect())
 }
@@ -183,6 +213,40 @@ impl Facts {
     /// Every route of every table.
     pub fn routes(&self) -> Known<Vec<Route>> {
         self.told_by_ip(&ROUTES, parse_routes)
+    }
+
+    pub fn neighbours(&self) -> Known<Vec<Neighbour>> {
+        self.told_by_ip(&NEIGHBOURS, parse_neighbours)
+    }
+
+    /// Why packets to an address of another node's pod do not even leave, where that is so: no route leads there, or the
+    /// tunnel it leads into does not know the node at its other end. What rules of `ip rule` do is not followed.
+    pub fn no_way_to(&self, address: IpAddr) -> Known<Option<Evidence>> {
+        let routes = self.routes()?;
+        let leads = |route: &&Route| match route.to {
+            _ if route.table != "main" => false,
+            Some(to) => to.contains(address),
+            None => route.is_v6 == address.is_ipv6(),
+        };
+        let length = |route: &&Route| route.to.map_or(0, Cidr::length);
+        let Some(best) =
+            routes.iter().filter(leads).max_by_key(|route| (length(route), std::cmp::Reverse(route.metric)))
+        else {
+            return Ok(Some(Evidence::of(ROUTES.name, format!("no route leads to {address}"))));
+        };
+        if best.is_dead || matches!(best.kind.as_str(), "unreachable" | "blackhole" | "prohibit") {
+            return Ok(Some(Evidence::of(ROUTES.name, format!("{} {}", best.kind, best.line()))));
+        }
+        let tunnel = self.tunnels()?.into_iter().find(|link| best.links.contains(&link.name));
+        let gateway = best.gateway.as_ref().and_then(|gateway| gateway.parse::<IpAddr>().ok());
+        let (Some(tunnel), Some(gateway)) = (tunnel, gateway) else { return Ok(None) };
+        let known = self.neighbours()?.into_iter().find(|it| it.address == gateway && it.link == tunnel.name);
+        let says = match known {
+            Some(known) if known.is_lost() => format!("{gateway} dev {}: {}", tunnel.name, known.states.join(" ")),
+            Some(_) => return Ok(None),
+            None => format!("{gateway} dev {}: not there", tunnel.name),
+        };
+        Ok(Some(Evidence::of(NEIGHBOURS.name, says)))
     }
 
     /// The default routes of the main table, the preferred first: IPv4 before IPv6, then by metric, as the kubelet,
@@ -398,16 +462,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_links_and_routes_or_says_why(text in ".*") {
-            let _ = parse_links(&text);
-            let _ = parse_routes(&text);
+            let _ = (parse_links(&text), parse_routes(&text), parse_neighbours(&text));
         }
 
         #[test]
         fn any_value_in_any_field_is_survived(value in "(null|-1|1e99|\"x\"|\\[\\]|\\{\\})") {
             for key in ["ifname", "mtu", "addr_info", "linkinfo", "dst", "dev", "nexthops", "flags", "via"] {
                 let text = format!(r#"[{{"dst":"default","ifname":"a","{key}":{value}}}]"#);
-                let _ = parse_links(&text);
-                let _ = parse_routes(&text);
+                let _ = (parse_links(&text), parse_routes(&text), parse_neighbours(&text));
             }
         }
     }

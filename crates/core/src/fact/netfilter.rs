@@ -371,9 +371,17 @@ mod tests {
             link: Some("eth0".into()),
             from: Some("192.168.4.61/24".parse().unwrap()),
         };
-        for (rule, fits) in
-            [("eth0", Yes), ("eth+", Yes), ("eth*", Yes), ("lo", No), ("cni0", No), ("docker0", No), ("br-0123456789ab", No), ("br-lan", Maybe), ("eth1", Maybe)]
-        {
+        for (rule, fits) in [
+            ("eth0", Yes),
+            ("eth+", Yes),
+            ("eth*", Yes),
+            ("lo", No),
+            ("cni0", No),
+            ("docker0", No),
+            ("br-0123456789ab", No),
+            ("br-lan", Maybe),
+            ("eth1", Maybe),
+        ] {
             assert_eq!(packet.link_fits(rule), fits, "{rule}");
         }
         for (rule, fits) in [

@@ -85,7 +85,9 @@ impl Facts {
         let mut overlays = self.configured_overlays()?;
         if self.has_kubelet_conf()? {
             let standing = self.tunnels()?.into_iter().filter_map(|link| of_link(&link));
-            overlays.extend(standing.filter(|link| !overlays.iter().any(|known| known.port == link.port)).collect::<Vec<_>>());
+            overlays.extend(
+                standing.filter(|link| !overlays.iter().any(|known| known.port == link.port)).collect::<Vec<_>>(),
+            );
         }
         Ok(overlays)
     }
@@ -98,7 +100,8 @@ impl Facts {
         };
         let sets = self.network_daemon_sets()?;
         let maps: Value = serde_json::from_str(&capture.text).map_err(|error| Missing::broken(CALL, error))?;
-        let runs = |flavour: &Flavour| sets.iter().any(|set: &DaemonSet| Flavour::of_daemon_set(&set.name) == Some(flavour));
+        let runs =
+            |flavour: &Flavour| sets.iter().any(|set: &DaemonSet| Flavour::of_daemon_set(&set.name) == Some(flavour));
         let named = |config: &OverlayConfig| {
             let place = format!("{}/{}", config.namespace, config.name);
             let port = (config.port)(maps.get(&place)?).filter(|_| runs(config.flavour))?;

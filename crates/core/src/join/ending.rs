@@ -16,8 +16,8 @@ pub fn report(host: &str, state: &JoinStatus, outcome: &JoinOutcome, diagnosed: 
     (report.verdict, report.causes) = match outcome {
         JoinOutcome::Joined { .. } => (Overall::Pass, Vec::new()),
         JoinOutcome::Failed(failure) => (Overall::Fail, causes(failure, diagnosed)),
-        // Whether it would have joined is not known.
-        JoinOutcome::Interrupted { .. } => (Overall::Unknown, Vec::new()),
+        // Whether it would have joined, or has, is not known.
+        JoinOutcome::Interrupted { .. } | JoinOutcome::Unproven { .. } => (Overall::Unknown, Vec::new()),
     };
     report
 }
@@ -86,7 +86,7 @@ impl SideEffects {
 /// the cluster, and stays.
 pub fn is_unfinished(outcome: &JoinOutcome, ours: bool) -> bool {
     match outcome {
-        JoinOutcome::Joined { .. } => false,
+        JoinOutcome::Joined { .. } | JoinOutcome::Unproven { .. } => false,
         JoinOutcome::Failed(failure) => ours && failure.stage < Stage::CertificateIssued,
         JoinOutcome::Interrupted { stays, .. } => ours && *stays == Withdrawal::PutBack,
     }
@@ -123,6 +123,11 @@ impl WhatRemains {
             Withdrawal::InCluster => WhatRemains::of(true, changed, left),
             Withdrawal::PutBack => WhatRemains::of(false, changed, left),
         }
+    }
+
+    /// Of a join that could not be proven to its end.
+    pub fn after_unproven(changed: bool, left: &SideEffects) -> Self {
+        WhatRemains::of(true, changed, left)
     }
 
     fn of(in_cluster: bool, changed: bool, left: &SideEffects) -> Self {

@@ -162,6 +162,11 @@ pub struct JoinFailure {
 }
 
 impl JoinFailure {
+    /// The Node is this machine's, and stays: only that pods run there and are reached was not proven.
+    pub fn is_of_a_registered_node(&self) -> bool {
+        (Stage::Registered..Stage::Waiting).contains(&self.stage)
+    }
+
     /// Whether its own sentence has said already why this is a cause.
     pub fn says_all_of(&self, cause: &Cause) -> bool {
         cause.why == self.says

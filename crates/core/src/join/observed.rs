@@ -1,6 +1,6 @@
 //! Evidence of a join, out of facts and of what the API server answers. Pure: what is looked at is looked at by the engine.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -8,16 +8,22 @@ use serde_json::Value;
 use super::existing::RequestedCluster;
 use super::failure::JoinCause;
 use super::placement;
+use super::state::later;
 use super::verify::{
-    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, KubeletFlag, Pressure,
-    Resource, RuntimeConditions, Signing, Taint,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletFlag, KubeletReach, LeaseRenewal, Node,
+    Pressure, Resource, RuntimeConditions, Signing, Taint,
 };
 use crate::catalogue::About;
 use crate::check::Evidence;
 use crate::cni::{FLAVOURS, Flavour, TellsAddress};
 use crate::fact::identity::{self, MachineIdentity};
-use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, net, pki, process, unit};
+use crate::fact::listen::Proto;
+use crate::fact::netfilter::Passage;
+use crate::fact::overlay::Overlay;
+use crate::fact::{Facts, Known, OrAbsent, Source, Why, firewall, kubeconfig, net, pki, process, unit};
 use crate::id;
+use crate::redact::redact;
+use crate::reset::pods::ListedSandbox;
 
 /// What is looked at again and again while a join is watched; the runtime's status comes over its socket.
 pub const WATCHED: &[Source] = &[
@@ -328,12 +334,125 @@ pub fn network(pods: &Value) -> Option<&'static Flavour> {
     found().find(|flavour| !flavour.calls_another).or_else(|| found().next())
 }
 
-/// The newest pod that is ready on an address of its own, and that address.
-pub fn addressed(pods: &Value) -> Option<(String, IpAddr)> {
-    let started = |pod: &&Value| pod.pointer("/status/startTime")?.as_str()?.parse::<Timestamp>().ok();
-    let own = items(pods).iter().filter(|pod| !is_in_host_network(pod) && is_ready(pod));
-    let newest = own.max_by_key(started)?;
-    Some((name(newest), newest.pointer("/status/podIP")?.as_str()?.parse().ok()?))
+/// Whether a plugin of this node's pod network asks the cluster for the Pod: one that calls another does so first.
+pub fn needs_pod(pods: &Value) -> bool {
+    items(pods).iter().filter_map(network_of).any(|flavour| flavour.needs_pod)
+}
+
+/// An agent of the pod network that is not Ready.
+pub fn agent_down(pods: &Value) -> Option<String> {
+    items(pods).iter().find(|pod| network_of(pod).is_some() && !is_over(pod) && !is_ready(pod)).map(name)
+}
+
+/// When an agent of the pod network last started on this node; `None` where none is known to run.
+pub fn agents_since(pods: &Value) -> Option<Timestamp> {
+    let agents = items(pods).iter().filter(|pod| network_of(pod).is_some());
+    let containers = |pod: &'_ Value| pod.pointer("/status/containerStatuses").and_then(Value::as_array).cloned();
+    let started = |it: &Value| it.pointer("/state/running/startedAt")?.as_str()?.parse::<Timestamp>().ok();
+    agents.filter_map(containers).flatten().filter_map(|container| started(&container)).max()
+}
+
+/// A pod with an address whose sandbox is younger than this: what the pod network gave it, it gave since then. Whether its
+/// containers run says nothing of the network.
+pub fn fresh(pods: &Value, sandboxes: &[ListedSandbox], since: Timestamp) -> Option<(String, IpAddr)> {
+    // The API server has whole seconds: an agent's start may be up to one later than it says.
+    let since = later(since, SignedDuration::from_secs(1));
+    let is_young = |pod: &&Value| {
+        let uid = pod.pointer("/metadata/uid").and_then(Value::as_str);
+        let own = sandboxes.iter().filter(|sandbox| sandbox.ready && Some(sandbox.uid.as_str()) == uid);
+        own.into_iter().any(|sandbox| sandbox.created_at.is_some_and(|created| created >= since))
+    };
+    let own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_young);
+    own.filter_map(|pod| Some((name(pod), address(pod)?))).next()
+}
+
+/// A pod that is bound to this node and has yet to get an address of its own.
+pub fn on_its_way(pods: &Value) -> Option<String> {
+    let leaves = |pod: &Value| pod.pointer("/metadata/deletionTimestamp").is_some_and(|it| !it.is_null());
+    let waits = |pod: &&Value| !is_in_host_network(pod) && !is_over(pod) && !leaves(pod) && address(pod).is_none();
+    items(pods).iter().find(waits).map(name)
+}
+
+/// Pods of other nodes that take connections over TCP, one a node.
+pub fn peers(pods: &Value, own_node: &str) -> Vec<PeerPod> {
+    let mut peers: Vec<PeerPod> = Vec::new();
+    for pod in items(pods).iter().filter(|pod| !is_in_host_network(pod) && is_ready(pod)) {
+        let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+        let known = node.is_empty() || node == own_node || peers.iter().any(|peer| peer.node == node);
+        if let Some(at) = tcp_address(pod).filter(|_| !known) {
+            peers.push(PeerPod { pod: name(pod), node: node.to_owned(), at });
+        }
+    }
+    peers
+}
+
+/// A pod of another node, and where it takes connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerPod {
+    /// `NAMESPACE/NAME`.
+    pub pod: String,
+    pub node: String,
+    pub at: SocketAddr,
+}
+
+fn tcp_address(pod: &Value) -> Option<SocketAddr> {
+    let list = |value: &Value, key: &str| value.pointer(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let ports = list(pod, "/spec/containers").into_iter().flat_map(|container| list(&container, "/ports"));
+    // Where nothing is said it is TCP.
+    let mut tcp = ports.filter(|port| port.get("protocol").is_none_or(|protocol| protocol == "TCP"));
+    let port = tcp.find_map(|port| u16::try_from(port.get("containerPort")?.as_u64()?).ok())?;
+    Some(SocketAddr::new(address(pod)?, port))
+}
+
+fn address(pod: &Value) -> Option<IpAddr> {
+    pod.pointer("/status/podIP")?.as_str()?.parse().ok()
+}
+
+fn is_over(pod: &Value) -> bool {
+    pod.pointer("/status/phase").is_some_and(|phase| phase == "Succeeded" || phase == "Failed")
+}
+
+/// What the API server says where it asked the kubelet and got no answer of it. Which of its words mean that nobody
+/// answered, and which that TLS failed, are Go's own; what is neither says nothing of this node.
+pub fn unreached(says: &str) -> Result<KubeletReach, Why> {
+    const TLS: [&str; 2] = ["x509: ", "tls: "];
+    const NO_ANSWER: [&str; 5] =
+        ["dial tcp ", "i/o timeout", "context deadline exceeded", "no route to host", "connection refused"];
+    let has = |words: &[&str]| words.iter().any(|word| says.contains(word));
+    let says = redact(says);
+    if has(&TLS) {
+        Ok(KubeletReach::Untrusted { says })
+    } else if has(&NO_ANSWER) {
+        Ok(KubeletReach::Unanswered { says })
+    } else {
+        Err(Why::Busy(says))
+    }
+}
+
+/// What is looked at where no pod of another node answers.
+pub const SIGNS: &[Source] = &[
+    Source::Query(&firewall::NFT),
+    Source::Query(&firewall::IPTABLES),
+    Source::Query(&firewall::LEGACY),
+    Source::Query(&net::LINKS),
+    Source::Query(&net::ROUTES),
+    Source::Query(&net::NEIGHBOURS),
+    Source::File(kubeconfig::KUBELET),
+];
+
+/// What on this machine keeps packets from these addresses, or from coming back; what could not be looked at is no sign.
+pub fn signs(facts: &Facts, peers: &[IpAddr]) -> Vec<Evidence> {
+    let drops = |overlay: &Overlay| match facts.inbound(Proto::Udp, overlay.port) {
+        Ok(Passage::Blocked(rule)) => {
+            let (source, rule) = firewall::found(&rule);
+            Some(Evidence::of(source, format!("{rule} (UDP {})", overlay.port)))
+        }
+        _ => None,
+    };
+    let mut signs: Vec<Evidence> = facts.overlays().unwrap_or_default().iter().filter_map(drops).collect();
+    signs.extend(peers.iter().filter_map(|peer| facts.no_way_to(*peer).unwrap_or_default()));
+    signs.dedup();
+    signs
 }
 
 /// What keeps the pod network and kube-proxy from coming up on this node, by what their pods wait for. It may pass: a registry
@@ -438,7 +557,8 @@ fn running(container: &Value) -> Option<String> {
     Some(container.get("containerID")?.as_str()?.split_once("://")?.1.to_owned())
 }
 
-fn is_ready(pod: &Value) -> bool {
+/// Of a Pod or a Node.
+pub fn is_ready(pod: &Value) -> bool {
     let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let mut ready = conditions.filter(|it| it.get("type").is_some_and(|kind| kind == "Ready"));
     ready.any(|it| it.get("status").is_some_and(|status| status == "True"))
@@ -456,7 +576,7 @@ mod tests {
     use crate::fact::join_state::sample::joined;
     use crate::fact::fdb;
     use crate::fact::pki::sample::SampleAuthority;
-    use crate::testing::NOW;
+    use crate::testing::{NOW, facts};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -747,19 +867,173 @@ mod tests {
         assert_eq!((seen[0].restarts, seen[0].down.as_deref()), (7, Some("CrashLoopBackOff")));
     }
 
+    fn pod(name: &str, more: Value) -> Value {
+        let mut pod = json!({"metadata": {"name": name, "namespace": "a", "uid": name}, "spec": {"nodeName": "w1"},
+            "status": {"phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}]}});
+        for (key, value) in more.as_object().unwrap() {
+            *pod.pointer_mut(key).unwrap() = value.clone();
+        }
+        pod
+    }
+
+    fn in_host_network() -> Value {
+        json!({"/spec": {"hostNetwork": true, "nodeName": "w1"}})
+    }
+
     #[test]
-    fn the_network_and_a_pod_on_it_are_found_among_the_pods_of_a_node() {
-        let pod = |name: &str, ready: &str, second: u8, host: bool| {
-            json!({"metadata": {"name": name, "namespace": "a"}, "spec": {"hostNetwork": host},
-                   "status": {"podIP": format!("10.0.0.{second}"), "startTime": format!("2026-11-15T10:00:{second:02}Z"),
-                              "conditions": [{"type": "Ready", "status": ready}]}})
+    fn the_networks_of_a_node_are_found_among_its_pods() {
+        let of = |sets: &[&str]| json!({"items": sets.iter().map(|set| of_set(set, 0, None)).collect::<Vec<_>>()});
+        for (sets, name, asks) in [
+            (&["kube-multus-ds", "calico-node"][..], Some("calico"), true),
+            (&["kube-multus-ds", "kube-flannel-ds"], Some("flannel"), true),
+            (&["kube-flannel-ds", "kube-proxy"], Some("flannel"), false),
+            (&["kube-proxy"], None, false),
+        ] {
+            let list = of(sets);
+            assert_eq!((network(&list).map(|flavour| flavour.name), needs_pod(&list)), (name, asks), "{sets:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_pod_younger_than_the_kubelet_and_the_agent_proves_what_is() {
+        let sandbox = |uid: &str, ready: bool, second: i64| ListedSandbox {
+            pod: format!("a/{uid}"),
+            ready,
+            bound: false,
+            uid: uid.to_owned(),
+            created_at: Timestamp::from_second(NOW.as_second() + second).ok(),
         };
-        let list = json!({"items": [of_set("kube-multus-ds", 0, None), of_set("calico-node", 0, None),
-            pod("old", "True", 1, false), pod("new", "True", 2, false), pod("down", "False", 3, false), pod("host", "True", 4, true)]});
-        assert_eq!(network(&list).map(|flavour| flavour.name), Some("calico"));
-        assert_eq!(addressed(&list), Some(("a/new".to_owned(), IpAddr::from([10, 0, 0, 2]))));
-        let none = json!({"items": [of_set("kube-proxy", 0, None), pod("host", "True", 4, true)]});
-        assert_eq!((network(&none), addressed(&none)), (None, None));
+        let list = json!({"items": [pod("web", json!({})), pod("host", in_host_network())]});
+        let (young, old) = (sandbox("web", true, 2), sandbox("web", true, -60));
+        let found = Some(("a/web".to_owned(), IpAddr::from([10, 0, 0, 7])));
+        for (name, sandboxes, expected) in [
+            ("young", vec![young.clone()], found.clone()),
+            ("old", vec![old.clone()], None),
+            ("made anew", vec![old, young], found),
+            ("in the agent's own second", vec![sandbox("web", true, 0)], None),
+            ("stopped", vec![sandbox("web", false, 2)], None),
+            ("another's", vec![sandbox("db", true, 2)], None),
+            ("no time is told", vec![ListedSandbox { created_at: None, ..sandbox("web", true, 2) }], None),
+            ("in the host's network", vec![sandbox("host", true, 2)], None),
+        ] {
+            assert_eq!(fresh(&list, &sandboxes, NOW), expected, "{name}");
+        }
+        let unaddressed = json!({"items": [pod("web", json!({"/status": {"phase": "Pending"}}))]});
+        assert_eq!(fresh(&unaddressed, &[sandbox("web", true, 2)], NOW), None);
+    }
+
+    #[test]
+    fn an_agent_is_as_old_as_its_last_start_and_down_until_it_is_ready() {
+        let agent = |ready: &str, started: &[&str]| {
+            let mut agent = of_set("calico-node", 0, None);
+            let running = |at: &&str| json!({"state": {"running": {"startedAt": at}}});
+            agent["status"]["conditions"] = json!([{"type": "Ready", "status": ready}]);
+            agent["status"]["containerStatuses"] = started.iter().map(running).collect();
+            json!({"items": [agent, pod("web", json!({}))]})
+        };
+        let up = agent("True", &["2026-11-15T10:00:00Z", "2026-11-15T10:05:00Z"]);
+        assert_eq!((agents_since(&up), agent_down(&up)), ("2026-11-15T10:05:00Z".parse().ok(), None));
+        let down = agent("False", &[]);
+        assert_eq!((agents_since(&down), agent_down(&down).as_deref()), (None, Some("net/calico-node-x")));
+    }
+
+    #[test]
+    fn a_pod_without_an_address_is_on_its_way_unless_it_is_over() {
+        let pending = json!({"/status": {"phase": "Pending"}});
+        let mut leaves = pod("web", pending.clone());
+        leaves["metadata"]["deletionTimestamp"] = "2026-11-15T10:00:00Z".into();
+        for (name, pod, comes) in [
+            ("pending", pod("web", pending.clone()), true),
+            ("has an address", pod("web", json!({})), false),
+            ("failed", pod("web", json!({"/status": {"phase": "Failed"}})), false),
+            (
+                "in the host's network",
+                {
+                    let mut pod = pod("web", in_host_network());
+                    pod["status"] = pending["/status"].clone();
+                    pod
+                },
+                false,
+            ),
+            ("leaves", leaves, false),
+        ] {
+            assert_eq!(on_its_way(&json!({"items": [pod]})).is_some(), comes, "{name}");
+        }
+    }
+
+    #[test]
+    fn peers_are_ready_pods_of_other_nodes_that_take_tcp() {
+        let dns = |name: &str, node: &str, ports: Value| {
+            pod(name, json!({"/spec": {"nodeName": node, "containers": [{"ports": ports}]}}))
+        };
+        let both = || json!([{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP"}]);
+        let mut down = dns("down", "w4", both());
+        down["status"]["conditions"] = json!([]);
+        let list = json!({"items": [dns("own", "w1", both()), dns("one", "cp1", both()), dns("two", "cp1", both()),
+            dns("udp", "w2", json!([{"containerPort": 53, "protocol": "UDP"}])), dns("tcp", "w3", json!([{"containerPort": 80}])),
+            down, pod("host", in_host_network())]});
+        let told: Vec<(String, String)> =
+            peers(&list, "w1").into_iter().map(|it| (it.pod, it.at.to_string())).collect();
+        let expected = [("a/one", "10.0.0.7:53"), ("a/tcp", "10.0.0.7:80")];
+        assert_eq!(told, expected.map(|(pod, at)| (pod.to_owned(), at.to_owned())));
+    }
+
+    #[test]
+    fn what_the_api_server_says_of_a_kubelet_is_told_apart() {
+        use KubeletReach::{Unanswered, Untrusted};
+        for (says, expected) in [
+            ("error trying to reach service: dial tcp 10.0.0.21:10250: i/o timeout", Some(false)),
+            ("error trying to reach service: dial tcp 10.0.0.21:10250: connect: no route to host", Some(false)),
+            ("error trying to reach service: dial tcp 10.0.0.21:10250: connect: connection refused", Some(false)),
+            ("error trying to reach service: remote error: tls: internal error", Some(true)),
+            (
+                "error trying to reach service: tls: failed to verify certificate: x509: certificate signed by unknown authority",
+                Some(true),
+            ),
+            ("error trying to reach service: No agent available", None),
+            ("no preferred addresses found; known addresses: []", None),
+        ] {
+            let told = match unreached(says) {
+                Ok(Untrusted { .. }) => Some(true),
+                Ok(Unanswered { .. }) => Some(false),
+                Ok(KubeletReach::Answered) | Err(_) => None,
+            };
+            assert_eq!(told, expected, "{says}");
+        }
+    }
+
+    #[test]
+    fn a_sign_is_what_keeps_packets_from_a_peer() {
+        let peer = [IpAddr::from([10, 244, 0, 2])];
+        let tunnel = r#"[{"ifname":"flannel.1","linkinfo":{"info_kind":"vxlan","info_data":{"port":8472}}},
+            {"ifname":"eth0","addr_info":[{"local":"10.0.0.21","prefixlen":24}]}]"#;
+        let by_tunnel = r#"[{"dst":"10.244.0.0/24","gateway":"10.244.0.0","dev":"flannel.1","flags":["onlink"]},
+            {"dst":"default","gateway":"10.0.0.1","dev":"eth0","flags":[]}]"#;
+        let known = r#"[{"dst":"10.244.0.0","dev":"flannel.1","lladdr":"aa:bb","state":["PERMANENT"]}]"#;
+        let sound = || {
+            let facts = facts().with_query(&firewall::NFT, r#"{"nftables":[]}"#).with_query(&firewall::IPTABLES, "");
+            let facts = facts.with_query(&net::LINKS, tunnel).with_query(&net::ROUTES, by_tunnel);
+            facts.with_query(&net::NEIGHBOURS, known).with_file(kubeconfig::KUBELET, "")
+        };
+        let drop = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p udp -m udp --dport 8472 -j DROP\nCOMMIT\n";
+        let default_only = r#"[{"dst":"default","gateway":"10.0.0.1","dev":"eth0","flags":[]}]"#;
+        for (name, facts, expected) in [
+            ("sound", sound(), None),
+            ("a rule drops", sound().with_query(&firewall::IPTABLES, drop), Some("iptables-save")),
+            ("no route", sound().with_query(&net::ROUTES, "[]"), Some("ip -j route show table all")),
+            // A cloud routes pods by itself.
+            ("by the default route", sound().with_query(&net::ROUTES, default_only), None),
+            ("no neighbour", sound().with_query(&net::NEIGHBOURS, "[]"), Some("ip -j neigh show")),
+            (
+                "one in vain",
+                sound().with_query(&net::NEIGHBOURS, &known.replace("PERMANENT", "FAILED")),
+                Some("ip -j neigh show"),
+            ),
+            ("nothing could be looked at", facts(), None),
+        ] {
+            let told = signs(&facts, &peer);
+            assert_eq!(told.first().map(|sign| sign.source.as_str()), expected, "{name}: {told:?}");
+        }
     }
 
     #[test]
@@ -807,7 +1081,8 @@ mod tests {
         #[test]
         fn any_json_is_read(text in ".*", number: u64) {
             for value in [json!(text), json!({"items": [text, number]}), json!({"status": {"conditions": [number, {"type": text}]}})] {
-                let _ = (node(&value, &own()), renewal(&value), request(&value, &text, &[]), agents(&value), pod_ranges(&value), network(&value), addressed(&value));
+                let _ = (node(&value, &own()), renewal(&value), request(&value, &text, &[]), agents(&value), pod_ranges(&value), network(&value));
+                let _ = (needs_pod(&value), agent_down(&value), agents_since(&value), on_its_way(&value), peers(&value, &text), fresh(&value, &[], NOW), unreached(&text));
             }
         }
     }

@@ -11,7 +11,7 @@ use super::existing::{ExistingJoin, LocalJoin};
 use super::failure::JoinCause;
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Stage, later};
-use super::step::{JoinEffect, JoinEvent, step};
+use super::step::{JoinEffect, JoinEvent, PodTrial, step};
 use super::verify::{
     CertificateRequest, ClientCertificate, Kubelet, LeaseRenewal, Node, PROOFS, RuntimeConditions, Sandbox, Signing,
     Until,
@@ -32,6 +32,10 @@ pub struct Transition {
     pub to: Stage,
     pub when: &'static str,
     pub done: Vec<&'static str>,
+}
+
+fn tried(sandbox: Result<Sandbox, Why>) -> JoinEvent {
+    JoinEvent::Tried(Box::new(PodTrial::of(sandbox)))
 }
 
 /// One of each kind of event, with its name on the drawing.
@@ -123,8 +127,8 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
             "runtime's network ready",
             JoinEvent::Runtime(Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() })),
         ),
-        ("sandbox got an address", JoinEvent::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
-        ("sandbox got none", JoinEvent::Sandbox(Err(Why::Broken(String::new())))),
+        ("sandbox got an address", tried(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
+        ("sandbox got none", tried(Err(Why::Broken(String::new())))),
         ("no cause stands in the way", JoinEvent::Standing(Ok(Vec::new()))),
         ("a cause that must be fixed", JoinEvent::Trouble(JoinCause::of(id!("filesystem.space"), ""))),
         ("what was to be done failed", JoinEvent::Failed(JoinCause::of(id!("kubeadm.installed"), ""))),
@@ -230,7 +234,12 @@ pub fn page() -> String {
         "\n`JOIN_TIMEOUT` (seconds, 300 unless set) is for the certificate, decided on at nine tenths of it and never after 270 s. \
          More than 300\nlengthens the other waits. What may pass is tried again, three times unless `MAX_RETRIES` says otherwise; \
          before each attempt\neverything is looked at anew. From *certificate-issued* on nothing is cleaned up: the machine is in \
-         the cluster.\nWith `--until registered` the stage *registered* leads to *verified* at once, with `--until network` the pod network does.\n\n```mermaid\nstateDiagram-v2\n    [*] --> begun\n",
+         the cluster.\nWith `--until registered` the stage *registered* leads to *verified* at once, with `--until network` the pod network does.\n\n\
+         A pod network whose plugin serves only Pods of the cluster (calico, cilium, antrea, kube-ovn, multus) is proven by a pod \
+         that has got its\naddress since the kubelet and the network's agent started, or with `--kubeconfig` by a throw-away Pod. Where all \
+         else holds and no pod is\non its way, the join ends after 5 s: *registered, network ready, pods not proven*, exit code 4. A node that \
+         the API server does not\nreach, or that reaches no other, for 10 s (`--kubeconfig`) is *registered, not verified*, exit code 3. In both \
+         cases the machine stays in the\ncluster.\n\n```mermaid\nstateDiagram-v2\n    [*] --> begun\n",
     );
     let mut labels: BTreeMap<(Stage, Stage), Vec<&str>> = BTreeMap::new();
     for way in drawn() {

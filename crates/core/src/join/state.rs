@@ -260,6 +260,12 @@ pub(super) struct Memory {
     /// What the last of them found that no waiting fixes.
     #[serde(default)]
     pub condemned: Vec<String>,
+    /// Since when nobody reaches this node, or it nobody.
+    #[serde(default)]
+    pub unreached_since: Option<Timestamp>,
+    /// Since when only a Pod that nobody can make is missing.
+    #[serde(default)]
+    pub unproven_since: Option<Timestamp>,
     pub look_again: Option<Timestamp>,
     /// What is said of the Node that stands in the way, where it stays.
     #[serde(default, deserialize_with = "failure::saved")]

@@ -16,8 +16,9 @@ use super::failure::{Circumstance, JoinCause, JoinFailure, worst};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
-    RuntimeConditions, Sandbox, Signing, StandingCause, Until, failures, forbidding, holds, holds_but_causes, lacks_only,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease,
+    PeerDial, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Until, failures, first_missing, forbidding, holds,
+    holds_but_causes, holds_but_for_a_pod, lacks_only, only_causes_are_open, unreached,
 };
 use super::{observed, verify};
 use crate::catalogue::Class;
@@ -40,6 +41,14 @@ const SANDBOX_AGAIN: SignedDuration = SignedDuration::from_millis(300);
 const REFUSES: SignedDuration = SignedDuration::from_secs(20);
 /// Who refuses sandboxes for what no network agent sets right any more is asked once more, and believed.
 const REFUSES_FOR_GOOD: SignedDuration = SignedDuration::from_secs(1);
+/// Between two looks for a Pod that proves the network: each may make one.
+const POD_AGAIN: SignedDuration = SignedDuration::from_secs(2);
+/// Who places pods does so within a second of a Node's registration: after this no more is on its way.
+const NO_MORE_PODS: SignedDuration = SignedDuration::from_secs(5);
+/// Between two tries to reach this node, or others from it, from outside.
+const REACH_AGAIN: SignedDuration = SignedDuration::from_secs(1);
+/// The agents of other nodes learn of this one within a second or two; who is not reached for longer will not be.
+const UNREACHED: SignedDuration = SignedDuration::from_secs(10);
 /// A kubelet that a restart of its runtime took along comes back once; one that ended twice will end again.
 const CRASH_LOOP: u64 = 2;
 /// Exit statuses of "not found", of a shell and of systemd.
@@ -90,8 +99,8 @@ pub enum JoinEvent {
     Agents(Result<Vec<AgentPod>, Why>),
     /// The DaemonSet of kube-proxy's that selects this Node.
     KubeProxySet(Result<Option<String>, Why>),
-    /// After [`JoinEffect::Sandbox`]; `Why::Broken` is what the runtime said.
-    Sandbox(Result<Sandbox, Why>),
+    /// After [`JoinEffect::Sandbox`].
+    Tried(Box<PodTrial>),
     /// Far ends of this node's tunnels that are reached otherwise than its agent's address says.
     Detours(Result<Vec<String>, Why>),
     /// After [`JoinEffect::LookForCauses`].
@@ -115,6 +124,24 @@ pub enum JoinEvent {
     },
     /// Time has passed; at least one a second, and one at the deadline.
     Tick,
+}
+
+/// What came of trying whether a pod runs here, and is reached; all of it at once, so that nothing is taken for joined before
+/// the rest was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodTrial {
+    /// `Why::Broken` is what the runtime said.
+    pub sandbox: Result<Sandbox, Why>,
+    pub stand_in: Option<StandIn>,
+    pub reach: Result<KubeletReach, Why>,
+    pub peers: Result<PeerDial, Why>,
+}
+
+impl PodTrial {
+    /// Of who has no admin's rights: nothing is seen from outside.
+    pub fn of(sandbox: Result<Sandbox, Why>) -> Self {
+        PodTrial { sandbox, stand_in: None, reach: Err(Why::NotAdmin), peers: Err(Why::NotAdmin) }
+    }
 }
 
 /// What the driver is to do. Each is done in order, before the next event is taken.
@@ -175,6 +202,11 @@ pub enum JoinOutcome {
         until: Until,
         /// It had been before: nothing was changed.
         already: bool,
+    },
+    /// All holds but what only a Pod of the cluster could prove, and none is on its way: the machine stays in the cluster.
+    Unproven {
+        /// What could not be told.
+        says: String,
     },
     Failed(JoinFailure),
     /// A signal ended it.
@@ -494,7 +526,10 @@ impl JoinStatus {
             JoinEvent::Cluster(cluster) => seen.cluster.clone_from(cluster),
             JoinEvent::Node(node) => seen.node.clone_from(node),
             JoinEvent::Runtime(runtime) => seen.runtime.clone_from(runtime),
-            JoinEvent::Sandbox(sandbox) => seen.sandbox.clone_from(sandbox),
+            JoinEvent::Tried(trial) => {
+                let PodTrial { sandbox, stand_in, reach, peers } = trial.as_ref().clone();
+                (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
+            }
             JoinEvent::Addresses(addresses) => seen.addresses.clone_from(addresses),
             JoinEvent::Agents(agents) => seen.agents.clone_from(agents),
             JoinEvent::KubeProxySet(set) => seen.kube_proxy_set.clone_from(set),
@@ -528,16 +563,19 @@ impl JoinStatus {
         if let Some(cause) = self.hopeless(now) {
             return self.fail_for(cause, now);
         }
-        if let Some(effects) = self.mind_sandbox(event, now) {
+        if let JoinEvent::Tried(trial) = event
+            && let Some(effects) = self.mind_trial(trial, now)
+        {
             return effects;
         }
         let mut effects = self.mind_request(now);
         if let JoinEvent::Agents(Ok(agents)) = event {
             effects.extend(self.mind_agents(agents, now));
         }
-        let is_again = |answer: &Result<Sandbox, Why>| !answer.as_ref().is_ok_and(|it| it.is_in_range() != Some(false));
-        if self.stage == Stage::NetworkReady && matches!(event, JoinEvent::Sandbox(answer) if is_again(answer)) {
-            effects.push(JoinEffect::Sandbox { not_before: later(now, SANDBOX_AGAIN) });
+        if let JoinEvent::Tried(_) = event
+            && self.stage == Stage::NetworkReady
+        {
+            effects.extend(self.try_again(now));
         }
         effects.extend(self.advance(now));
         if let Some(ended) = self.mind_causes(event, now) {
@@ -552,7 +590,7 @@ impl JoinStatus {
     fn only_causes_are_open(&self) -> bool {
         let is_last = self.stage == Stage::NetworkReady
             || (self.stage == Stage::Registered && self.policy.until == Until::Registered);
-        is_last && holds_but_causes(&self.seen, self.policy.until)
+        is_last && only_causes_are_open(&self.seen, self.policy.until)
     }
 
     /// A cause that no waiting fixes is looked for once more, and believed. One that may pass is the cause when the time is over.
@@ -613,9 +651,55 @@ impl JoinStatus {
         due.then_some(JoinEffect::Tell(cause.says)).into_iter().collect()
     }
 
+    /// What was tried and does not hold ends the join once it has lasted.
+    fn mind_trial(&mut self, trial: &PodTrial, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        self.mind_sandbox(&trial.sandbox, now).or_else(|| self.mind_reach(now)).or_else(|| self.mind_proof(now))
+    }
+
+    /// When what does not hold yet is tried again.
+    fn try_again(&self, now: Timestamp) -> Option<JoinEffect> {
+        let pause = match &self.seen.sandbox {
+            Err(Why::Absent) => POD_AGAIN,
+            Ok(sandbox) if sandbox.is_in_range() != Some(false) => {
+                unreached(&self.seen)?;
+                REACH_AGAIN
+            }
+            Ok(_) | Err(_) => SANDBOX_AGAIN,
+        };
+        Some(JoinEffect::Sandbox { not_before: later(now, pause) })
+    }
+
+    /// Nobody reaches this node, or it nobody.
+    fn mind_reach(&mut self, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        let Some(cause) = unreached(&self.seen) else {
+            self.memory.unreached_since = None;
+            return None;
+        };
+        let since = *self.memory.unreached_since.get_or_insert(now);
+        if now < later(since, UNREACHED) {
+            return None;
+        }
+        Some(self.fail_for(cause, now))
+    }
+
+    /// All that is left is a proof that nobody can bring: no pod is on its way, and nobody may make one.
+    fn mind_proof(&mut self, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        if self.stage != Stage::NetworkReady || !holds_but_for_a_pod(&self.seen, self.policy.until) {
+            self.memory.unproven_since = None;
+            return None;
+        }
+        let since = *self.memory.unproven_since.get_or_insert(now);
+        if now < later(since, NO_MORE_PODS) {
+            return None;
+        }
+        let says = first_missing(&self.seen, self.policy.until).map(|(_, says)| says).unwrap_or_default();
+        self.enter(Stage::Failed, now);
+        let leave = self.changed.then_some(JoinEffect::Leave);
+        Some(leave.into_iter().chain([JoinEffect::Report(JoinOutcome::Unproven { says })]).collect())
+    }
+
     /// A runtime that refuses sandbox after sandbox: for what it says, as far as that is known.
-    fn mind_sandbox(&mut self, event: &JoinEvent, now: Timestamp) -> Option<Vec<JoinEffect>> {
-        let JoinEvent::Sandbox(answer) = event else { return None };
+    fn mind_sandbox(&mut self, answer: &Result<Sandbox, Why>, now: Timestamp) -> Option<Vec<JoinEffect>> {
         let why = match answer {
             Err(Why::Broken(why)) => format!("no pod can start here: {why}"),
             // A network agent has yet to learn of the range that its node has now, or never will.

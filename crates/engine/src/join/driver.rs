@@ -17,7 +17,7 @@ use carrick_core::join::looked::InspectedMachine;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
 use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, Withdrawal, step};
-use carrick_core::join::verify::first_missing;
+use carrick_core::join::verify::{Sandbox, first_missing};
 use carrick_core::judge::Ignore;
 use carrick_core::redact::redact;
 use carrick_core::report::Report;
@@ -381,10 +381,18 @@ impl<'a, 'm> Driver<'a, 'm> {
             return events.into_iter().chain([JoinEvent::Tick]).collect();
         }
         if due {
-            // It may have been about to take away the sandbox it had made.
+            // It may have been about to take away what it had made.
             let endpoints = cri::endpoints(self.host);
-            let clearing = timeout(LET_GO, cri::sandbox::clear(self.host, &endpoints));
-            let _ = attended(clearing, "the sandbox that was tried is removed", state, tell).await;
+            let clearing = async {
+                let in_cluster = async {
+                    if let Some(observer) = &self.observer {
+                        let _ = observer.clear().await;
+                    }
+                };
+                let _ = tokio::join!(cri::sandbox::clear(self.host, &endpoints), in_cluster);
+            };
+            let clearing = timeout(LET_GO, Box::pin(clearing));
+            let _ = attended(clearing, "what was tried is removed", state, tell).await;
         }
         vec![JoinEvent::Tick]
     }
@@ -617,6 +625,7 @@ fn reached(state: &JoinStatus) -> String {
         },
         Stage::NetworkReady => "the runtime's pod network is ready".to_owned(),
         Stage::Verified => match &seen.sandbox {
+            Ok(Sandbox { address, pod: Some(pod), .. }) => format!("Ready, and pod {pod} got {address}"),
             Ok(sandbox) => format!("Ready, and a sandbox got {}", sandbox.address),
             Err(_) => "as far as was asked for".to_owned(),
         },

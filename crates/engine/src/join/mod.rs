@@ -4,7 +4,7 @@
 //! * `record`: what was done, written down; [`joins`]: all that were
 //! * `token`: a bootstrap token of our own; `minted`: those that are still to be revoked
 //! * [`discovery`]: a file that says who the cluster is
-//! * [`NodeObserver`]: what is looked at
+//! * [`NodeObserver`]: what is looked at; `trial_pods`: a throw-away Pod, where only that shows something
 //! * [`inspect`]: the look that live diagnosis takes, before *joined* is said
 //! * [`verify`]: whether a machine has really joined
 //!
@@ -20,6 +20,7 @@ mod observer;
 mod past;
 mod record;
 mod token;
+mod trial_pods;
 pub mod verify;
 mod watch;
 

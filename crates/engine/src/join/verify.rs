@@ -8,9 +8,11 @@ use std::time::Duration;
 use carrick_core::check::Outcome;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::observed;
+use carrick_core::join::step::PodTrial;
 use carrick_core::join::verify::{
-    AgentPod, ClientCertificate, NodeEvidence, NodeLease, Until, awaits_renewal, holds_but_causes, judge,
+    AgentPod, ClientCertificate, NodeEvidence, NodeLease, Until, awaits_renewal, judge, only_causes_are_open,
 };
+use carrick_core::judge::Ignore;
 use tokio::time::{Instant, sleep};
 
 use super::inspect::{Inspected, LiveDiagnosis};
@@ -74,8 +76,9 @@ async fn evidence(
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;
     }
-    tell("a throw-away sandbox is started");
-    seen.sandbox = observer.sandbox(&facts, &object).await;
+    tell("it is tried whether a pod gets an address here, and is reached");
+    let PodTrial { sandbox, stand_in, reach, peers } = observer.trial(&facts, &object, ignore).await;
+    (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
     if let Some(soak) = soak {
         seen.pods = watch(observer, soak, tell).await;
         // What was seen before is minutes old.

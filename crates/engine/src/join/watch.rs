@@ -6,7 +6,7 @@ use carrick_core::fact::Why;
 use carrick_core::join::failure::JoinCause;
 use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::step::JoinEvent;
-use carrick_core::join::verify::{ClientCertificate, Signing};
+use carrick_core::join::verify::{ClientCertificate, Signing, StandIn};
 use carrick_core::join::{causes, observed, output};
 use carrick_host::PathEntry;
 use serde_json::Value;
@@ -78,13 +78,16 @@ impl Driver<'_, '_> {
         }
         if self.sandbox_at.is_some_and(|at| at <= self.now()) {
             self.sandbox_at = None;
-            let answer = observer.sandbox(&facts, &self.node).await;
-            if let Err(Why::Broken(says)) = &answer {
+            let trial = observer.trial(&facts, &self.node, &self.options.ignore).await;
+            if let Err(Why::Broken(says)) = &trial.sandbox {
                 // Each time: what a runtime says last is what it refuses a sandbox for.
                 let known = causes::of_sentence(self.library, says, "the runtime");
                 events.extend(known.into_iter().map(JoinEvent::Trouble));
             }
-            events.push(JoinEvent::Sandbox(answer));
+            if let Some(StandIn::AgentDown { pod }) = &trial.stand_in {
+                events.extend(self.newly(causes::of_agent_down(pod)));
+            }
+            events.push(JoinEvent::Tried(Box::new(trial)));
         }
         if self.causes_at.is_some_and(|at| at <= self.now()) {
             self.causes_at = None;

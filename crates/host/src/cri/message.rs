@@ -238,12 +238,17 @@ pub struct SandboxId {
 pub struct PodSandboxStatusRequest {
     #[prost(string, tag = "1")]
     pub pod_sandbox_id: String,
+    #[prost(bool, tag = "2")]
+    pub verbose: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub struct PodSandboxStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: Option<PodSandboxStatus>,
+    /// Where it was asked to be verbose; each runtime has its own.
+    #[prost(map = "string, string", tag = "2")]
+    pub info: HashMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -141,6 +141,11 @@ impl MemoryApi {
         }
     }
 
+    /// From now on the kubelet of a node answers the API server, or is not reached: in the words of Go's network.
+    pub fn set_kubelet(&self, node: &str, unreached: Option<&str>) {
+        self.0.inner().store.kubelets.insert(node.to_owned(), unreached.map(str::to_owned));
+    }
+
     /// Starts a controller: it acts now, and after every change.
     pub fn start(&self, controller: Controller) {
         let (mut inner, now) = (self.0.inner(), self.0.now());

@@ -61,6 +61,7 @@ impl Turn<'_> {
             ("watch", "") => self.watch(resource, selector),
             ("create", "") => self.create(resource),
             ("create", "eviction") if resource.plural == PODS => self.evict(resource),
+            ("get", "proxy") if resource.plural == NODES => self.reach_kubelet(resource),
             ("update", "" | "status" | "approval") => self.update(resource),
             ("patch", "" | "status" | "approval") => self.patch(resource),
             ("delete", "") => self.delete(resource),
@@ -87,6 +88,19 @@ impl Turn<'_> {
 
     fn get(&self, resource: &Resource) -> Answer {
         Ok(self.shown(self.current(resource)?))
+    }
+
+    /// What a kubelet says comes as it is; where it is not reached, the API server says so.
+    fn reach_kubelet(&self, resource: &Resource) -> Answer {
+        let node = self.current(resource)?;
+        if node["status"]["addresses"].as_array().is_none_or(Vec::is_empty) {
+            return Err(StatusError::unknown("no preferred addresses found; known addresses: []"));
+        }
+        match self.store.kubelets.get(&self.asked.name) {
+            Some(None) => Ok(Reply::Text("ok")),
+            Some(Some(says)) => Err(StatusError::unavailable(&format!("error trying to reach service: {says}"))),
+            None => Err(StatusError::not_modelled("a kubelet that no test speaks for")),
+        }
     }
 
     fn list(&self, resource: &Resource, selector: &Selector) -> Answer {
@@ -486,6 +500,7 @@ pub(crate) fn has_subresource(resource: &Resource, subresource: &str) -> bool {
         "status" => resource.status,
         "approval" => resource.plural == REQUESTS,
         "eviction" => resource.plural == PODS,
+        "proxy" => resource.plural == NODES,
         _ => false,
     }
 }

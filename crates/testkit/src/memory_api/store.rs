@@ -65,6 +65,8 @@ pub(crate) struct Store {
     oldest: u64,
     listeners: Vec<UnboundedSender<Notice>>,
     made: u64,
+    /// The kubelets a test speaks for: they answer, or the API server says why it does not reach them.
+    pub kubelets: BTreeMap<String, Option<String>>,
 }
 
 /// A real server has been through as much before anybody asks it; and a test may name a version that is long gone.
@@ -72,8 +74,8 @@ const FIRST: u64 = 100;
 
 impl Store {
     pub(super) fn new() -> Self {
-        let (objects, history, listeners) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { objects, history, version: FIRST, oldest: FIRST, listeners, made: 0 }
+        let (objects, history, listeners, kubelets) = (BTreeMap::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        Self { objects, history, version: FIRST, oldest: FIRST, listeners, made: 0, kubelets }
     }
 
     pub(super) fn version(&self) -> u64 {

@@ -46,7 +46,7 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let patience = WaitPolicy { tries: args.tries, every: args.every };
     let image = if args.probe { sandbox_image(host.as_ref()).await } else { None };
     let endpoints = cri::endpoints(host.as_ref());
-    let how = SandboxOptions { endpoints: &endpoints, image: image.as_deref(), time: PLUGIN };
+    let how = SandboxOptions { endpoints: &endpoints, image: image.as_deref(), time: PLUGIN, peers: &[] };
     let whole = patience.whole().as_secs();
     let mut say = |elapsed: Duration, reason: &WaitReason| {
         let id = reason.id.map(|id| format!(" ({id})")).unwrap_or_default();
@@ -54,7 +54,8 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
         terminal::say(&format!("  ..  {at}  {}{id}", reason.says));
     };
     let waiting = network.wait(patience, args.probe.then_some(&how), &mut say);
-    let ended = if args.probe { with_sandboxes(host.as_ref(), signals, waiting).await? } else { waiting.await };
+    let ended =
+        if args.probe { with_sandboxes(host.as_ref(), signals, waiting, async { true }).await? } else { waiting.await };
     match ended {
         CniWaitEnd::Works { says, after } => works(&args, &network, &says, after).await,
         CniWaitEnd::TimedOut { reason, after } => {

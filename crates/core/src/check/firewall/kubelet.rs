@@ -12,11 +12,14 @@
 //! API server reaches kubelets another way (konnectivity): `--ignore firewall.kubelet`
 
 use crate::catalogue::{Class, Role, Stops};
-use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+};
 use crate::fact::firewall::found;
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
 use crate::fact::{Facts, Known, Missing};
+use crate::id;
 
 pub const CHECK: Check = Check {
     id: "firewall.kubelet",
@@ -42,7 +45,10 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         Passage::SaidBlocked(word) => (warn(SAYS), word),
     };
     let (source, rule) = found(&rule);
-    Ok(verdict.seen(Evidence::of(source, rule)).fix(facts.firewall().opens(Proto::Tcp, 10250, rule)))
+    Ok(verdict
+        .seen(Evidence::of(source, rule))
+        .fix(facts.firewall().opens(Proto::Tcp, 10250, rule))
+        .explains([id!("kubelet.unreached")]))
 }
 
 #[cfg(test)]
@@ -71,7 +77,11 @@ mod tests {
                 ("opened", filter("-A INPUT -p tcp -m tcp --dport 10250 -j ACCEPT\n"), Pass),
                 ("closed", filter(""), Fail),
                 ("for some", filter(some), Unknown),
-                ("by ufw's word alone", filter("").without(Source::Query(&NFT), Why::Denied).with_query(&UFW, DENIES), Warn),
+                (
+                    "by ufw's word alone",
+                    filter("").without(Source::Query(&NFT), Why::Denied).with_query(&UFW, DENIES),
+                    Warn,
+                ),
                 ("not root", filter("").without(Source::Query(&NFT), Why::Denied), Unknown),
             ],
         );

@@ -134,7 +134,9 @@ mod tests {
     /// As an admin sees the cluster before a join.
     fn configured(backend: &str) -> Facts {
         let sets = r#"{"items":[{"metadata":{"name":"kube-flannel-ds","namespace":"kube-flannel"}}]}"#;
-        let conf = format!(r#"{{"kube-flannel/kube-flannel-cfg":{{"net-conf.json":"{{\"Backend\":{{\"Type\":\"{backend}\"}}}}"}}}}"#);
+        let conf = format!(
+            r#"{{"kube-flannel/kube-flannel-cfg":{{"net-conf.json":"{{\"Backend\":{{\"Type\":\"{backend}\"}}}}"}}}}"#
+        );
         filter("").with_api("daemon-sets", sets).with_api(overlay::CALL, &conf)
     }
 

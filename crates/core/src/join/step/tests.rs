@@ -12,6 +12,10 @@ fn at(seconds: i64) -> Timestamp {
     later(NOW, SignedDuration::from_secs(seconds))
 }
 
+fn tried(sandbox: Result<Sandbox, Why>) -> JoinEvent {
+    JoinEvent::Tried(Box::new(PodTrial::of(sandbox)))
+}
+
 /// A join that is taken through events, each with the second at which it comes.
 struct Story {
     state: JoinStatus,
@@ -95,12 +99,12 @@ fn request(state: Signing) -> JoinEvent {
 
 #[test]
 fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
-    let refused = || JoinEvent::Sandbox(Err(Why::Broken("failed to find plugin \"flannel\"".into())));
+    let refused = || tried(Err(Why::Broken("failed to find plugin \"flannel\"".into())));
     let network = JoinEvent::Runtime(Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() }));
     let story = Story::registered(JoinPolicy::default()).then(10, JoinEvent::Lease(Ok(sample::renewal("2", 15))));
     let story = story.then(11, network).then(12, refused()).then(31, refused());
     assert_eq!(story.state.stage, Stage::NetworkReady);
-    let again = story.then(31, JoinEvent::Sandbox(Err(Why::TimedOut)));
+    let again = story.then(31, tried(Err(Why::TimedOut)));
     let again = again.then(40, refused()).then(59, refused());
     assert_eq!(again.state.stage, Stage::NetworkReady, "a silent one refused nothing");
     let known = again.then(59, JoinEvent::Trouble(JoinCause::of(id!("cni.no-subnet-env"), "flannel is behind")));
@@ -115,9 +119,7 @@ fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
 
 #[test]
 fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
-    let got = |address: [u8; 4]| {
-        JoinEvent::Sandbox(Ok(Sandbox::new(IpAddr::from(address), vec!["10.244.2.0/24".to_owned()])))
-    };
+    let got = |address: [u8; 4]| tried(Ok(Sandbox::new(IpAddr::from(address), vec!["10.244.2.0/24".to_owned()])));
     let network = JoinEvent::Runtime(sample::joined().runtime);
     let story = Story::registered(JoinPolicy::default()).then(11, network).then(12, got([10, 244, 1, 4]));
     let again = JoinEffect::Sandbox { not_before: later(at(12), SANDBOX_AGAIN) };
@@ -133,7 +135,7 @@ fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
 #[test]
 fn what_no_network_agent_sets_right_is_believed_the_second_time() {
     for (id, expected) in [("cni.plugins", Stage::Failed), ("cni.no-subnet-env", Stage::NetworkReady)] {
-        let refused = || JoinEvent::Sandbox(Err(Why::Broken("no".into())));
+        let refused = || tried(Err(Why::Broken("no".into())));
         let network = JoinEvent::Runtime(sample::joined().runtime);
         let story = Story::registered(JoinPolicy::default()).then(11, network);
         let known = story.then(12, JoinEvent::Trouble(JoinCause::of(about(id).unwrap(), "x"))).then(12, refused());
@@ -204,7 +206,7 @@ fn kube_proxy_has_as_long_as_images_take_to_be_pulled() {
     };
     let lacks_kube_proxy = |ready| {
         Story::networked(JoinPolicy::default())
-            .then(11, JoinEvent::Sandbox(sample::joined().sandbox))
+            .then(11, tried(sample::joined().sandbox))
             .then(11, proxy("ContainerCreating"))
             .then(12, JoinEvent::Node(Ok(Node { ready, ..sample::node() })))
     };
@@ -226,7 +228,7 @@ fn what_fails_once_the_network_is_there_is_told_after_seconds_and_is_the_cause_i
         let pressures = vec![Pressure { of: Resource::Disk, says: "KubeletHasDiskPressure".into() }];
         JoinEvent::Node(Ok(Node { pressures, ..sample::node() }))
     };
-    let story = Story::networked(JoinPolicy::default()).then(11, JoinEvent::Sandbox(sample::joined().sandbox));
+    let story = Story::networked(JoinPolicy::default()).then(11, tried(sample::joined().sandbox));
     let story = story.then(12, short()).then(14, short());
     assert_eq!(story.effects, [], "a moment of it is nothing");
     let told = story.then(16, short());
@@ -266,9 +268,9 @@ fn a_join_as_it_should_be() {
         (story.state.stage, story.effects.as_slice()),
         (Stage::NetworkReady, [JoinEffect::Sandbox { not_before: at(20) }].as_slice())
     );
-    let story = story.then(21, JoinEvent::Sandbox(Err(Why::Broken("no subnet.env".into()))));
+    let story = story.then(21, tried(Err(Why::Broken("no subnet.env".into()))));
     assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), SANDBOX_AGAIN) }], "it is tried again");
-    let story = story.then(23, JoinEvent::Sandbox(sample::joined().sandbox));
+    let story = story.then(23, tried(sample::joined().sandbox));
     assert_eq!(story.state.stage, Stage::NetworkReady, "not Ready yet");
     let story = story.then(24, JoinEvent::Node(Ok(sample::node())));
     let look = JoinEffect::LookForCauses { not_before: at(24) };
@@ -280,6 +282,62 @@ fn a_join_as_it_should_be() {
     let story = story.then(25, JoinEvent::Finished { changed: false });
     assert_eq!(story.effects, [JoinEffect::Report(JoinOutcome::Joined { until: Until::Verified, already: false })]);
     assert_eq!(story.state.stage, Stage::Joined);
+}
+
+/// Up to the pod network, with a Node that is Ready, at second 20.
+fn networked() -> Story {
+    Story::registered(JoinPolicy::default())
+        .then(10, JoinEvent::Node(Ok(sample::node())))
+        .then(20, JoinEvent::Runtime(sample::joined().runtime))
+}
+
+fn needs_pod(stand_in: StandIn) -> JoinEvent {
+    JoinEvent::Tried(Box::new(PodTrial { stand_in: Some(stand_in), ..PodTrial::of(Err(Why::Absent)) }))
+}
+
+#[test]
+fn what_nobody_can_prove_is_said_so_once_no_pod_is_on_its_way() {
+    let coming = || needs_pod(StandIn::OnItsWay { pod: "default/web".into() });
+    let story = networked().then(21, coming());
+    assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), POD_AGAIN) }]);
+    let story = story.then(60, coming()).then(62, needs_pod(StandIn::Nobody));
+    assert_eq!(story.state.stage, Stage::NetworkReady, "one may come yet");
+    let story = story.then(67, needs_pod(StandIn::Nobody));
+    let Some(JoinEffect::Report(JoinOutcome::Unproven { says })) = story.effects.last() else {
+        panic!("{:?}", story.effects)
+    };
+    assert!(says.contains("serves only Pods"), "{says}");
+    assert_eq!((story.effects.first(), story.state.failures.len()), (Some(&JoinEffect::Leave), 0));
+    assert!(story.state.stage.is_over());
+}
+
+#[test]
+fn a_pod_that_comes_after_all_proves_it() {
+    let story = networked().then(21, needs_pod(StandIn::Nobody)).then(23, tried(sample::joined().sandbox));
+    assert_eq!(story.state.stage, Stage::Verified);
+}
+
+#[test]
+fn an_agent_that_is_not_ready_when_the_time_is_over_is_a_failure() {
+    let down = || needs_pod(StandIn::AgentDown { pod: "kube-system/calico-node-x".into() });
+    let story = networked().then(21, down()).then(100, down());
+    assert_eq!(story.state.stage, Stage::NetworkReady);
+    let story = story.then(141, down());
+    assert!(story.failure().overdue && story.state.stage == Stage::Failed, "{:?}", story.state);
+}
+
+#[test]
+fn a_node_that_nobody_reaches_is_registered_and_not_joined() {
+    let with = |reach: KubeletReach| PodTrial { reach: Ok(reach), ..PodTrial::of(sample::joined().sandbox) };
+    let unanswered = || JoinEvent::Tried(Box::new(with(KubeletReach::Unanswered { says: "i/o timeout".into() })));
+    let story = networked().then(21, unanswered());
+    assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), REACH_AGAIN) }], "{:?}", story.state);
+    let reached = JoinEvent::Tried(Box::new(with(KubeletReach::Answered)));
+    let answered = Story { state: story.state.clone(), effects: vec![] }.then(25, reached);
+    assert_eq!(answered.state.stage, Stage::Verified);
+    let story = story.then(32, unanswered());
+    assert_eq!((story.failure().causes[0].id.as_str(), story.failure().overdue), ("kubelet.unreached", false));
+    assert!(story.effects.contains(&JoinEffect::Leave) && !story.effects.contains(&JoinEffect::CleanUp));
 }
 
 #[test]
@@ -309,7 +367,7 @@ fn a_join_that_holds_changes_nothing() {
         JoinEvent::Node(seen.node),
         JoinEvent::Lease(Ok(sample::renewal("7", 3))),
         JoinEvent::Runtime(seen.runtime),
-        JoinEvent::Sandbox(seen.sandbox),
+        tried(seen.sandbox),
         JoinEvent::Standing(seen.standing),
         JoinEvent::Finished { changed: false },
     ] {
@@ -620,7 +678,7 @@ fn stands(id: &str) -> StandingCause {
 /// All else holds, at second 12.
 fn all_but_causes(policy: JoinPolicy) -> Story {
     Story::networked(policy)
-        .then(11, JoinEvent::Sandbox(sample::joined().sandbox))
+        .then(11, tried(sample::joined().sandbox))
         .then(12, JoinEvent::Node(Ok(sample::node())))
 }
 
@@ -739,8 +797,9 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
         Just(JoinEvent::KubeProxySet(Ok(Some("kube-system/kube-proxy".to_owned())))),
         Just(JoinEvent::Runtime(seen.runtime)),
         Just(JoinEvent::Runtime(Err(Why::TimedOut))),
-        Just(JoinEvent::Sandbox(seen.sandbox)),
-        Just(JoinEvent::Sandbox(Err(Why::Broken("x".into())))),
+        Just(tried(seen.sandbox.clone())),
+        Just(tried(Err(Why::Broken("x".into())))),
+        any_trial(seen.sandbox),
         prop::collection::vec(standing(), 0..3).prop_map(|causes| JoinEvent::Standing(Ok(causes))),
         Just(JoinEvent::Standing(Ok(vec![]))),
         cause.clone().prop_map(JoinEvent::Trouble),
@@ -748,6 +807,27 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
         Just(JoinEvent::Finished { changed: false }),
         Just(JoinEvent::Tick),
     ]
+}
+
+/// What may come of trying, whatever else was seen.
+fn any_trial(sandbox: Result<Sandbox, Why>) -> impl Strategy<Value = JoinEvent> {
+    let sandbox = prop_oneof![Just(sandbox), Just(Err(Why::Absent)), Just(Err(Why::TimedOut))];
+    let stand_in = prop_oneof![
+        Just(None),
+        Just(Some(StandIn::Nobody)),
+        Just(Some(StandIn::OnItsWay { pod: "a/b".into() })),
+        Just(Some(StandIn::AgentDown { pod: "a/b".into() })),
+    ];
+    let reach = prop_oneof![
+        Just(Ok(KubeletReach::Answered)),
+        Just(Ok(KubeletReach::Unanswered { says: "i/o timeout".into() })),
+        Just(Err(Why::NotCollected)),
+        Just(Err(Why::Denied)),
+    ];
+    (sandbox, stand_in, reach, any::<bool>()).prop_map(|(sandbox, stand_in, reach, looked)| {
+        let peers = if looked { Ok(PeerDial::default()) } else { Err(Why::NotCollected) };
+        JoinEvent::Tried(Box::new(PodTrial { sandbox, stand_in, reach, peers }))
+    })
 }
 
 fn any_policy() -> impl Strategy<Value = JoinPolicy> {
@@ -884,7 +964,7 @@ proptest! {
             JoinEvent::Runtime(seen.runtime),
             JoinEvent::Agents(seen.agents),
             JoinEvent::Addresses(seen.addresses),
-            JoinEvent::Sandbox(seen.sandbox),
+            tried(seen.sandbox),
             JoinEvent::Standing(seen.standing),
         ];
         let found = ExistingJoin { local: LocalJoin::Joined, node: Ok(sample::node()), ..nothing() };

@@ -1,7 +1,7 @@
 //! What was seen of a machine that has joined, or is about to; of each thing the last look, or why there was none.
 
 use std::fmt;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
@@ -24,6 +24,15 @@ pub struct NodeEvidence {
     pub lease: Result<NodeLease, Why>,
     pub runtime: Result<RuntimeConditions, Why>,
     pub sandbox: Result<Sandbox, Why>,
+    /// Where only a Pod of the cluster can prove what a sandbox proves elsewhere, and none has: what has come of it.
+    #[serde(default)]
+    pub stand_in: Option<StandIn>,
+    /// Whether the API server reaches this node's kubelet.
+    #[serde(default = "not_collected")]
+    pub reach: Result<KubeletReach, Why>,
+    /// Whether pods of other nodes answer from here.
+    #[serde(default = "not_collected")]
+    pub peers: Result<PeerDial, Why>,
     /// The node's CNI and kube-proxy pods, watched for a while (`--soak`).
     pub pods: Result<Vec<AgentPod>, Why>,
     /// This machine's own addresses.
@@ -87,6 +96,9 @@ impl Default for NodeEvidence {
             lease: Err(Why::NotCollected),
             runtime: Err(Why::NotCollected),
             sandbox: Err(Why::NotCollected),
+            stand_in: None,
+            reach: not_collected(),
+            peers: not_collected(),
             pods: Err(Why::NotCollected),
             addresses: Err(Why::NotCollected),
             agents: Err(Why::NotCollected),
@@ -95,6 +107,10 @@ impl Default for NodeEvidence {
             standing: Err(Why::NotCollected),
         }
     }
+}
+
+fn not_collected<T>() -> Result<T, Why> {
+    Err(Why::NotCollected)
 }
 
 /// `kubelet.service` and the process in it.
@@ -364,6 +380,73 @@ impl Sandbox {
         let ranges: Vec<Cidr> = self.expected.iter().filter_map(|range| range.parse().ok()).collect();
         (!ranges.is_empty()).then(|| ranges.iter().any(|range| range.contains(self.address)))
     }
+}
+
+/// Why no Pod proves the network yet, where its plugin serves nobody else.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StandIn {
+    /// The network's own agent is not Ready: no Pod will be served.
+    AgentDown { pod: String },
+    /// This one has yet to get its address.
+    OnItsWay { pod: String },
+    /// The API server did not take a throw-away Pod: admission, a quota, a missing right.
+    Refused { says: String },
+    /// None that is younger than the kubelet and the agent, none on its way, and nobody who may make one.
+    Nobody,
+}
+
+/// What came of asking the API server to reach this node's kubelet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KubeletReach {
+    /// The kubelet answered, whatever it said.
+    Answered,
+    /// It was reached, and TLS failed: what the API server says.
+    Untrusted { says: String },
+    /// It was not: what the API server says.
+    Unanswered { says: String },
+}
+
+/// Handshakes with pods of other nodes, and what else speaks of the way to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerDial {
+    pub peers: Vec<Peer>,
+    /// Where none answered: what on this machine keeps packets from them.
+    pub signs: Vec<Evidence>,
+}
+
+/// A pod of another node that is Ready, as it was dialled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// `NAMESPACE/NAME`.
+    pub pod: String,
+    pub node: String,
+    pub at: SocketAddr,
+    pub from: DialledFrom,
+    pub answer: Dialled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DialledFrom {
+    /// The network of a sandbox, or of a Pod, on this node.
+    Pod,
+    Machine,
+}
+
+/// What came of a TCP handshake.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialled {
+    Answered,
+    /// By the pod, or by a firewall on the way: neither is told from the other.
+    Refused,
+    /// The machine's own network, or one on the way, knows no route.
+    Unreachable(String),
+    Silent,
+    /// It could not be tried, or was cut off: nothing is known.
+    NotDialled(String),
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,6 +12,7 @@ use super::failure::JoinCause;
 use crate::catalogue::{About, Class, Role, Stops};
 use crate::check::{Needed, Outcome, Subsystem, Verdict, skip};
 use crate::fact::{Known, Missing, Why};
+use crate::id;
 use crate::report::{self, Cause, Confidence, Judged, Reached, Report};
 
 pub mod evidence;
@@ -20,9 +21,9 @@ pub mod proof;
 pub mod testing;
 
 pub use evidence::{
-    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence,
-    KubeletFlag, NodeLease, Pressure, Resource, RuntimeConditions, Sandbox, Signing, StandingCause,
-    Taint,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Dialled, DialledFrom, Kubelet, KubeletFlag,
+    KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial, Pressure, Resource, RuntimeConditions, Sandbox,
+    Signing, StandIn, StandingCause, Taint,
 };
 pub use proof::PROOFS;
 
@@ -78,10 +79,6 @@ impl Proof {
         (self.judge)(seen, until).unwrap_or_else(|missing| not_seen(&missing.source_name, &missing.why))
     }
 
-    fn holds(&self, seen: &NodeEvidence, until: Until) -> bool {
-        self.until > until || is_proven(self.verdict(seen, until).outcome)
-    }
-
     /// A failure as the cause of a join that ended because of it; under the id of what it means, where that is known.
     fn cause(&self, verdict: Verdict) -> Option<JoinCause> {
         if verdict.outcome != Outcome::Fail {
@@ -122,7 +119,9 @@ pub fn report(host: &str, seen: &NodeEvidence, until: Until) -> Report {
     let findings = judge(seen, until);
     let causes = findings.iter().filter(|finding| finding.verdict == Outcome::Fail).map(|it| cause(it, &findings));
     let (causes, reached) = (causes.collect(), reached(seen, until));
-    Report { causes, reached: Some(Reached { until, reached }), ..report::of("verify", host, findings) }
+    let counts = |it: &&Judged| find(it.id).is_none_or(|proof| !is_unproven(&proof.verdict(seen, until)));
+    let verdict = report::overall(&findings.iter().filter(counts).cloned().collect::<Vec<_>>());
+    Report { verdict, causes, reached: Some(Reached { until, reached }), ..report::of("verify", host, findings) }
 }
 
 /// A failure as a cause, with what does not hold because of it.
@@ -181,27 +180,43 @@ pub fn awaits_renewal(seen: &NodeEvidence) -> Option<String> {
         .map(|verdict| verdict.says)
 }
 
-/// All the evidence is there. Nothing may be unknown; what is only a warning is told, and keeps nobody from a node.
+/// All the evidence is there. Nothing that was not seen may be missing; what is only a warning is told, and keeps nobody from a node.
 pub fn holds(seen: &NodeEvidence, until: Until) -> bool {
-    PROOFS.into_iter().all(|proof| proof.holds(seen, until))
+    lacking(seen, until).next().is_none()
+}
+
+/// Whether it is time to look for causes: all else is there, or all but what only a Pod could prove that nobody may make.
+pub fn only_causes_are_open(seen: &NodeEvidence, until: Until) -> bool {
+    let causes = proof::causes::PROOF.id;
+    lacks_at_most(seen, until, &[causes])
+        || (nobody_makes_a_pod(seen) && lacks_at_most(seen, until, &[OF_A_POD[0], OF_A_POD[1], causes]))
 }
 
 /// All but the last: that no cause stands is looked at when the rest is there.
 pub fn holds_but_causes(seen: &NodeEvidence, until: Until) -> bool {
-    PROOFS.into_iter().filter(|proof| proof.id != proof::causes::PROOF.id).all(|proof| proof.holds(seen, until))
+    lacks_at_most(seen, until, &[proof::causes::PROOF.id])
 }
 
-fn is_proven(outcome: Outcome) -> bool {
-    match outcome {
-        Outcome::Pass | Outcome::Skip | Outcome::Warn => true,
-        Outcome::Unknown | Outcome::Fail => false,
-    }
+/// All but what only a Pod of the cluster could prove, which nobody may make.
+pub fn holds_but_for_a_pod(seen: &NodeEvidence, until: Until) -> bool {
+    nobody_makes_a_pod(seen) && lacks_at_most(seen, until, &OF_A_POD)
+}
+
+/// What a Pod proves where the network serves nobody else.
+const OF_A_POD: [&str; 2] = [proof::sandbox::PROOF.id, proof::address::PROOF.id];
+
+fn nobody_makes_a_pod(seen: &NodeEvidence) -> bool {
+    matches!(seen.stand_in, Some(StandIn::Nobody | StandIn::Refused { .. }))
 }
 
 /// Whether this one is all that is missing, but for what is looked at last.
 pub(super) fn lacks_only(seen: &NodeEvidence, until: Until, proof: &Proof) -> bool {
-    let mut others = PROOFS.into_iter().filter(|it| it.id != proof.id && it.id != proof::causes::PROOF.id);
-    !proof.holds(seen, until) && others.all(|it| it.holds(seen, until))
+    lacking(seen, until).any(|(id, _)| id == proof.id)
+        && lacks_at_most(seen, until, &[proof.id, proof::causes::PROOF.id])
+}
+
+fn lacks_at_most(seen: &NodeEvidence, until: Until, these: &[&str]) -> bool {
+    lacking(seen, until).all(|(id, _)| these.contains(&id))
 }
 
 /// What fails of it, the first first: as causes, with what to do.
@@ -213,16 +228,47 @@ pub(super) fn failures(seen: &NodeEvidence, until: Until) -> Vec<JoinCause> {
 
 /// The causes that stand over which nobody says *joined*, as far as it was asked for.
 pub(super) fn forbidding(seen: &NodeEvidence, until: Until) -> impl Iterator<Item = &StandingCause> {
-    seen.standing.iter().flatten().filter(move |cause| cause.forbids(until))
+    let standing = seen.standing.iter().flatten();
+    standing.filter(move |cause| cause.forbids(until) && !is_overruled(seen, &cause.id))
+}
+
+/// What the rules of this machine seem to forbid and was seen to work: packets may take another way, as with konnectivity.
+fn is_overruled(seen: &NodeEvidence, cause: &str) -> bool {
+    let reached = || seen.reach == Ok(KubeletReach::Answered);
+    let answered = || seen.peers.as_ref().is_ok_and(|dialled| dialled.peers.iter().any(|it| it.answer == Dialled::Answered));
+    (cause == id!("firewall.kubelet").id && reached()) || (cause == id!("firewall.vxlan").id && answered())
+}
+
+/// Where nobody reaches this node, or it nobody: as the cause of a join that ends because of it.
+pub(super) fn unreached(seen: &NodeEvidence) -> Option<JoinCause> {
+    let reach = [&proof::kubelet_reached::PROOF, &proof::peer::PROOF];
+    reach.into_iter().find_map(|proof| proof.cause(proof.verdict(seen, Until::Verified)))
 }
 
 /// The first thing that is still missing, as the live line says it.
 pub fn first_missing(seen: &NodeEvidence, until: Until) -> Option<(&'static str, String)> {
-    let asked = PROOFS.into_iter().filter(|proof| proof.until <= until);
-    asked
-        .map(|proof| (proof.id, proof.verdict(seen, until)))
-        .find(|(_, verdict)| !is_proven(verdict.outcome))
-        .map(|(id, verdict)| (id, verdict.says))
+    lacking(seen, until).next().map(|(id, verdict)| (id, verdict.says))
+}
+
+/// What keeps a machine from being joined as far as this.
+fn lacking(seen: &NodeEvidence, until: Until) -> impl Iterator<Item = (&'static str, Verdict)> {
+    let asked = PROOFS.into_iter().filter(move |proof| proof.until <= until);
+    let verdicts = asked.map(move |proof| (proof.id, proof.verdict(seen, until)));
+    verdicts.filter(|(_, verdict)| match verdict.outcome {
+        Outcome::Pass | Outcome::Skip | Outcome::Warn => false,
+        Outcome::Unknown => !is_unproven(verdict),
+        Outcome::Fail => true,
+    })
+}
+
+/// What was looked at, and cannot be told: it is shown, and keeps nobody from being joined. Of what was not looked at,
+/// [`not_seen`].
+fn unproven(says: impl Into<String>) -> Verdict {
+    Verdict { outcome: Outcome::Unknown, ..skip(says) }
+}
+
+fn is_unproven(verdict: &Verdict) -> bool {
+    verdict.outcome == Outcome::Unknown && verdict.missing.is_none()
 }
 
 /// What was seen, or why not. That nothing is there is for the proof itself to judge.

@@ -49,6 +49,8 @@ pub fn joined() -> NodeEvidence {
         addresses: Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST), OWN_ADDRESS]),
         standing: Ok(Vec::new()),
         agents: Ok(vec![agent("kube-system/kube-proxy-1"), agent("kube-flannel/kube-flannel-ds-1")]),
+        reach: Err(Why::NotAdmin),
+        peers: Err(Why::NotAdmin),
         ..NodeEvidence::default()
     }
 }
@@ -102,6 +104,13 @@ pub fn standing(id: &str, stops: Stops) -> StandingCause {
         evidence: vec![Evidence::of(id, "seen")],
         remedy: vec![format!("fix {id}")],
     }
+}
+
+/// The same, for what a row of a table made.
+pub fn joined_with(change: impl FnOnce(&mut NodeEvidence)) -> NodeEvidence {
+    let mut seen = joined();
+    change(&mut seen);
+    seen
 }
 
 /// Given what was seen, this outcome. A table has a row that passes and one that does not.

@@ -34,6 +34,8 @@ pub const PROOF: Proof = Proof {
         "verify.kube-proxy",
         "verify.sandbox",
         "verify.address",
+        "verify.kubelet-reached",
+        "verify.peer",
         "verify.restarts",
     ],
     judge,

@@ -10,10 +10,12 @@ pub mod cluster;
 pub mod identity;
 pub mod kube_proxy;
 pub mod kubelet;
+pub mod kubelet_reached;
 pub mod lease;
 pub mod network_agent;
 pub mod network_available;
 pub mod node_address;
+pub mod peer;
 pub mod pressure;
 pub mod ready;
 pub mod restarts;
@@ -22,7 +24,7 @@ pub mod sandbox;
 pub mod taints;
 
 /// In the order in which they come true.
-pub const PROOFS: [&Proof; 18] = [
+pub const PROOFS: [&Proof; 20] = [
     &kubelet::PROOF,
     &cluster::PROOF,
     &certificate::PROOF,
@@ -39,6 +41,8 @@ pub const PROOFS: [&Proof; 18] = [
     &kube_proxy::PROOF,
     &sandbox::PROOF,
     &address::PROOF,
+    &kubelet_reached::PROOF,
+    &peer::PROOF,
     &restarts::PROOF,
     // Looked at when all else holds.
     &causes::PROOF,
