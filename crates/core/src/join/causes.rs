@@ -161,11 +161,6 @@ pub fn is_lost_link(cause: &JoinCause) -> bool {
     cause.id == id!("ssh.unreachable").id
 }
 
-/// The network's agent on this node is not Ready, and serves nobody.
-pub fn of_agent_down(pod: &str) -> JoinCause {
-    JoinCause::of(id!("cni.daemon-set"), format!("the network's agent {pod} is not Ready on this node"))
-}
-
 /// The API server, asked for the kubelet's request, says nothing. `None`: it answered, whatever it said.
 pub fn of_silent_api(why: &Why) -> Option<JoinCause> {
     match why {

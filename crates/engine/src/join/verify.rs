@@ -10,9 +10,10 @@ use carrick_core::fact::{Facts, Why};
 use carrick_core::join::observed;
 use carrick_core::join::step::PodTrial;
 use carrick_core::join::verify::{
-    AgentPod, ClientCertificate, NodeEvidence, NodeLease, Until, awaits_renewal, judge, only_causes_are_open,
+    AgentPod, ClientCertificate, NodeEvidence, NodeLease, StandIn, Until, awaits_renewal, judge, only_causes_are_open,
 };
 use carrick_core::judge::Ignore;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::inspect::{Inspected, LiveDiagnosis};
@@ -23,6 +24,8 @@ const AGAIN: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_secs(20);
 /// A lease that nobody renews has run out after 40 s; one that is good for longer than a minute is not waited for.
 const LONGEST_LEASE: Duration = Duration::from_mins(1);
+/// A kubelet that was restarted looks at every pod within seconds; an agent that is not Ready for longer is down.
+const COMES_BY_ITSELF: Duration = Duration::from_secs(30);
 /// Pods that die in a loop are up for seconds: looked at this often, none is missed, as restarts are counted.
 const POD_LOOKS: Duration = Duration::from_secs(5);
 
@@ -35,8 +38,8 @@ pub async fn look(
     diagnosis: &LiveDiagnosis<'_>,
     tell: &mut (dyn FnMut(&str) + Send),
 ) -> NodeEvidence {
-    let mut seen = evidence(observer, until, soak, tell).await;
-    if holds_but_causes(&seen, until) {
+    let mut seen = evidence(observer, until, soak, diagnosis.ignore, tell).await;
+    if only_causes_are_open(&seen, until) {
         tell("causes that keep pods from running here are looked for");
         let Inspected { agents, detours, standing } =
             diagnosis.look(observer.probe(), &seen.node, &seen.agents).await;
@@ -49,6 +52,7 @@ async fn evidence(
     observer: &mut NodeObserver<'_>,
     until: Until,
     soak: Option<Duration>,
+    ignore: &Ignore,
     tell: &mut (dyn FnMut(&str) + Send),
 ) -> NodeEvidence {
     let mut facts = observer.machine().await;
@@ -70,14 +74,13 @@ async fn evidence(
         object = observer.node_object().await;
         seen.node = observer.node(&object);
     }
-    seen.agents = observer.agents().await;
+    seen.agents = agents(observer, tell).await;
     seen.kube_proxy_set = observer.kube_proxy_set(&seen.agents, &object).await;
     // Where something before it fails, no sandbox is needed to say so.
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;
     }
-    tell("it is tried whether a pod gets an address here, and is reached");
-    let PodTrial { sandbox, stand_in, reach, peers } = observer.trial(&facts, &object, ignore).await;
+    let PodTrial { sandbox, stand_in, reach, peers } = tried(observer, &facts, &object, ignore, tell).await;
     (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
     if let Some(soak) = soak {
         seen.pods = watch(observer, soak, tell).await;
@@ -113,6 +116,44 @@ async fn try_certificate(observer: &mut NodeObserver<'_>, seen: &mut NodeEvidenc
     };
     if let Some(why) = refused {
         seen.certificate = Ok(ClientCertificate::Stale { why });
+    }
+}
+
+/// Tries whether a pod runs here. For a while it is waited for what comes by itself: an agent that a kubelet has just started
+/// anew is not Ready yet, and a pod that is on its way has no address.
+async fn tried(
+    observer: &NodeObserver<'_>,
+    facts: &Facts,
+    node: &Result<Value, Why>,
+    ignore: &Ignore,
+    tell: &mut (dyn FnMut(&str) + Send),
+) -> PodTrial {
+    let begun = Instant::now();
+    tell("it is tried whether a pod gets an address here, and is reached");
+    loop {
+        let trial = observer.trial(facts, node, ignore).await;
+        let waits_for = match &trial.stand_in {
+            Some(StandIn::AgentDown { pod }) => format!("the network's agent {pod} is not Ready yet"),
+            Some(StandIn::OnItsWay { pod }) => format!("pod {pod} has no address yet"),
+            Some(StandIn::Refused { .. } | StandIn::Nobody) | None => return trial,
+        };
+        if begun.elapsed() >= COMES_BY_ITSELF {
+            return trial;
+        }
+        tell(&waits_for);
+        sleep(AGAIN).await;
+    }
+}
+
+/// The node's agents, once those of the network are ready, or have had the time that takes by itself.
+async fn agents(observer: &NodeObserver<'_>, tell: &mut (dyn FnMut(&str) + Send)) -> Result<Vec<AgentPod>, Why> {
+    let begun = Instant::now();
+    loop {
+        let agents = observer.agents().await?;
+        let down = agents.iter().find(|pod| !pod.is_kube_proxy && !pod.ready);
+        let Some(pod) = down.filter(|_| begun.elapsed() < COMES_BY_ITSELF) else { return Ok(agents) };
+        tell(&format!("the network's agent {} is not Ready yet", pod.name));
+        sleep(AGAIN).await;
     }
 }
 

@@ -6,7 +6,7 @@ use carrick_core::fact::Why;
 use carrick_core::join::failure::JoinCause;
 use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::step::JoinEvent;
-use carrick_core::join::verify::{ClientCertificate, Signing, StandIn};
+use carrick_core::join::verify::{ClientCertificate, Signing};
 use carrick_core::join::{causes, observed, output};
 use carrick_host::PathEntry;
 use serde_json::Value;
@@ -83,9 +83,6 @@ impl Driver<'_, '_> {
                 // Each time: what a runtime says last is what it refuses a sandbox for.
                 let known = causes::of_sentence(self.library, says, "the runtime");
                 events.extend(known.into_iter().map(JoinEvent::Trouble));
-            }
-            if let Some(StandIn::AgentDown { pod }) = &trial.stand_in {
-                events.extend(self.newly(causes::of_agent_down(pod)));
             }
             events.push(JoinEvent::Tried(Box::new(trial)));
         }

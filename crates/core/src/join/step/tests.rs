@@ -324,6 +324,10 @@ fn an_agent_that_is_not_ready_when_the_time_is_over_is_a_failure() {
     assert_eq!(story.state.stage, Stage::NetworkReady);
     let story = story.then(141, down());
     assert!(story.failure().overdue && story.state.stage == Stage::Failed, "{:?}", story.state);
+    assert_eq!(story.failure().causes[0].id, "cni.daemon-set");
+    let came_up = networked().then(21, down()).then(30, needs_pod(StandIn::OnItsWay { pod: "a/b".into() }));
+    let over = came_up.then(141, JoinEvent::Tick);
+    assert!(over.failure().causes.iter().all(|cause| cause.id != "cni.daemon-set"), "{:?}", over.failure());
 }
 
 #[test]

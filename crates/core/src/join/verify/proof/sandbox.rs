@@ -59,7 +59,7 @@ fn without_a_pod(stand_in: Option<&StandIn>) -> Verdict {
                 .seen(Evidence::of(pod, "not Ready"))
                 .fix(format!("kubectl -n {namespace} describe pod {name}"))
                 .fix(format!("kubectl -n {namespace} logs --all-containers {name}"))
-                .explains([id!("pod.no-address")])
+                .means(id!("cni.daemon-set"))
         }
         Some(StandIn::OnItsWay { pod }) => unknown(format!("{ONLY_PODS}, and {pod} has yet to get its address")),
         Some(StandIn::Refused { says }) => unknown(format!(
