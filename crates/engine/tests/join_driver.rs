@@ -592,8 +592,9 @@ fn address_pods(cluster: &MemoryCluster) {
     }
 }
 
-fn is_going(pod: &Option<serde_json::Value>) -> bool {
-    pod.as_ref().is_none_or(|pod| pod["metadata"]["deletionTimestamp"].is_string())
+/// All of them are gone, or about to be.
+fn are_going(pods: &[Option<serde_json::Value>]) -> bool {
+    pods.iter().flatten().all(|pod| pod["metadata"]["deletionTimestamp"].is_string())
 }
 
 #[tokio::test(start_paused = true)]
@@ -628,7 +629,7 @@ async fn an_admin_proves_it_with_a_throw_away_pod() {
     assert_eq!(proven.pod, Some(format!("default/{}", pod["metadata"]["name"].as_str().unwrap())));
     assert_eq!((&pod["spec"]["nodeName"], &pod["spec"]["automountServiceAccountToken"]), (&NODE.into(), &false.into()));
     assert_eq!(pod["spec"]["containers"][0]["image"], "registry.k8s.io/pause:3.10.1", "the one that is on the node");
-    assert!(trial_pods(&cluster).iter().all(is_going), "{:?}", trial_pods(&cluster));
+    assert!(are_going(&trial_pods(&cluster)), "{:?}", trial_pods(&cluster));
 }
 
 #[tokio::test(start_paused = true)]
@@ -671,11 +672,7 @@ async fn who_is_stopped_leaves_no_pod_behind() {
     })
     .await;
     assert!(matches!(ended.outcome, JoinOutcome::Interrupted { .. }), "{:#?}\n{told:#?}", ended.outcome);
-    assert!(
-        !trial_pods(&cluster).is_empty() && trial_pods(&cluster).iter().all(is_going),
-        "{:?}",
-        trial_pods(&cluster)
-    );
+    assert!(!trial_pods(&cluster).is_empty() && are_going(&trial_pods(&cluster)), "{:?}", trial_pods(&cluster));
 }
 
 #[tokio::test(start_paused = true)]

@@ -104,7 +104,8 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let diagnosis = LiveDiagnosis { library: &library, ignore: &ignore, time_box: args.place.time_box() };
     let on_signal = observer.clone();
     let also = async { on_signal.clear().await.is_ok() };
-    let mut seen = with_sandboxes(host.as_ref(), signals, watched(&mut observer, &args, &diagnosis), also).await?;
+    let looks = Box::pin(watched(&mut observer, &args, &diagnosis));
+    let mut seen = with_sandboxes(host.as_ref(), signals, looks, also).await?;
     if let Some(Err(why)) = asked {
         seen.cluster = Err(why);
     }

@@ -362,8 +362,8 @@ pub fn fresh(pods: &Value, sandboxes: &[ListedSandbox], since: Timestamp) -> Opt
         let own = sandboxes.iter().filter(|sandbox| sandbox.ready && Some(sandbox.uid.as_str()) == uid);
         own.into_iter().any(|sandbox| sandbox.created_at.is_some_and(|created| created >= since))
     };
-    let own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_young);
-    own.filter_map(|pod| Some((name(pod), address(pod)?))).next()
+    let mut own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_young);
+    own.find_map(|pod| Some((name(pod), address(pod)?)))
 }
 
 /// A pod that is bound to this node and has yet to get an address of its own.
@@ -867,6 +867,7 @@ mod tests {
         assert_eq!((seen[0].restarts, seen[0].down.as_deref()), (7, Some("CrashLoopBackOff")));
     }
 
+    #[allow(clippy::needless_pass_by_value)] // So that a row reads as one.
     fn pod(name: &str, more: Value) -> Value {
         let mut pod = json!({"metadata": {"name": name, "namespace": "a", "uid": name}, "spec": {"nodeName": "w1"},
             "status": {"phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}]}});

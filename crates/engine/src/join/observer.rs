@@ -261,13 +261,11 @@ impl<'a> NodeObserver<'a> {
         {
             return Tried::of(Ok(Sandbox { pod: Some(pod), ..Sandbox::new(address, Vec::new()) }));
         }
-        match self.admin() {
-            Ok(admin) => TrialPods { admin, observer: self }.try_one(facts, peers).await,
-            Err(_) => {
-                let coming = observed::on_its_way(pods).map(|pod| StandIn::OnItsWay { pod });
-                Tried::without(coming.unwrap_or(StandIn::Nobody))
-            }
+        if let Ok(admin) = self.admin() {
+            return TrialPods { admin, observer: self }.try_one(facts, peers).await;
         }
+        let coming = observed::on_its_way(pods).map(|pod| StandIn::OnItsWay { pod });
+        Tried::without(coming.unwrap_or(StandIn::Nobody))
     }
 
     /// Whether the API server reaches this node's kubelet.

@@ -157,7 +157,7 @@ impl Record {
         match outcome {
             JoinOutcome::Joined { until, .. } => self.line(at, &format!("joined: {}", until.name())),
             JoinOutcome::Unproven { says } => {
-                self.line(at, &format!("registered, network ready, pods not proven: {says}"))
+                self.line(at, &format!("registered, network ready, pods not proven: {says}"));
             }
             JoinOutcome::Interrupted { signal, stage, .. } => {
                 self.line(at, &format!("stopped by {}, at {}", signal.name(), stage.name()));

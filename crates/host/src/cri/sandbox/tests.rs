@@ -278,7 +278,7 @@ async fn what_a_killed_run_left_is_taken_away_and_nothing_of_others() {
 
 #[test]
 fn a_network_is_found_as_each_runtime_tells_it() {
-    let of = |info: serde_json::Value| {
+    let of = |info: Value| {
         network(&PodSandboxStatusResponse { status: None, info: [("info".to_owned(), info.to_string())].into() })
     };
     let spec = |path: &str| json!({"linux": {"namespaces": [{"type": "pid"}, {"type": "network", "path": path}]}});
@@ -306,7 +306,7 @@ async fn peers_are_dialled_from_within_it() {
         let answered = dialled == [Dialled::Answered];
         assert!(answered || matches!(dialled.as_slice(), [Dialled::NotDialled(_)]), "{dialled:?}");
         let may_move = matches!(
-            crate::dial::dial(&Local::new(SHORT), Some("/proc/self/ns/net"), &fake.peers, SHORT).await[..],
+            dial(&Local::new(SHORT), Some("/proc/self/ns/net"), &fake.peers, SHORT).await[..],
             [Dialled::Answered]
         );
         assert_eq!(answered, told && may_move);
