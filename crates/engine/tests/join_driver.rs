@@ -368,6 +368,24 @@ async fn what_passes_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_is_wrong_here_and_on_the_way_is_told_in_one_run() {
+    const SWAP: &str = "Filename Type Size Used Priority\n/swapfile file 2097148 0 -2\n";
+    for (swap, told_ids, attempts) in [(false, &["api.tcp"][..], 3), (true, &["machine.swap", "api.tcp"], 1)] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        if swap {
+            machine.meddle("/proc/swaps", SWAP);
+        }
+        cluster.api.fail("get configmaps", None, Fault::Refuse);
+        let (ended, told) = joined(&machine, options(&cluster)).await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        let ids: Vec<&str> = failure.causes.iter().map(|cause| cause.id.as_str()).collect();
+        assert_eq!((ids.as_slice(), ended.state.attempt, worker.kubeadm_runs()), (told_ids, attempts, 0), "{told:#?}");
+        assert!(failure.causes.iter().all(|cause| !cause.remedy.is_empty()), "{failure:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_join_that_failed_late_is_continued_by_the_next() {
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);

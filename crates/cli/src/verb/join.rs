@@ -246,8 +246,9 @@ fn declined(ended: &JoinReport) -> Option<Failure> {
 async fn plan(args: &Args, host: &Arc<dyn Host>, options: JoinOptions<'_>) -> Result<Exit, Failure> {
     let planned = Box::pin(join::plan(host, &act::actor("join", Stop::never()), options, &library()?)).await;
     let planned = planned.map_err(|trouble| Failure::failed(trouble.to_string()))?;
-    if let Some(cause) = planned.refused {
-        return Err(Failure::failed(format!("it would not be joined: {}  {}", cause.id, cause.says)));
+    if !planned.refused.is_empty() {
+        let causes: Vec<String> = planned.refused.iter().map(|cause| format!("{}  {}", cause.id, cause.says)).collect();
+        return Err(Failure::failed(format!("it would not be joined: {}", causes.join("; "))));
     }
     let refused = args.consent.refused(&planned.facts, &planned.steps)?;
     let mut text = match planned.steps.as_slice() {

@@ -24,9 +24,7 @@ pub(super) fn judge(facts: &Facts, step: PathStep, fixes: &[&str], explains: &[A
                 Some(PathReason::NoAnswer) if step > PathStep::Tcp => verdict.may_pass(true).means(id!("api.slow")),
                 Some(PathReason::NoAnswer) => verdict.may_pass(true),
             };
-            let host = path.endpoint.rsplit_once(':').map_or(path.endpoint.as_str(), |(host, _)| host);
-            let command = |command: &&str| command.replace("ENDPOINT", &path.endpoint).replace("HOST", host);
-            fixes.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
+            fixes.iter().copied().fold(verdict, Verdict::fix).explains(explains.iter().copied())
         }
         (None, Some(_)) => skip("not reached: an earlier step failed"),
         (None, None) => return Err(Missing::broken("api path", "ends before this step")),

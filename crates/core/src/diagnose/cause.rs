@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::suspect::Suspect;
 use crate::catalogue::{self, About};
 use crate::check::Needed;
+use crate::names::Names;
 use crate::report::{Cause, Confidence, Noted};
 use crate::signature::{Library, Severity, Signature};
 
@@ -19,6 +20,17 @@ pub(super) struct Ordered {
     pub symptoms: Vec<Noted>,
     /// Where to look when the first cause is only what happened, not why.
     pub next: Vec<String>,
+}
+
+impl Ordered {
+    /// Puts into every command what is known of the machine.
+    pub(super) fn put_in(&mut self, names: &Names) {
+        for Cause { remedy, prevent, .. } in &mut self.causes {
+            names.fill_all(remedy);
+            names.fill_all(prevent);
+        }
+        names.fill_all(&mut self.next);
+    }
 }
 
 /// What brings about what, by the ids of causes.

@@ -22,6 +22,7 @@ use crate::fact::{self, Capture, Facts, journal};
 use crate::join::looked::InspectedMachine;
 use crate::join::verify::StandingCause;
 use crate::judge::{self, Ignore};
+use crate::names::{Names, server_in};
 use crate::report::{Cause, Confidence, Elsewhere, Health, Judged, Overall, Reading, Report, SubsystemReport};
 use crate::shown;
 use crate::signature::{Library, Phase, Severity};
@@ -117,7 +118,8 @@ impl<'l> Case<'l> {
         let checked = self.checked(progress.end(), ignore);
         let findings = &checked.findings;
         let weighed = suspect::weigh(library, &here, findings, &progress);
-        let ordered = cause::order(library, &weighed.suspects);
+        let mut ordered = cause::order(library, &weighed.suspects);
+        ordered.put_in(&self.names());
         let of = |id: &str| weighed.suspects.iter().find(|suspect| suspect.id == id).map(|suspect| suspect.subsystem);
         let causes: Vec<(Subsystem, &Cause)> =
             ordered.causes.iter().filter_map(|cause| Some((of(&cause.id)?, cause))).collect();
@@ -152,6 +154,20 @@ impl<'l> Case<'l> {
             reading: Some(reading),
             ..checked
         }
+    }
+
+    /// What the remedies of lines leave open: as the machine tells it, unless another node is asked about.
+    fn names(&self) -> Names {
+        let names = Names::of(&self.facts);
+        let other = self.node.as_deref().filter(|node| !same_machine(node, &names.fill("{node}")));
+        let names = names.with("node", other.map(str::to_lowercase));
+        if names.has("server") {
+            return names;
+        }
+        // No file of the machine names its API server; a line about it does.
+        let of_api = self.seen.sightings.iter().filter(|it| self.library.get(it.signature).id.starts_with("api."));
+        let mut servers = of_api.flat_map(|it| &it.hits).filter_map(|hit| server_in(&hit.text));
+        names.with_server(servers.next())
     }
 
     /// The sightings that are about this node, and those that are about others.

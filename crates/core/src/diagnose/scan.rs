@@ -339,14 +339,12 @@ impl Note {
     fn hit(self, library: &Library, signature: usize) -> Hit {
         let Note { source, text, program, place: Place { line, offset, at } } = self;
         let text = redact(&text);
-        let Signature { cause, remedy, .. } = library.get(signature);
-        let (why, remedy, found) = match library.take(signature, &text) {
-            Some(taken) => {
-                let fill = |text: &String| Signature::filled(text, &taken);
-                (fill(cause), remedy.iter().map(fill).collect(), taken.range())
-            }
+        let remedy = library.remedy(signature, &text);
+        let cause = &library.get(signature).cause;
+        let (why, found) = match library.take(signature, &text) {
+            Some(taken) => (Signature::filled(cause, &taken), taken.range()),
             // It was known by what is a secret.
-            None => (Signature::open(cause), remedy.iter().map(|it| Signature::open_command(it)).collect(), 0..0),
+            None => (Signature::open(cause), 0..0),
         };
         Hit { source, line, offset, text: quote(&text, found), at, program, why, remedy }
     }

@@ -28,6 +28,7 @@ pub fn recognised<'l>(
         let signature = library.get(at);
         let about = signature.about().filter(|_| counts(signature))?;
         let cause = JoinCause::of(about, redact(&library.cause(at, &clean))).seen(seen.clone());
+        let cause = cause.fixed_by(library.remedy(at, &clean));
         Some(Recognised { signature, cause })
     };
     library.recognise(line).into_iter().filter_map(known).collect()

@@ -8,7 +8,9 @@ use super::step::{JoinOutcome, Withdrawal};
 use super::verify::judge;
 use crate::catalogue::{self, Role};
 use crate::check::Needed;
+use crate::names::Names;
 use crate::report::{self, Cause, Confidence, Overall, Report};
+use crate::signature::{Library, Signature};
 
 /// What is known at the end, in the shape of every report. `diagnosed`: what live diagnosis found.
 pub fn report(host: &str, state: &JoinStatus, outcome: &JoinOutcome, diagnosed: &[Cause]) -> Report {
@@ -42,19 +44,29 @@ fn causes(failure: &JoinFailure, diagnosed: &[Cause]) -> Vec<Cause> {
     causes
 }
 
+/// Puts into the causes of a join that failed what to do about each: where whoever named one did not know, as the id's own
+/// file says; with the names of this machine and of what was seen on the way.
+pub fn complete(outcome: &mut JoinOutcome, library: &Library, names: &Names) {
+    let JoinOutcome::Failed(failure) = outcome else { return };
+    for cause in &mut failure.causes {
+        if cause.remedy.is_empty() {
+            let of_file = library.find(&cause.id).into_iter().flat_map(|signature| &signature.remedy);
+            cause.remedy = of_file.map(|command| Signature::command_without_hit(command)).collect();
+        }
+        names.fill_all(&mut cause.remedy);
+    }
+}
+
 fn with_remedy(cause: &failure::JoinCause, diagnosed: &[Cause]) -> Cause {
     let more = diagnosed.iter().find(|other| other.id == cause.id);
+    let known = || more.map(|other| other.remedy.clone()).unwrap_or_default();
     Cause {
         id: cause.id.clone(),
         confidence: Confidence::Certain,
         title: cause.says.clone(),
         why: cause.says.clone(),
         evidence: cause.seen.clone(),
-        remedy: if cause.remedy.is_empty() {
-            more.map(|other| other.remedy.clone()).unwrap_or_default()
-        } else {
-            cause.remedy.clone()
-        },
+        remedy: if cause.remedy.is_empty() { known() } else { cause.remedy.clone() },
         prevent: Vec::new(),
         explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
     }
@@ -213,6 +225,20 @@ mod tests {
         let swap = failure::JoinCause::of(id!("machine.swap"), "on");
         let told = causes(&failed(Stage::Unjoined, vec![swap]), &[diagnosed("machine.swap", &[])]);
         assert_eq!((told.len(), told[0].remedy.as_slice()), (1, &["fix machine.swap".to_owned()][..]));
+    }
+
+    #[test]
+    fn a_remedy_has_the_names_of_this_join() {
+        let library = Library::built_in().unwrap();
+        let own = failure::JoinCause::of(id!("machine.swap"), "on").fixed_by(["swapoff -a".to_owned()]);
+        let denied = failure::JoinCause::of(id!("csr.denied"), "denied");
+        let names = Names::default().with("request", Some("csr-8l6rp"));
+        let mut outcome = JoinOutcome::Failed(failed(Stage::CertificateRequested, vec![own, denied]));
+        complete(&mut outcome, &library, &names);
+        let JoinOutcome::Failed(failure) = outcome else { panic!() };
+        assert_eq!(failure.causes[0].remedy, ["swapoff -a"]);
+        let of_file = failure.causes[1].remedy.concat();
+        assert!(of_file.contains("kubectl delete csr csr-8l6rp ") && !of_file.contains('{'), "{of_file}");
     }
 
     #[test]

@@ -134,7 +134,7 @@ pub struct ExistingJoin {
     /// There is an admin's kubeconfig: a Node can be deleted.
     pub admin: bool,
     /// The step on the way to the API server that failed: why nothing could be asked.
-    pub path: Option<JoinCause>,
+    pub path: Option<Box<JoinCause>>,
     /// The kubelet here is of the cluster that was asked for.
     pub proven: bool,
     /// It has joined under this name, and another was asked for.
@@ -143,9 +143,18 @@ pub struct ExistingJoin {
     pub renamed: Option<String>,
     /// This kubelet had registered its Node.
     pub registered: bool,
+    /// What the checks find that forbids a join, here and on the way to the cluster.
+    pub blockers: Vec<JoinCause>,
 }
 
 impl ExistingJoin {
+    /// What forbids a join beside the reason for which it is refused. A machine on which a kubelet lives is fit, whatever
+    /// the checks find on it now.
+    pub fn other_blockers(&self, refused: &JoinCause) -> impl Iterator<Item = &JoinCause> {
+        let is_unjoined = matches!(self.local, LocalJoin::Nothing | LocalJoin::Leftovers { .. });
+        self.blockers.iter().filter(move |other| is_unjoined && other.id != refused.id)
+    }
+
     /// The token is not signed for: it may have been made a moment ago.
     pub fn awaits_signature(&self) -> bool {
         self.path.as_ref().is_some_and(|broken| broken.id == id!("api.token").id)
@@ -182,7 +191,7 @@ pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
             format!("this machine is a live node of another cluster ({server}); take it out first: carrick reset");
         let lives = || JoinCause::of(id!("stale.kubelet-conf"), says).under(Circumstance::InUseElsewhere);
         // Two clusters, or one and a wrong pin: who asked has to say which was meant.
-        let pin = found.path.clone().filter(|broken| broken.class() == Class::Fatal);
+        let pin = found.path.as_deref().cloned().filter(|broken| broken.class() == Class::Fatal);
         return Decision::Refuse { cause: pin.unwrap_or_else(lives) };
     }
     if let LocalJoin::Detached { why } = &found.local {
@@ -280,7 +289,7 @@ fn deleted() -> Decision {
 
 /// A kubelet lives here, and whether in the cluster that was asked for nobody can tell: that is no success.
 fn unproven(found: &ExistingJoin) -> Decision {
-    let cause = found.path.clone().unwrap_or_else(|| {
+    let cause = found.path.as_deref().cloned().unwrap_or_else(|| {
         let says = "whether this machine has joined the cluster that was asked for cannot be told: it shows no CA";
         JoinCause::of(id!("api.http"), says)
     });
@@ -293,7 +302,7 @@ fn by_node(found: &ExistingJoin, replace: bool) -> Decision {
         Ok(node) => node,
         Err(Why::Absent) => return Decision::Join { says: "no Node of this name is in the cluster".into() },
         Err(why) => {
-            let cause = found.path.clone().unwrap_or_else(|| causes::of_unasked(why));
+            let cause = found.path.as_deref().cloned().unwrap_or_else(|| causes::of_unasked(why));
             return Decision::Refuse { cause };
         }
     };
@@ -457,6 +466,7 @@ pub mod sample {
             named: None,
             renamed: None,
             registered: true,
+            blockers: Vec::new(),
         })
     }
 }
@@ -492,6 +502,7 @@ mod tests {
             named: None,
             renamed: None,
             registered: true,
+            blockers: Vec::new(),
         }
     }
 
@@ -538,7 +549,7 @@ mod tests {
             (
                 "in another cluster than the one pinned",
                 ExistingJoin {
-                    path: Some(JoinCause::of(id!("api.ca-pin"), "x")),
+                    path: Some(Box::new(JoinCause::of(id!("api.ca-pin"), "x"))),
                     ..found(LocalJoin::Elsewhere { server: "s".into() }, Err(Why::Absent))
                 },
                 true,

@@ -1,5 +1,7 @@
 //! What can go wrong in a join, and whether trying again helps.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::state::Stage;
@@ -17,7 +19,7 @@ pub struct JoinCause {
     pub subsystem: Subsystem,
     pub says: String,
     pub seen: Vec<Evidence>,
-    /// Commands that fix it, where whoever found it knows them.
+    /// What to do about it, where whoever named it knows; names are put in at the end ([`super::ending::complete`]).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedy: Vec<String>,
     /// Why this one is not taken as its id's file says.
@@ -72,7 +74,7 @@ impl JoinCause {
     pub fn of_finding(finding: &Judged) -> Option<Self> {
         let about = finding.means.or_else(|| catalogue::about(finding.id))?;
         let cause = JoinCause::of(about, finding.title.clone());
-        Some(cause.seen(finding.evidence.clone()).may_pass(finding.may_pass))
+        Some(cause.seen(finding.evidence.clone()).fixed_by(finding.remedy.clone()).may_pass(finding.may_pass))
     }
 
     pub fn seen(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
@@ -80,8 +82,9 @@ impl JoinCause {
         self
     }
 
-    pub fn remedied_by(self, remedy: Vec<String>) -> Self {
-        JoinCause { remedy, ..self }
+    pub fn fixed_by(mut self, remedy: impl IntoIterator<Item = String>) -> Self {
+        self.remedy.extend(remedy);
+        self
     }
 
     pub fn under(self, circumstance: Circumstance) -> Self {
@@ -102,6 +105,30 @@ impl JoinCause {
 /// What a join does about all of these. What nothing is known of may pass.
 pub fn worst(causes: &[JoinCause]) -> Class {
     causes.iter().map(JoinCause::class).max().unwrap_or(Class::Transient)
+}
+
+/// Each once, in the order in which they are to be set right: what somebody has to change before what may pass by itself, and
+/// what is wrong with the machine before what is wrong on the way to the cluster, as kubeadm meets it.
+pub fn in_order(causes: impl IntoIterator<Item = JoinCause>) -> Vec<JoinCause> {
+    let mut ordered: Vec<JoinCause> = Vec::new();
+    for cause in causes {
+        if !ordered.iter().any(|known| known.id == cause.id) {
+            ordered.push(cause);
+        }
+    }
+    ordered.sort_by_key(|cause| (Reverse(cause.class()), cause.subsystem == Subsystem::ControlPlane));
+    ordered
+}
+
+/// What a join is not begun for, in one sentence.
+pub fn summary(causes: &[JoinCause]) -> String {
+    match causes {
+        [only] => only.says.clone(),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|cause| cause.id.as_str()).collect();
+            format!("{} causes keep this machine from joining: {}", several.len(), ids.join(", "))
+        }
+    }
 }
 
 /// A cause as an earlier run wrote it down; that of an older Carrick has only its id.
@@ -135,7 +162,7 @@ impl Saved {
             (_, _, _, None) => return None,
         };
         let circumstance = circumstance.or(may_pass.then_some(Circumstance::NoAnswer));
-        Some(JoinCause { circumstance, ..JoinCause::of(about, says).seen(seen).remedied_by(remedy) })
+        Some(JoinCause { circumstance, ..JoinCause::of(about, says).seen(seen).fixed_by(remedy) })
     }
 }
 

@@ -464,10 +464,10 @@ pub(super) fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
         if pod.waits_for_its_image() {
             let down = pod.down.as_deref().unwrap_or_default();
             let says = format!("the image of {} cannot be pulled: {down}", pod.name);
-            return Some(JoinCause::of(image_pull, says).seen(seen).remedied_by(vec![pod.look()]));
+            return Some(JoinCause::of(image_pull, says).seen(seen).fixed_by([pod.look()]));
         }
         let says = format!("{} does not stay up ({} restarts): {}", pod.name, pod.restarts, pod.why);
-        pod.is_crash_looping().then(|| JoinCause::of(crash_loop, says).seen(seen).remedied_by(vec![pod.look()]))
+        pod.is_crash_looping().then(|| JoinCause::of(crash_loop, says).seen(seen).fixed_by([pod.look()]))
     };
     agents.iter().filter_map(cause).collect()
 }

@@ -55,6 +55,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
             named: None,
             renamed: None,
             registered: true,
+            blockers: Vec::new(),
         })
     };
     let node = |identity, ready| Node {
@@ -82,6 +83,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         named: None,
         renamed: None,
         registered: true,
+        blockers: Vec::new(),
     };
     vec![
         ("nothing here, name free", found(LocalJoin::Nothing, Err(Why::Absent), false, None)),
@@ -97,6 +99,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ),
         ("another machine's Node", found(LocalJoin::Nothing, Ok(node(false, true)), false, None)),
         ("the cluster cannot be asked", found(LocalJoin::Nothing, Err(Why::TimedOut), false, None)),
+        ("the machine cannot be looked at", JoinEvent::Unfit(vec![JoinCause::of(id!("machine.privileges"), "")])),
         ("Node cleared", JoinEvent::NodeCleared),
         ("checks pass", JoinEvent::Checked { blockers: Vec::new(), fixed: false }),
         ("checks pass after --fix", JoinEvent::Checked { blockers: Vec::new(), fixed: true }),

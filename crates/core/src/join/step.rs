@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::causes;
 use super::existing::{Decision, ExistingJoin, decide};
-use super::failure::{Circumstance, JoinCause, JoinFailure, worst};
+use super::failure::{self, Circumstance, JoinCause, JoinFailure, worst};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
@@ -70,6 +70,8 @@ pub enum JoinEvent {
     NodeCleared,
     /// After [`JoinEffect::WakeKubelet`].
     Woken,
+    /// After [`JoinEffect::Observe`], where it is not even known what is here: why, and what else forbids a join.
+    Unfit(Vec<JoinCause>),
     /// After [`JoinEffect::Check`]: what forbids a join, and whether `--fix` changed something.
     Checked {
         blockers: Vec<JoinCause>,
@@ -307,8 +309,10 @@ impl JoinStatus {
             }
             (Stage::Waiting | Stage::Verified, _) => Vec::new(),
             (Stage::Begun | Stage::Blocked, JoinEvent::Found(found)) => {
-                self.decided(decide(found, self.policy.replace_node, self.has_waited_for_a_certificate()), now)
+                let decision = decide(found, self.policy.replace_node, self.has_waited_for_a_certificate());
+                self.decided(decision, found, now)
             }
+            (Stage::Begun | Stage::Blocked, JoinEvent::Unfit(causes)) => self.fail_for_all(causes.clone(), now),
             (Stage::Blocked, JoinEvent::NodeCleared) => {
                 self.memory.node_cleared = true;
                 self.enter(Stage::Begun, now);
@@ -364,8 +368,16 @@ impl JoinStatus {
         vec![JoinEffect::Observe]
     }
 
-    fn decided(&mut self, decision: Decision, now: Timestamp) -> Vec<JoinEffect> {
+    fn decided(&mut self, decision: Decision, found: &ExistingJoin, now: Timestamp) -> Vec<JoinEffect> {
         match decision {
+            Decision::Refuse { cause } => {
+                let others: Vec<JoinCause> = found.other_blockers(&cause).cloned().collect();
+                self.fail_for_all([cause].into_iter().chain(others), now)
+            }
+            // A Node is neither waited for nor removed for a machine that is not fit.
+            Decision::Wait { .. } | Decision::Remove { .. } | Decision::Unready { .. } if self.is_unfit(found) => {
+                self.fail_for_all(found.blockers.clone(), now)
+            }
             Decision::Join { says } => {
                 self.enter(Stage::Unjoined, now);
                 vec![JoinEffect::Tell(says), JoinEffect::Check]
@@ -408,8 +420,12 @@ impl JoinStatus {
                 self.block(now);
                 vec![JoinEffect::MarkNotReady { name: node, says }]
             }
-            Decision::Refuse { cause } => self.fail_for(cause, now),
         }
+    }
+
+    /// What the checks found will not pass, and nobody is to fix it.
+    fn is_unfit(&self, found: &ExistingJoin) -> bool {
+        !self.policy.fix && !worst(&found.blockers).may_pass()
     }
 
     /// An attempt before this one ended with a kubelet that asked, and got nothing.
@@ -440,10 +456,7 @@ impl JoinStatus {
     fn checked(&mut self, blockers: &[JoinCause], fixed: bool, now: Timestamp) -> Vec<JoinEffect> {
         self.changed |= fixed;
         if !blockers.is_empty() {
-            // Most of what a check finds stays, and is told before the way to the API server, which may come back.
-            let mut blockers = blockers.to_vec();
-            blockers.sort_by_key(|blocker| Reverse(blocker.class()));
-            return self.fail("the machine is not fit to join".to_owned(), blockers, now);
+            return self.fail_for_all(blockers.to_vec(), now);
         }
         if fixed && !self.memory.fixed {
             // What was fixed may have been a join: look once more.
@@ -544,6 +557,7 @@ impl JoinStatus {
             JoinEvent::Found(_)
             | JoinEvent::NodeCleared
             | JoinEvent::Woken
+            | JoinEvent::Unfit(_)
             | JoinEvent::Checked { .. }
             | JoinEvent::Prepared
             | JoinEvent::Started
@@ -977,6 +991,12 @@ impl JoinStatus {
 
     fn fail_for(&mut self, cause: JoinCause, now: Timestamp) -> Vec<JoinEffect> {
         self.fail(cause.says.clone(), vec![cause], now)
+    }
+
+    /// For all of these at once: who sets one right is not to meet the next in another run.
+    fn fail_for_all(&mut self, causes: impl IntoIterator<Item = JoinCause>, now: Timestamp) -> Vec<JoinEffect> {
+        let causes = failure::in_order(causes);
+        self.fail(failure::summary(&causes), causes, now)
     }
 
     fn fail(&mut self, says: String, causes: Vec<JoinCause>, now: Timestamp) -> Vec<JoinEffect> {

@@ -7,6 +7,7 @@ use regex::Regex;
 use super::{Complaint, Severity, Signature, is_capture};
 use crate::catalogue::{Class, Stops};
 use crate::check::CHECKS;
+use crate::names::is_name;
 
 /// Shorter ones are found all over healthy logs.
 const SHORTEST_LITERAL: usize = 6;
@@ -46,6 +47,12 @@ fn text(signature: &Signature) -> Vec<String> {
     }
     if cause.trim().is_empty() {
         wrong.push("the cause is empty".to_owned());
+    }
+    for command in remedy.iter().chain(next).chain(&signature.prevent) {
+        let literal = |text: &str| command.split(|c: char| !c.is_ascii_alphanumeric() && c != ':').any(|it| it == text);
+        for (text, name) in [("NODE", "node"), ("HOST:6443", "server")].into_iter().filter(|(text, _)| literal(text)) {
+            wrong.push(format!("has {text} in {command:?}: write {{{name}}}, and the real one is put in"));
+        }
     }
     if *severity >= Severity::Warning && remedy.is_empty() && next.is_empty() {
         wrong.push("there is neither a remedy nor a next command".to_owned());
@@ -141,8 +148,10 @@ fn lines(signature: &Signature) -> Vec<String> {
     for hit in &signature.hit {
         match regex.captures(&hit.line) {
             Some(captures) if has_literal(&hit.line) => {
-                let texts = signature.remedy.iter().chain(&signature.prevent).chain([&signature.cause]);
-                let open = texts.flat_map(|text| placeholders(text)).find(|name| captures.name(name).is_none());
+                let remedies = signature.remedy.iter().chain(&signature.prevent).chain(&signature.next);
+                let in_remedies = remedies.flat_map(|text| placeholders(text)).filter(|name| !is_name(name));
+                let mut open = in_remedies.chain(placeholders(&signature.cause));
+                let open = open.find(|name| captures.name(name).is_none());
                 wrong.extend(open.map(|name| format!("{{{name}}} is no capture of the hit {:?}", hit.line)));
             }
             Some(_) => wrong.push(format!("no literal is in the hit {:?}", hit.line)),

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{About, Class, Role, Stops};
 use crate::check::{self, Needed, Subsystem};
+use crate::names::{Names, is_name, put_in, server_in};
 use crate::report::Confidence;
 
 mod expression;
@@ -189,36 +190,24 @@ impl Signature {
         hits.chain(self.miss.iter().map(|miss| miss.line.as_str()))
     }
 
-    /// A text of this signature with the captures of a hit put in.
+    /// A text of this signature with the captures of a hit put in; what is known beside it, [`crate::names`] puts in later.
     pub fn filled(text: &str, taken: &Taken) -> String {
-        Signature::put_in(text, |name| taken.named(name).map(str::to_owned))
+        put_in(text, |name| taken.named(name).map(str::to_owned))
     }
 
     /// A sentence of this signature where there is no hit: what a line would say is left open.
     pub fn open(sentence: &str) -> String {
-        Signature::put_in(sentence, |name| is_capture(name).then(|| "…".to_owned()))
+        put_in(sentence, |name| is_capture(name).then(|| "…".to_owned()))
     }
 
     /// A command of this signature where there is no hit: the reader has to put something in for `NAME`.
     pub fn open_command(command: &str) -> String {
-        Signature::put_in(command, |name| is_capture(name).then(|| name.to_uppercase()))
+        put_in(command, |name| is_capture(name).then(|| name.to_uppercase()))
     }
 
-    fn put_in(text: &str, value_of: impl Fn(&str) -> Option<String>) -> String {
-        let mut filled = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once('{') {
-            filled.push_str(before);
-            let named = after.split_once('}').and_then(|(name, after)| Some((value_of(name)?, after)));
-            if let Some((value, after)) = named {
-                filled.push_str(&value);
-                rest = after;
-            } else {
-                filled.push('{');
-                rest = after;
-            }
-        }
-        filled + rest
+    /// The same where a machine is known: its [`crate::names`] are put in later.
+    pub fn command_without_hit(command: &str) -> String {
+        put_in(command, |name| (is_capture(name) && !is_name(name)).then(|| name.to_uppercase()))
     }
 }
 
@@ -350,6 +339,16 @@ impl Library {
     pub fn cause(&self, n: usize, line: &str) -> String {
         let cause = &self.get(n).cause;
         self.take(n, line).map_or_else(|| Signature::open(cause), |taken| Signature::filled(cause, &taken))
+    }
+
+    /// The remedy a signature names, with what it takes from a line.
+    pub fn remedy(&self, n: usize, line: &str) -> Vec<String> {
+        let (taken, names) = (self.take(n, line), Names::default().with_server(server_in(line)));
+        let fill = |command: &String| {
+            let unhit = || Signature::command_without_hit(command);
+            names.fill_known(&taken.as_ref().map_or_else(unhit, |taken| Signature::filled(command, taken)))
+        };
+        self.get(n).remedy.iter().map(fill).collect()
     }
 
     /// The node that a line speaks of, where its signature takes it from there.

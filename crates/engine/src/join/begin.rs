@@ -10,7 +10,7 @@ use carrick_core::StopSignal;
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::join::before::MachineBefore;
 use carrick_core::join::existing::{self, Decision, ExistingJoin, LocalJoin, RequestedCluster};
-use carrick_core::join::failure::JoinCause;
+use carrick_core::join::failure::{JoinCause, in_order};
 use carrick_core::join::looked::InspectedMachine;
 use carrick_core::join::place::{self, CONFIG, CONFIG_DIR};
 use carrick_core::join::prepare::PreparationError;
@@ -47,10 +47,14 @@ const PREPARES: &str = "the machine is prepared for kubeadm";
 impl Driver<'_, '_> {
     pub(super) async fn observe(&mut self) -> JoinEvent {
         let found = self.find().await;
+        let unfit = |cause: JoinCause| {
+            let blockers = self.looked.as_ref().map(InspectedMachine::blockers).unwrap_or_default();
+            JoinEvent::Unfit([cause].into_iter().chain(blockers).collect())
+        };
         if let Some(cause) = self.looked.as_ref().and_then(InspectedMachine::unprivileged) {
-            return JoinEvent::Failed(cause);
+            return unfit(cause);
         }
-        found.map_or_else(|missing| JoinEvent::Failed(causes::of_missing(&missing)), JoinEvent::Found)
+        found.map_or_else(|missing| unfit(causes::of_missing(&missing)), JoinEvent::Found)
     }
 
     /// What is here, and in the cluster under this node's name.
@@ -114,9 +118,10 @@ impl Driver<'_, '_> {
             None => (None, false),
         };
         let admin = self.options.admin.is_some();
-        let (path, registered) = (looked.broken_path(), existing::was_registered(facts));
+        let (path, registered) = (looked.broken_path().map(Box::new), existing::was_registered(facts));
         let has_joined = matches!(local, LocalJoin::Joined | LocalJoin::Stopped);
         let renamed = facts.coming_node_name().ok().filter(|coming| has_joined && *coming != node_name);
+        let blockers = looked.blockers();
         let found = ExistingJoin {
             local,
             name: node_name,
@@ -130,6 +135,7 @@ impl Driver<'_, '_> {
             named,
             renamed,
             registered,
+            blockers,
         };
         self.node = node;
         self.observer = Some(observer);
@@ -278,6 +284,10 @@ impl Driver<'_, '_> {
     /// are so far apart that a join by it could only fail.
     pub(super) async fn provide_token(&mut self) -> Result<(), JoinEvent> {
         let Some(admin) = self.options.admin.filter(|_| self.options.request.token.is_none()) else { return Ok(()) };
+        let is_blocked = self.looked.as_ref().is_some_and(|looked| !looked.blockers().is_empty());
+        if is_blocked && !self.options.policy.fix {
+            return Ok(());
+        }
         if let Some(blockers) = self.looked.as_ref().and_then(InspectedMachine::blockers_by_clock) {
             return Err(JoinEvent::Checked { blockers, fixed: false });
         }
@@ -414,8 +424,8 @@ pub struct PlannedJoin {
     pub steps: Vec<act::Grounded>,
     /// What follows, as sentences.
     pub then: Vec<String>,
-    /// Why it would not be joined.
-    pub refused: Option<JoinCause>,
+    /// Why it would not be joined; empty where it would be.
+    pub refused: Vec<JoinCause>,
 }
 
 /// Looks, and says what a join would do; changes nothing.
@@ -425,14 +435,15 @@ pub async fn plan(
     options: JoinOptions<'_>,
     library: &Library,
 ) -> Result<PlannedJoin, Trouble> {
-    let replace = options.policy.replace_node;
+    let (replace, fix) = (options.policy.replace_node, options.policy.fix);
     let mut driver = Driver::new(machine, actor, options, library, None);
     let found = driver.find().await.map_err(|missing| Trouble::new("cannot tell what is here", missing))?;
     let Some(looked) = driver.looked.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
-    let (mut then, mut refused) = (Vec::new(), None);
+    let (mut then, mut refused) = (Vec::new(), Vec::new());
     let joins = match existing::decide(&found, replace, false) {
         Decision::Refuse { cause } => {
-            refused = Some(cause);
+            let others: Vec<JoinCause> = found.other_blockers(&cause).cloned().collect();
+            refused = in_order([cause].into_iter().chain(others));
             false
         }
         Decision::Attach { says, .. } | Decision::Watch { says, .. } | Decision::Wake { says } => {
@@ -444,7 +455,8 @@ pub async fn plan(
         | Decision::Unready { says, .. }
         | Decision::Join { says } => {
             then.push(says);
-            true
+            refused = in_order(found.blockers.iter().filter(|_| !fix).cloned());
+            refused.is_empty()
         }
     };
     if !joins {

@@ -19,6 +19,7 @@ use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
 use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, Withdrawal, step};
 use carrick_core::join::verify::{Sandbox, first_missing};
 use carrick_core::judge::Ignore;
+use carrick_core::names::Names;
 use carrick_core::redact::redact;
 use carrick_core::report::Report;
 use carrick_core::signature::Library;
@@ -345,7 +346,8 @@ impl<'a, 'm> Driver<'a, 'm> {
     ) -> Option<JoinOutcome> {
         let mut events = Vec::new();
         for effect in std::mem::take(effects) {
-            if let JoinEffect::Report(outcome) = effect {
+            if let JoinEffect::Report(mut outcome) = effect {
+                ending::complete(&mut outcome, self.library, &self.names(state));
                 return Some(outcome);
             }
             events.extend(self.perform(effect, state, tell).await);
@@ -557,6 +559,18 @@ impl<'a, 'm> Driver<'a, 'm> {
 
     pub(super) fn undone(&self, trouble: &Trouble) -> FailedAction<'a> {
         FailedAction { library: self.library, says: trouble.to_string(), of_the_link: trouble.of_the_link }
+    }
+
+    /// What is known of this join, for the remedies of what it failed for.
+    fn names(&self, state: &JoinStatus) -> Names {
+        let names = self.looked.as_ref().map(|looked| Names::of(&looked.facts)).unwrap_or_default();
+        let request = &self.options.request;
+        let server = request.api.as_ref().or_else(|| self.options.admin.map(ClusterClient::server));
+        names
+            .with_server(server.map(ToString::to_string).as_deref())
+            .with("node", self.observer.as_ref().map(|observer| observer.node.as_str()))
+            .with("token_id", request.token.as_ref().map(|token| token.id.as_str()))
+            .with("request", state.seen.request.as_ref().ok().map(|request| request.name.as_str()))
     }
 
     pub(super) fn target(&self) -> Option<Discovery> {

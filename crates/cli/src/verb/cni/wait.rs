@@ -5,6 +5,8 @@ use std::time::Duration;
 use carrick_core::cni::status;
 use carrick_core::cni::wait::{VERB, WaitReason};
 use carrick_core::diagnose::pod_network::told;
+use carrick_core::fact::Facts;
+use carrick_core::names::Names;
 use carrick_core::report::{Overall, Report};
 use carrick_engine::cni::{CniWaitEnd, Network, WaitPolicy, sandbox_image};
 use carrick_host::cri;
@@ -80,7 +82,7 @@ async fn works(args: &Args, network: &Network<'_>, says: &str, after: Duration) 
             terminal::print(&line).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
         }
         Output::Json => {
-            let report = Report { verdict: Overall::Pass, ..whole(args, network, says).await? };
+            let report = Report { verdict: Overall::Pass, ..whole(args, network, says).await?.1 };
             show(&report, args.output, false)?;
         }
     }
@@ -89,10 +91,10 @@ async fn works(args: &Args, network: &Network<'_>, says: &str, after: Duration) 
 
 /// The cause, and how everything stands.
 async fn end(args: &Args, network: &Network<'_>, reason: WaitReason, says: &str) -> Result<(), Failure> {
-    let mut report = whole(args, network, says).await?;
+    let (facts, mut report) = whole(args, network, says).await?;
     let known = |id: &str| report.causes.iter().any(|cause| cause.id == id);
     if reason.id.is_none_or(|id| !known(id)) {
-        report.causes.insert(0, reason.into_cause(&library()?));
+        report.causes.insert(0, reason.into_cause(&library()?, &Names::of(&facts)));
     }
     show(&Report { verdict: Overall::Fail, ..report }, args.output, false)?;
     if matches!(args.output, Output::Text) {
@@ -101,11 +103,11 @@ async fn end(args: &Args, network: &Network<'_>, reason: WaitReason, says: &str)
     Ok(())
 }
 
-async fn whole(args: &Args, network: &Network<'_>, says: &str) -> Result<Report, Failure> {
+async fn whole(args: &Args, network: &Network<'_>, says: &str) -> Result<(Facts, Report), Failure> {
     let (facts, _) = args.place.observe_on(network.host(), network.admin, ClusterArgs::default()).await?;
     let mut report = status::report(&library()?, &facts);
     if let Some(reading) = &mut report.reading {
         reading.pod_network.push(told("waited", Ok(says.to_owned())));
     }
-    Ok(Report { verb: VERB, ..report })
+    Ok((facts, Report { verb: VERB, ..report }))
 }

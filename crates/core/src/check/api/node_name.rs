@@ -71,7 +71,8 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .fix(format!("kubectl get node {name}      # Ready: it has joined; else join again")),
         Some(false) => fail(format!("the Node {name} belongs to another machine"))
             .seen([seen, Evidence::of("this machine", here.to_string())])
-            .fix("hostnamectl hostname NEW-NAME      # or remove the old Node, if its machine is gone"),
+            .fix(format!("hostnamectl hostname {name}-2      # or any other name that no Node has"))
+            .fix(format!("kubectl delete node {name}      # or this, if that machine is gone for good")),
         None => warn(format!("the Node {name} is already there; whose it is cannot be told"))
             .seen([seen, Evidence::of("this machine", here.to_string())])
             .fix(format!("kubectl get node {name} -o wide      # compare its address with this machine's")),

@@ -43,7 +43,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(skip("not judged: see machine.renamed"));
     }
     let seen = Evidence::at(HOSTNAME, 1, &hostname);
-    let rename = "hostnamectl set-hostname NAME    # letters, digits, '-'; at most 63";
+    let rename = format!("hostnamectl set-hostname {}    # or another: letters, digits, '-'; at most 63", fit(&node));
     if let Some(wrong) = wrong_with(&node) {
         return Ok(fail(format!("{hostname:?} cannot be a node's name: {wrong}"))
             .seen(seen)
@@ -61,6 +61,15 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .fix(format!("hostnamectl set-hostname {node}")));
     }
     Ok(pass(format!("the node will be {node}")))
+}
+
+/// A name that a node may have, as close to this one as can be.
+fn fit(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let host = name.split('.').next().unwrap_or_default();
+    let fit: String = host.chars().take(LONGEST).map(letter).collect();
+    let fit = fit.trim_matches('-');
+    if fit.is_empty() || fit == "localhost" { "worker-1".to_owned() } else { fit.to_owned() }
 }
 
 /// Why a name is no RFC 1123 subdomain that also fits a label.
@@ -125,5 +134,14 @@ mod tests {
         assert_eq!(says("W1"), "W1 has upper-case letters: its node will be w1");
         assert!(says(&"a".repeat(64)).ends_with("it has 64 characters, 63 fit"));
         assert!(says("(none)").ends_with("it is empty"));
+    }
+
+    #[test]
+    fn the_name_it_offers_passes() {
+        let long = "a".repeat(64);
+        for name in ["my_node", "küche", "-w1", "w1-.lab", &long, "(none)", "", "localhost", "Bad_Host.example.org"] {
+            let offered = fit(&name.to_lowercase());
+            assert_eq!(CHECK.verdict(&named(&offered), &CheckPolicy::default()).outcome, Pass, "{name}: {offered}");
+        }
     }
 }

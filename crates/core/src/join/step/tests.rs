@@ -86,6 +86,7 @@ fn nothing() -> ExistingJoin {
         named: None,
         renamed: None,
         registered: true,
+        blockers: Vec::new(),
     }
 }
 
@@ -457,6 +458,49 @@ fn what_no_waiting_fixes_ends_it_at_once() {
         assert_eq!(story.effects.first(), Some(&JoinEffect::Diagnose), "{name}");
         assert!(matches!(story.effects.last(), Some(JoinEffect::Report(JoinOutcome::Failed(_)))), "{name}");
     }
+}
+
+#[test]
+fn all_that_forbids_a_join_is_told_at_once() {
+    let cause = |id: &str| JoinCause::of(about(id).unwrap(), id);
+    let unreached = |blockers: &[&str]| ExistingJoin {
+        node: Err(Why::Broken("not reached".into())),
+        path: Some(Box::new(cause("api.tcp"))),
+        blockers: blockers.iter().map(|id| cause(id)).collect(),
+        ..nothing()
+    };
+    let taken = || ExistingJoin { node: Ok(Node { identity: Some(false), ..sample::node() }), ..nothing() };
+    let old = || ExistingJoin { node: Ok(sample::node()), ..nothing() };
+    let live = || ExistingJoin { local: LocalJoin::Joined, proven: false, ..unreached(&["api.tcp", "machine.swap"]) };
+    let with = |found: ExistingJoin, blockers: &[&str]| ExistingJoin {
+        blockers: blockers.iter().map(|id| cause(id)).collect(),
+        ..found
+    };
+    for (name, found, stage, told) in [
+        ("the way alone may pass", unreached(&["api.tcp"]), Stage::Waiting, &["api.tcp"][..]),
+        (
+            "the way and the machine",
+            unreached(&["api.tcp", "machine.swap", "kernel.modules"]),
+            Stage::Failed,
+            &["machine.swap", "kernel.modules", "api.tcp"],
+        ),
+        ("a name that is taken", with(taken(), &["machine.swap"]), Stage::Failed, &["machine.swap", "api.node-name"]),
+        ("no Node is waited for", with(old(), &["machine.swap"]), Stage::Failed, &["machine.swap"]),
+        ("unless that may pass, too", with(old(), &["machine.package-lock"]), Stage::Blocked, &[]),
+        ("a live node is fit", live(), Stage::Waiting, &["api.tcp"]),
+    ] {
+        let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(found));
+        assert_eq!(story.state.stage, stage, "{name}");
+        let causes = story.state.failures.last().map(|failure| failure.causes.clone()).unwrap_or_default();
+        assert_eq!(causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), told, "{name}");
+    }
+    // With --fix there is somebody who may set it right.
+    let fixing = JoinPolicy { fix: true, ..JoinPolicy::default() };
+    let story = Story::new(fixing).then(1, JoinEvent::Found(with(old(), &["machine.swap"])));
+    assert_eq!(story.state.stage, Stage::Blocked);
+    let unseen = vec![cause("api.token"), cause("machine.privileges"), cause("api.token")];
+    let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Unfit(unseen));
+    assert_eq!(story.failure().says, "2 causes keep this machine from joining: machine.privileges, api.token");
 }
 
 #[test]

@@ -76,7 +76,7 @@ impl StandingCause {
     pub(crate) fn as_cause(&self) -> JoinCause {
         let StandingCause { id, class, role, stops, subsystem, title, evidence, remedy } = self;
         let about = About { id, class: *class, role: *role, stops: *stops, subsystem: *subsystem, needed: Needed::Always };
-        JoinCause::of(about, title).seen(evidence.clone()).remedied_by(remedy.clone())
+        JoinCause::of(about, title).seen(evidence.clone()).fixed_by(remedy.clone())
     }
 }
 

@@ -94,7 +94,7 @@ impl Proof {
             needed: Needed::Always,
         };
         let cause = JoinCause::of(verdict.means.unwrap_or(own), verdict.says);
-        Some(cause.seen(verdict.evidence).remedied_by(verdict.remedy))
+        Some(cause.seen(verdict.evidence).fixed_by(verdict.remedy))
     }
 
     /// What it means, why it matters, how to see and fix it: the text of `carrick explain`.
