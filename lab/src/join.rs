@@ -13,6 +13,7 @@ use crate::demand;
 use crate::error::{Error, Result, said};
 use crate::fault::{self, KubeadmTimeouts, Scene, csr_by};
 use crate::machine::{Kind, Machine};
+use crate::remedy;
 use crate::run::{Done, Run};
 use crate::sighting::{self, Shows, ToldCause};
 use crate::tier::Tier;
@@ -26,7 +27,7 @@ const DEADLINE: Duration = Duration::from_mins(8);
 const TIMED_OUT: i32 = 6;
 
 /// One attempt, and half a minute for a certificate: what is named after that would be named after four, too.
-const SHORT: [&str; 3] = ["env", "MAX_RETRIES=1", "JOIN_TIMEOUT=30"];
+pub const SHORT: [&str; 3] = ["env", "MAX_RETRIES=1", "JOIN_TIMEOUT=30"];
 
 /// Where carrick writes down what a join did, and what kubeadm printed.
 pub const JOINS: &str = "/var/lib/carrick/joins";
@@ -143,12 +144,23 @@ pub struct Row {
     shows: Shows,
     /// What the machine is like after it.
     leaves: Leaves,
+    /// What its remedy says is done, and the machine joins.
+    mended: bool,
     /// The words that tell it, where it may pass and is waited for: else it is told at the end.
     told_by: Option<&'static str>,
 }
 
 const fn row(fault: &'static str, tier: Tier, ends: Ends) -> Row {
-    Row { fault, tier, alone: Tier::Full, ends, shows: Shows::Beforehand, leaves: Leaves::Everything, told_by: None }
+    Row {
+        fault,
+        tier,
+        alone: Tier::Full,
+        ends,
+        shows: Shows::Beforehand,
+        leaves: Leaves::Everything,
+        mended: false,
+        told_by: None,
+    }
 }
 
 impl Row {
@@ -169,6 +181,11 @@ impl Row {
     /// It goes wrong once the kubelet has its certificate.
     const fn stays(self) -> Self {
         Self { leaves: Leaves::Node, ..self }
+    }
+
+    /// Doing what is told is enough: it is done, as it was printed, and the machine joins.
+    const fn mended(self) -> Self {
+        Self { mended: true, ..self }
     }
 
     const fn told_by(self, words: &'static str) -> Self {
@@ -208,7 +225,7 @@ pub static ROWS: &[Row] = &[
     row("cut-off-later", Tier::Standard, LATER),
     row("dropin-missing", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
     row("dropin-missing-running", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
-    row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)),
+    row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)).mended(),
     row("firewalld-on", Tier::Quick, Ends::Cause("firewall.kubelet", 3)),
     row("flannel-crash-looping", Tier::Standard, Ends::Cause("cni.daemon-crash-loop", 6)).shown_by(Shows::Kubelet("restarting failed container=kube-flannel")).told_by("does not stay up").stays(),
     // Only the configuration that the network's own pod writes says which plugins are needed.
@@ -236,11 +253,14 @@ pub static ROWS: &[Row] = &[
     row("stale-files", Tier::Quick, Ends::Joined("what is of a join that is over is taken away first")),
     row("subnet-env-missing", Tier::Standard, LATER),
     row("swap-on", Tier::Quick, Ends::Cause("machine.swap", 3)).timed(),
+    row("token-without-authentication", Tier::Standard, Ends::Cause("api.auth", 3)).mended(),
+    row("token-without-group", Tier::Quick, Ends::Cause("api.token-group", 3)).mended(),
+    row("token-without-signing", Tier::Standard, Ends::Cause("api.token", 3)).mended(),
     row("ufw-on", Tier::Standard, Ends::Cause("firewall.kubelet", 3)),
-    row("unknown-token", Tier::Standard, Ends::Cause("api.token", 3)),
+    row("unknown-token", Tier::Standard, Ends::Cause("api.token", 3)).mended(),
     row("vxlan-blocked", Tier::Standard, Ends::Owed { today: Today::Joined, cause: "firewall.vxlan" }),
     row("wrong-ca-hash", Tier::Quick, Ends::Cause("api.ca-pin", 3)),
-    row("wrong-token-secret", Tier::Standard, Ends::Cause("api.token", 3)),
+    row("wrong-token-secret", Tier::Standard, Ends::Cause("api.token", 3)).mended(),
 ];
 
 impl Row {
@@ -314,9 +334,22 @@ pub fn play(bench: &mut Bench, row: &Row) -> Result<()> {
         };
         let sighting = row.sighting(&scene, &done, started)?;
         is_left(row.leaves, &scene, &before)?;
+        if row.mended {
+            mend(bench, &scene, &done)?;
+        }
         bench.told(sighting)
     });
     played.and(scene.clear())
+}
+
+/// What the remedy says is done, and the machine joins: by the line that was printed, where one was.
+fn mend(bench: &mut Bench, scene: &Scene, done: &Done) -> Result<()> {
+    remedy::bring_kubectl(scene.cluster)?;
+    let line = remedy::carry_out(scene.cluster, &scene.machine, &done.text())?;
+    let joined = join(&scene.machine, &[], &["-"], &line.unwrap_or_else(|| scene.plain_join_line()))?;
+    bench.say(format_args!("mended as told: {}\n{}", joined.code(), joined.text()));
+    demand!(joined.code() == 0, "what the remedy says is not enough:\n{}", joined.text());
+    is_joined(scene.cluster, &scene.machine)
 }
 
 /// Nothing of the join is left; the rest is as it was, or a node that works for all but what is wrong with it.

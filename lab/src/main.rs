@@ -19,6 +19,7 @@ mod lock;
 mod machine;
 mod need;
 mod registry;
+mod remedy;
 mod run;
 mod say;
 mod sighting;

@@ -27,7 +27,9 @@ pub struct Names(BTreeMap<&'static str, String>);
 impl Names {
     /// What the facts of a machine tell of itself and of its cluster.
     pub fn of(facts: &Facts) -> Self {
-        let path = facts.api_path().ok().map(|path| path.endpoint);
+        let walked = facts.api_path().ok();
+        let token = walked.as_ref().and_then(|path| Some(path.token.as_ref()?.id.clone()));
+        let path = walked.map(|path| path.endpoint);
         let conf = || facts.kubelet_kubeconfig().or_else(|_| facts.bootstrap_kubeconfig()).ok()?.server;
         let uplink = facts.uplink().ok().flatten();
         let address = uplink.and_then(|link| link.addresses.first().map(|it| it.address.to_string()));
@@ -38,6 +40,7 @@ impl Names {
             .with("node", facts.kubelet_node_name().ok().or_else(called))
             .with_server(path.or_else(conf).as_deref())
             .with("address", address)
+            .with("token_id", token)
     }
 
     /// With this value, where there is one. It goes into commands: one that a shell would take for more than a word is not

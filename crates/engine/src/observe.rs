@@ -2,9 +2,13 @@
 
 use std::time::Duration;
 
-use carrick_cluster::{ApiError, ClusterClient, config_maps, daemon_sets, path};
-use carrick_core::discovery::Discovery;
-use carrick_core::fact::{Capture, Facts, Source, Why, daemon_sets as sets, identity, kubeconfig, overlay, runtime_sockets, sources};
+use carrick_cluster::path::PathFacts;
+use carrick_cluster::{ApiError, ClusterClient, bootstrap_tokens, config_maps, daemon_sets, path};
+use carrick_core::discovery::{self, Discovery};
+use carrick_core::fact::api_path::ApiPath;
+use carrick_core::fact::{
+    Capture, Facts, Source, Why, bootstrap_token, daemon_sets as sets, identity, kubeconfig, overlay, runtime_sockets, sources,
+};
 use carrick_core::redact::redact;
 use carrick_host::{Observation, Probe, Progress, Redactions, cri, gather};
 
@@ -65,7 +69,8 @@ pub async fn observe(
         Some((overlay::CALL, found))
     };
     let (path, daemon_sets, overlays) = tokio::join!(path, daemon_sets, overlays);
-    for (call, capture) in path.into_iter().chain(daemon_sets).chain(overlays) {
+    let secret = token_secret(target, admin, &path).await;
+    for (call, capture) in path.into_iter().chain(daemon_sets).chain(overlays).chain(secret) {
         let clean = |capture: Capture| Capture { text: redact(&capture.text), ..capture };
         facts.insert(Source::Api(call).key(), capture.map(clean));
     }
@@ -80,4 +85,19 @@ async fn overlays(admin: &ClusterClient) -> Result<Capture, ApiError> {
         maps.extend(said.map(|said| (format!("{}/{}", config.namespace, config.name), said)));
     }
     Ok(Capture::text(serde_json::Value::Object(maps).to_string()))
+}
+
+/// What an admin sees of the token that was given, where he is one of the cluster that answered.
+async fn token_secret(
+    target: Option<&Discovery>,
+    admin: Option<&ClusterClient>,
+    path: &PathFacts,
+) -> Option<(&'static str, Result<Capture, Why>)> {
+    let (admin, token) = (admin?, target?.token.as_ref()?);
+    let (_, walked) = path.iter().find(|(name, _)| *name == "path")?;
+    let walked: ApiPath = serde_json::from_str(&walked.as_ref().ok()?.text).ok()?;
+    let own = discovery::pins(admin.ca()).ok()?;
+    let is_same = own.iter().any(|pin| walked.ca_pins.contains(pin));
+    let state = async { bootstrap_tokens::state(admin, token).await.map_err(Why::from) };
+    if is_same { Some((bootstrap_token::SECRET, state.await)) } else { None }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::StopSignal;
 use carrick_core::discovery;
+use carrick_core::join::failure::JoinFailure;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::{JoinOutcome, Withdrawal};
@@ -17,6 +18,7 @@ use carrick_core::judge::Ignore;
 use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::Protected;
 use carrick_core::record::printed;
+use carrick_core::report::Confidence;
 use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
 use carrick_core::testing::secret::{KINDS, Plant, pieces_found, plant_one};
@@ -383,6 +385,207 @@ async fn what_is_wrong_here_and_on_the_way_is_told_in_one_run() {
         assert_eq!((ids.as_slice(), ended.state.attempt, worker.kubeadm_runs()), (told_ids, attempts, 0), "{told:#?}");
         assert!(failure.causes.iter().all(|cause| !cause.remedy.is_empty()), "{failure:#?}");
     }
+}
+
+/// A way for a cluster to have a token, or what tokens need, out of order; and its undoing.
+struct TokenCase {
+    name: &'static str,
+    breaks: fn(&MemoryCluster),
+    /// What is told without an admin: first what is certain, then what is possible.
+    told: &'static [&'static str],
+    /// What is told with one.
+    by_admin: &'static [&'static str],
+    mends: fn(&MemoryCluster),
+}
+
+const SIGNS_NOTHING: &str = "usage-bootstrap-signing";
+const LOGS_IN_NOWHERE: &str = "usage-bootstrap-authentication";
+const CLUSTER_INFO: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
+const KUBELET_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
+const KUBEADM_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+const SECRET: &str = "/api/v1/namespaces/kube-system/secrets/bootstrap-token-abcdef";
+
+/// Everything but the token's own Secret is as kubeadm leaves it: a new one mends it.
+fn with_new_token(cluster: &MemoryCluster) {
+    cluster.api.take(SECRET);
+    cluster.token(TOKEN);
+}
+
+const TOKEN_CASES: &[TokenCase] = &[
+    TokenCase {
+        name: "unknown",
+        breaks: |_| {},
+        told: &["api.token", "api.token-expired", "api.token-unknown"],
+        by_admin: &["api.token-unknown"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "expired, and not yet cleaned away",
+        breaks: |cluster| cluster.token_with(TOKEN, &json!({"expiration": "2026-11-16T11:00:00Z"})),
+        told: &["api.token", "api.token-expired", "api.token-unknown"],
+        by_admin: &["api.token-expired"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "another secret",
+        breaks: |cluster| cluster.token("abcdef.zzzzzzzzzzzzzzzz"),
+        told: &["api.token"],
+        by_admin: &["api.token"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "without signing",
+        breaks: |cluster| cluster.token_with(TOKEN, &json!({SIGNS_NOTHING: "false"})),
+        told: &["api.token", "api.token-signing", "api.token-unsigned"],
+        by_admin: &["api.token-signing"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "without authentication",
+        breaks: |cluster| cluster.token_with(TOKEN, &json!({LOGS_IN_NOWHERE: "false"})),
+        told: &["api.auth", "api.token-authentication", "api.token-expired", "api.token-unknown"],
+        by_admin: &["api.token-authentication"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "without the group",
+        breaks: |cluster| cluster.token_with(TOKEN, &json!({"auth-extra-groups": "system:bootstrappers:other"})),
+        told: &["api.token-group"],
+        by_admin: &["api.token-group"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "no cluster-info",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.take(CLUSTER_INFO);
+        },
+        told: &["api.cluster-info"],
+        by_admin: &["api.cluster-info"],
+        mends: |cluster| cluster.configure(),
+    },
+    TokenCase {
+        name: "nobody may read cluster-info",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.unbind("kubeadm:bootstrap-signer-clusterinfo");
+        },
+        told: &["api.cluster-info-role"],
+        by_admin: &["api.cluster-info-role"],
+        mends: |cluster| cluster.api.bind("kubeadm:bootstrap-signer-clusterinfo"),
+    },
+    TokenCase {
+        name: "no kubelet-config",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.take(KUBELET_CONFIG);
+        },
+        told: &["api.kubelet-config"],
+        by_admin: &["api.kubelet-config"],
+        mends: |cluster| cluster.configure(),
+    },
+    TokenCase {
+        name: "no kubeadm-config, and nobody may read kubelet-config",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.take(KUBEADM_CONFIG);
+            cluster.api.unbind("kubeadm:kubelet-config");
+        },
+        told: &["api.kubeadm-config", "api.kubelet-config"],
+        by_admin: &["api.kubeadm-config", "api.kubelet-config"],
+        mends: |cluster| {
+            cluster.configure();
+            cluster.api.bind("kubeadm:kubelet-config");
+        },
+    },
+    TokenCase {
+        name: "nobody may get Nodes",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.unbind("kubeadm:get-nodes");
+        },
+        told: &["api.get-node"],
+        by_admin: &["api.get-node"],
+        mends: |cluster| cluster.api.bind("kubeadm:get-nodes"),
+    },
+    TokenCase {
+        name: "nobody may ask for a certificate",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.unbind("kubeadm:kubelet-bootstrap");
+        },
+        told: &["api.certificate-requests"],
+        by_admin: &["api.certificate-requests"],
+        mends: |cluster| cluster.api.bind("kubeadm:kubelet-bootstrap"),
+    },
+];
+
+fn certain_and_possible(failure: &JoinFailure) -> Vec<&str> {
+    let (certain, mut possible): (Vec<_>, Vec<_>) =
+        failure.causes.iter().partition(|cause| cause.confidence > Confidence::Possible);
+    possible.sort_by_key(|cause| &cause.id);
+    certain.into_iter().chain(possible).map(|cause| cause.id.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_a_token_is_told_apart_and_mended() {
+    for TokenCase { name, breaks, told: expected, by_admin, mends } in TOKEN_CASES {
+        let cluster = MemoryCluster::start(BEGAN.parse().unwrap()).unwrap();
+        breaks(&cluster);
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let admin = admin(&cluster, &machine);
+        for (admin, expected) in [(None, expected), (Some(&admin), by_admin)] {
+            let (ended, told) = joined(&machine, JoinOptions { admin, ..options(&cluster) }).await;
+            let JoinOutcome::Failed(failure) = &ended.outcome else {
+                panic!("{name}: {:#?}\n{told:#?}", ended.outcome)
+            };
+            assert_eq!(certain_and_possible(failure), *expected, "{name}: {failure:#?}");
+            assert_eq!(worker.kubeadm_runs(), 0, "{name}");
+            for cause in &failure.causes {
+                let remedy = cause.remedy.join("\n");
+                assert!(!remedy.is_empty() && !remedy.contains('{') || remedy.contains("{.data"), "{name}: {remedy}");
+            }
+        }
+        mends(&cluster);
+        let (ended, told) = joined(&machine, options(&cluster)).await;
+        assert_joined(&ended, &told);
+    }
+}
+
+/// An admin's own join knows as well: it makes the token, and waits for the signature.
+#[tokio::test(start_paused = true)]
+async fn that_nobody_signs_is_told_as_such() {
+    let cluster = MemoryCluster::without_controllers(BEGAN.parse().unwrap()).unwrap();
+    cluster.token(TOKEN);
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let admin = admin(&cluster, &machine);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let first = |ended: &JoinReport| match &ended.outcome {
+        JoinOutcome::Failed(failure) => certain_and_possible(failure).join(" "),
+        other => panic!("{other:#?}"),
+    };
+    let (alone, _) = joined(&machine, options(&cluster)).await;
+    assert_eq!(first(&alone), "api.token api.token-signing api.token-unsigned");
+    assert_eq!(alone.state.attempt, 3, "the token is alive: its signature may come");
+    let (with_token, _) = joined(&machine, JoinOptions { admin: Some(&admin), ..options(&cluster) }).await;
+    assert_eq!(first(&with_token), "api.token-unsigned");
+    let (with_admin, _) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+    assert_eq!(first(&with_admin), "api.token-unsigned");
+    assert_eq!(worker.kubeadm_runs(), 0);
+}
+
+/// kubeadm goes on with the server that cluster-info names.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_names_another_address_is_told_before_kubeadm_runs() {
+    let cluster = cluster();
+    cluster.name_server("https://10.9.9.9:6443");
+    let (machine, worker) = Worker::start(&cluster, []);
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert_eq!((certain_and_possible(failure), worker.kubeadm_runs()), (vec!["api.advertised"], 0), "{failure:#?}");
+    assert!(failure.causes[0].says.contains("10.9.9.9:6443"), "{failure:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -103,20 +103,33 @@ impl MemoryCluster {
     pub fn without_controllers(began: Timestamp) -> io::Result<Self> {
         let (authority, clock) = (Arc::new(Authority::new()?), Clock(began, Instant::now()));
         let api = MemoryApi::new(move || clock.now());
-        let server = format!("https://{}:{}", API.0, API.1);
-        let maps = [
-            ("kube-public", "cluster-info", "kubeconfig", kubeconfig(&server, authority.pem(), None)),
-            ("kube-system", "kubelet-config", "kubelet", "cgroupDriver: systemd\n".to_owned()),
-            ("kube-system", "kubeadm-config", "ClusterConfiguration", "kubernetesVersion: v1.34.4\n".to_owned()),
-        ];
-        for (namespace, name, key, text) in maps {
-            api.put(&json!({
-                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
-                "data": {key: text},
-            }));
-        }
         let gate = Gate::new(&api, &authority, &[API.0])?;
-        Ok(Self { api, authority, gate, clock })
+        let cluster = Self { api, authority, gate, clock };
+        cluster.configure();
+        Ok(cluster)
+    }
+
+    /// Makes the ConfigMaps that a join reads, as `kubeadm init` does.
+    pub fn configure(&self) {
+        for (name, key, text) in [
+            ("kubelet-config", "kubelet", "cgroupDriver: systemd\n"),
+            ("kubeadm-config", "ClusterConfiguration", "kubernetesVersion: v1.34.4\n"),
+        ] {
+            self.config_map("kube-system", name, key, text);
+        }
+        self.name_server(&format!("https://{}:{}", API.0, API.1));
+    }
+
+    /// cluster-info names this API server.
+    pub fn name_server(&self, server: &str) {
+        self.config_map("kube-public", "cluster-info", "kubeconfig", &kubeconfig(server, self.authority.pem(), None));
+    }
+
+    fn config_map(&self, namespace: &str, name: &str, key: &str, text: &str) {
+        self.api.put(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
+            "data": {key: text},
+        }));
     }
 
     /// What cluster-info shows as the cluster's CA from now on, as PEM: more than one while it is rotated.
@@ -130,15 +143,24 @@ impl MemoryCluster {
 
     /// Makes a bootstrap token as `kubeadm token create` does.
     pub fn token(&self, token: &str) {
+        self.token_with(token, &json!({}));
+    }
+
+    /// The same, with other entries in its Secret: a usage that is not there, another group, an end.
+    pub fn token_with(&self, token: &str, entries: &Value) {
         let (id, secret) = token.split_once('.').unwrap_or_default();
+        let mut data = json!({
+            "token-id": id, "token-secret": secret, "usage-bootstrap-signing": "true",
+            "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+        });
+        for (key, value) in entries.as_object().into_iter().flatten() {
+            data[key] = value.clone();
+        }
         self.api.put(&json!({
             "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
             "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
-            "stringData": {
-                "token-id": id, "token-secret": secret, "usage-bootstrap-signing": "true",
-                "usage-bootstrap-authentication": "true",
-                "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
-            },
+            "stringData": data,
         }));
     }
 }

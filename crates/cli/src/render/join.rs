@@ -8,7 +8,7 @@ use carrick_core::join::ending::{self, WhatRemains};
 use carrick_core::join::event_line::{EventKind, EventLine};
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::JoinOutcome;
-use carrick_core::report::{Judged, Report};
+use carrick_core::report::{Confidence, Judged, Report};
 use carrick_engine::join::{JoinProgress, JoinReport};
 use serde_json::json;
 
@@ -139,8 +139,10 @@ fn failed(report: &Report, ended: &JoinReport) -> String {
         for seen in cause.evidence.iter().take(EVIDENCE) {
             let _ = writeln!(out, "        seen   {seen}");
         }
+        // Of what is only possible, the command that tells.
+        let label = if cause.confidence == Confidence::Possible { "look" } else { "fix " };
         for remedy in &cause.remedy {
-            let _ = writeln!(out, "        fix    {remedy}");
+            let _ = writeln!(out, "        {label}   {remedy}");
         }
         if cause.remedy.is_empty() {
             let _ = writeln!(out, "        more   carrick explain {}", cause.id);

@@ -141,6 +141,15 @@ pub fn of_unminted(why: &str, may_pass: bool) -> JoinCause {
     JoinCause::of(id!("api.token"), format!("no token could be made: {why}")).may_pass(may_pass)
 }
 
+/// A token was made with the admin's rights, and nobody signs for it.
+pub fn of_unsigned(seconds: u64) -> JoinCause {
+    let says = format!(
+        "cluster-info is not signed for the token of this join after {seconds} s: kube-controller-manager, or its bootstrap \
+         signer, does not run"
+    );
+    JoinCause::of(id!("api.token-unsigned"), says)
+}
+
 /// The image that every pod begins with cannot be pulled: the node would join, and never be ready.
 pub fn of_unpulled(library: &Library, image: &str, why: &Why) -> JoinCause {
     let says = format!("the runtime has no pause image {image}, and cannot pull it: no pod could start here");

@@ -9,7 +9,7 @@ use super::verify::judge;
 use crate::catalogue::{self, Role};
 use crate::check::Needed;
 use crate::names::Names;
-use crate::report::{self, Cause, Confidence, Overall, Report};
+use crate::report::{self, Cause, Overall, Report};
 use crate::signature::{Library, Signature};
 
 /// What is known at the end, in the shape of every report. `diagnosed`: what live diagnosis found.
@@ -62,7 +62,7 @@ fn with_remedy(cause: &failure::JoinCause, diagnosed: &[Cause]) -> Cause {
     let known = || more.map(|other| other.remedy.clone()).unwrap_or_default();
     Cause {
         id: cause.id.clone(),
-        confidence: Confidence::Certain,
+        confidence: cause.confidence,
         title: cause.says.clone(),
         why: cause.says.clone(),
         evidence: cause.seen.clone(),
@@ -159,6 +159,7 @@ mod tests {
     use super::*;
     use crate::catalogue::Class;
     use crate::id;
+    use crate::report::Confidence;
 
     fn failed(stage: Stage, causes: Vec<failure::JoinCause>) -> JoinFailure {
         JoinFailure { stage, class: Class::Configuration, says: "x".into(), causes, overdue: false }

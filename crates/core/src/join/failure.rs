@@ -8,7 +8,7 @@ use super::state::Stage;
 use crate::catalogue::{self, About, Class, Role, Stops};
 use crate::check::{Evidence, Needed, Subsystem};
 use crate::redact::redact;
-use crate::report::{Cause, Judged};
+use crate::report::{Cause, Confidence, Judged};
 
 /// One reason, under the id of a check or a signature: `carrick explain` knows it, and its file says its class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,6 +19,8 @@ pub struct JoinCause {
     pub subsystem: Subsystem,
     pub says: String,
     pub seen: Vec<Evidence>,
+    /// Whether it is so, or only may be: others fit what was seen as well.
+    pub confidence: Confidence,
     /// What to do about it, where whoever named it knows; names are put in at the end ([`super::ending::complete`]).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedy: Vec<String>,
@@ -67,7 +69,22 @@ impl JoinCause {
     pub fn of(about: About<'_>, says: impl AsRef<str>) -> Self {
         let About { id, class, role, subsystem, stops: _, needed: _ } = about;
         let (id, says) = (id.to_owned(), redact(says.as_ref()));
-        JoinCause { id, class, role, subsystem, says, seen: Vec::new(), remedy: Vec::new(), circumstance: None }
+        JoinCause {
+            id,
+            class,
+            role,
+            subsystem,
+            says,
+            seen: Vec::new(),
+            confidence: Confidence::Certain,
+            remedy: Vec::new(),
+            circumstance: None,
+        }
+    }
+
+    /// One of several that fit.
+    pub fn only_possible(self) -> Self {
+        JoinCause { confidence: Confidence::Possible, ..self }
     }
 
     /// What a check found, as the cause of a failed attempt.
@@ -102,9 +119,10 @@ impl JoinCause {
     }
 }
 
-/// What a join does about all of these. What nothing is known of may pass.
+/// What a join does about all of these. What nothing is known of may pass; what is only possible decides nothing.
 pub fn worst(causes: &[JoinCause]) -> Class {
-    causes.iter().map(JoinCause::class).max().unwrap_or(Class::Transient)
+    let counts = |cause: &&JoinCause| cause.confidence > Confidence::Possible;
+    causes.iter().filter(counts).map(JoinCause::class).max().unwrap_or(Class::Transient)
 }
 
 /// Each once, in the order in which they are to be set right: what somebody has to change before what may pass by itself, and
@@ -116,13 +134,17 @@ pub fn in_order(causes: impl IntoIterator<Item = JoinCause>) -> Vec<JoinCause> {
             ordered.push(cause);
         }
     }
-    ordered.sort_by_key(|cause| (Reverse(cause.class()), cause.subsystem == Subsystem::ControlPlane));
+    ordered.sort_by_key(|cause| {
+        let is_of_cluster = cause.subsystem == Subsystem::ControlPlane;
+        (Reverse(cause.confidence), Reverse(cause.class()), is_of_cluster)
+    });
     ordered
 }
 
 /// What a join is not begun for, in one sentence.
 pub fn summary(causes: &[JoinCause]) -> String {
-    match causes {
+    let certain: Vec<&JoinCause> = causes.iter().filter(|it| it.confidence > Confidence::Possible).collect();
+    match certain.as_slice() {
         [only] => only.says.clone(),
         several => {
             let ids: Vec<&str> = several.iter().map(|cause| cause.id.as_str()).collect();
@@ -140,6 +162,8 @@ struct Saved {
     subsystem: Option<Subsystem>,
     says: String,
     seen: Vec<Evidence>,
+    #[serde(default = "certain")]
+    confidence: Confidence,
     #[serde(default)]
     remedy: Vec<String>,
     #[serde(default)]
@@ -149,10 +173,14 @@ struct Saved {
     may_pass: bool,
 }
 
+fn certain() -> Confidence {
+    Confidence::Certain
+}
+
 impl Saved {
     /// `None`: an id that has gone since, and of which nothing else was written down.
     fn known(self) -> Option<JoinCause> {
-        let Saved { id, class, role, subsystem, says, seen, remedy, circumstance, may_pass } = self;
+        let Saved { id, class, role, subsystem, says, seen, confidence, remedy, circumstance, may_pass } = self;
         let about = match (class, role, subsystem, catalogue::about(&id)) {
             (Some(class), Some(role), Some(subsystem), _) => {
                 let stops = catalogue::about(&id).map_or(Stops::Nothing, |about| about.stops);
@@ -162,7 +190,7 @@ impl Saved {
             (_, _, _, None) => return None,
         };
         let circumstance = circumstance.or(may_pass.then_some(Circumstance::NoAnswer));
-        Some(JoinCause { circumstance, ..JoinCause::of(about, says).seen(seen).fixed_by(remedy) })
+        Some(JoinCause { circumstance, confidence, ..JoinCause::of(about, says).seen(seen).fixed_by(remedy) })
     }
 }
 

@@ -34,17 +34,26 @@ impl InspectedMachine {
         )
     }
 
-    /// The step on the way to the API server that failed.
+    /// What is wrong on the way to the cluster: the step that failed, or what is refused at its end.
     pub fn broken_path(&self) -> Option<JoinCause> {
-        let step = self.facts.api_path().ok()?.failed()?.step;
-        self.checked.findings.iter().find(|finding| finding.id == step.check()).and_then(JoinCause::of_finding)
+        let is_wrong = |finding: &&Judged| finding.verdict == Outcome::Fail && finding.id.starts_with("api.");
+        let wrong = || self.checked.findings.iter().filter(is_wrong);
+        let path = self.facts.api_path().ok()?;
+        let of_step = path.failed().and_then(|walked| wrong().find(|finding| finding.id == walked.check()));
+        let blocks = |finding: &&Judged| check::find(finding.id).any(|it| self.is_blocked_by(it.check));
+        of_step.or_else(|| wrong().find(blocks)).and_then(JoinCause::of_finding)
     }
 
     /// What forbids a join: not what preparation sets right, nor what the decision about the Node has settled.
     pub fn blockers(&self) -> Vec<JoinCause> {
         let counts = |finding: &&Judged| finding.verdict == Outcome::Fail && !finding.ignored;
         let blocks = |finding: &&Judged| check::find(finding.id).any(|it| self.is_blocked_by(it.check));
-        self.checked.findings.iter().filter(counts).filter(blocks).filter_map(JoinCause::of_finding).collect()
+        let certain = || self.checked.findings.iter().filter(counts).filter(blocks);
+        // What may be behind one of them, and cannot be told from what else may.
+        let is_behind = |finding: &&Judged| certain().any(|failed| finding.explains.contains(&failed.id));
+        let possible = self.checked.findings.iter().filter(|it| it.verdict == Outcome::Unknown).filter(is_behind);
+        let possible = possible.filter_map(JoinCause::of_finding).map(JoinCause::only_possible);
+        certain().filter_map(JoinCause::of_finding).chain(possible).collect()
     }
 
     /// What forbids a join, where the clock is among it: what is made now would be dated wrong, here or in the cluster.
@@ -118,7 +127,7 @@ mod tests {
 
     fn broken_at(step: PathStep, reason: Option<PathReason>) -> Facts {
         let walked = Walked { reason, ..Walked::new(step, StepOutcome::Failed("it broke".into())) };
-        let path = ApiPath { endpoint: "cp:6443".into(), steps: vec![walked], clocks: None, ca_pins: Vec::new() };
+        let path = ApiPath { endpoint: "cp:6443".into(), steps: vec![walked], ..ApiPath::default() };
         facts().with_api("path", &serde_json::to_string(&path).unwrap())
     }
 

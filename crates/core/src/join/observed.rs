@@ -312,7 +312,12 @@ fn signing(request: &Value) -> Signing {
     if let Some(failed) = find("Failed") {
         return Signing::Failed { why: why(failed) };
     }
-    if find("Approved").is_some() { Signing::Approved } else { Signing::Pending }
+    let issued = request.pointer("/status/certificate").and_then(Value::as_str).is_some_and(|it| !it.is_empty());
+    match (find("Approved"), issued) {
+        (_, true) => Signing::Issued,
+        (Some(_), false) => Signing::Approved,
+        (None, false) => Signing::Pending,
+    }
 }
 
 /// The network agents and kube-proxy among a node's pods; not those that are on their way out.
@@ -822,6 +827,10 @@ mod tests {
         assert_eq!(requests(&list, "w1", |state| *state == Signing::Pending), [""; 0]);
         assert_eq!(request(&list, "w3", &[]), Err(Why::Absent));
         assert_eq!(signing(&json!({})), Signing::Pending);
+        let approved = json!({"status": {"conditions": [{"type": "Approved"}]}});
+        assert_eq!(signing(&approved), Signing::Approved, "approved, and nobody has signed it yet");
+        let issued = json!({"status": {"conditions": [{"type": "Approved"}], "certificate": "LS0t"}});
+        assert_eq!(signing(&issued), Signing::Issued);
     }
 
     /// A pod of a DaemonSet in the host's network, with one container.

@@ -775,7 +775,7 @@ impl JoinStatus {
                 Signing::Failed { why } => {
                     return Some(JoinCause::of(id!("csr.failed"), format!("the request {name} failed: {why}")));
                 }
-                Signing::Pending | Signing::Approved => {}
+                Signing::Pending | Signing::Approved | Signing::Issued => {}
             }
         }
         match &seen.certificate {
@@ -804,15 +804,24 @@ impl JoinStatus {
     }
 
     fn mind_request(&mut self, now: Timestamp) -> Vec<JoinEffect> {
-        let Ok(CertificateRequest { name, state: Signing::Pending }) = &self.seen.request else { return Vec::new() };
+        let Ok(CertificateRequest { name, state }) = &self.seen.request else { return Vec::new() };
+        let seconds = UNSIGNED.as_secs();
+        let says = match state {
+            Signing::Pending => format!(
+                "nobody has signed the certificate request {name} for {seconds} s; on the control plane: kubectl certificate \
+                 approve {name}"
+            ),
+            Signing::Approved => format!(
+                "the certificate request {name} is approved, and nobody has issued the certificate for {seconds} s; on the \
+                 control plane: kubectl -n kube-system get pods -l component=kube-controller-manager"
+            ),
+            Signing::Issued | Signing::Denied { .. } | Signing::Failed { .. } => return Vec::new(),
+        };
         if self.memory.told_unsigned || self.stage != Stage::CertificateRequested || now < later(self.since, UNSIGNED) {
             return Vec::new();
         }
         self.memory.told_unsigned = true;
-        vec![JoinEffect::Tell(format!(
-            "nobody has signed the certificate request {name} for {} s; on the control plane: kubectl certificate approve {name}",
-            UNSIGNED.as_secs()
-        ))]
+        vec![JoinEffect::Tell(says)]
     }
 
     /// Goes on as far as the evidence leads.
@@ -936,7 +945,14 @@ impl JoinStatus {
     fn overdue(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         let (stage, mut causes) = (self.stage, std::mem::take(&mut self.troubles));
         let failing = self.needed().map(|until| failures(&self.seen, until)).unwrap_or_default();
-        let (symptom, says) = stage.overdue();
+        let is_approved = self.seen.request.as_ref().is_ok_and(|request| request.state == Signing::Approved);
+        let (symptom, says) = match stage.overdue() {
+            _ if is_approved && stage == Stage::CertificateRequested => (
+                Some(id!("csr.not-issued")),
+                "the kubelet's certificate request was approved, and nobody issued the certificate in time",
+            ),
+            of_stage => of_stage,
+        };
         let says = failing.first().map_or(says, |first| first.says.as_str()).to_owned();
         causes.reverse();
         let is_new = |cause: &JoinCause, known: &[JoinCause]| !known.iter().any(|other| other.id == cause.id);

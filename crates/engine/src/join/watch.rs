@@ -105,7 +105,7 @@ impl Driver<'_, '_> {
     /// The request of this attempt, once it was found: from then on it alone is asked for, until it is decided against.
     fn named<'s>(&self, state: &'s JoinStatus) -> Option<&'s str> {
         let known = state.seen.request.as_ref().ok().filter(|_| self.requests_before.is_some())?;
-        matches!(known.state, Signing::Pending | Signing::Approved).then_some(known.name.as_str())
+        matches!(known.state, Signing::Pending | Signing::Approved | Signing::Issued).then_some(known.name.as_str())
     }
 
     /// This node's requests for certificates, with the token's rights or the admin's.

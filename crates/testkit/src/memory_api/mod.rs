@@ -146,6 +146,16 @@ impl MemoryApi {
         self.0.inner().store.kubelets.insert(node.to_owned(), unreached.map(str::to_owned));
     }
 
+    /// A RoleBinding or ClusterRoleBinding of kubeadm's goes: what it gave is refused from now on.
+    pub fn unbind(&self, binding: &'static str) {
+        self.0.inner().store.set_unbound(binding, true);
+    }
+
+    /// It comes back.
+    pub fn bind(&self, binding: &'static str) {
+        self.0.inner().store.set_unbound(binding, false);
+    }
+
     /// Starts a controller: it acts now, and after every change.
     pub fn start(&self, controller: Controller) {
         let (mut inner, now) = (self.0.inner(), self.0.now());

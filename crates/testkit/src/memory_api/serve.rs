@@ -1,9 +1,11 @@
 //! What each verb does with the store.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -13,7 +15,7 @@ use super::authorization::{admit, authorize};
 use super::object::{self, partial, text};
 use super::patch;
 use super::request::{Accept, Asked};
-use super::resource::{NODES, PODS, REQUESTS, Resource};
+use super::resource::{ACCESS_REVIEWS, NODES, PODS, REQUESTS, Resource, SELF_REVIEWS};
 use super::selector::Selector;
 use super::status::{StatusError, success};
 use super::store::{Key, Store};
@@ -59,6 +61,8 @@ impl Turn<'_> {
             ("get", "" | "status" | "approval") => self.get(resource),
             ("list", "") => self.list(resource, &selector),
             ("watch", "") => self.watch(resource, selector),
+            ("create", "") if resource.plural == SELF_REVIEWS => Ok(self.review_self(resource)),
+            ("create", "") if resource.plural == ACCESS_REVIEWS => self.review_access(resource),
             ("create", "") => self.create(resource),
             ("create", "eviction") if resource.plural == PODS => self.evict(resource),
             ("get", "proxy") if resource.plural == NODES => self.reach_kubelet(resource),
@@ -193,6 +197,46 @@ impl Turn<'_> {
         }
         self.store.listen(sender);
         Ok(Reply::Watch(watch))
+    }
+
+    /// Who asks.
+    fn review_self(&self, resource: &Resource) -> Reply {
+        let User { name, groups } = self.user;
+        let review = json!({
+            "kind": resource.kind, "apiVersion": resource.api_version(),
+            "metadata": {"creationTimestamp": object::time(self.now)},
+            "status": {"userInfo": {"username": name, "groups": groups}},
+        });
+        Reply::Object(StatusCode::CREATED, review)
+    }
+
+    /// What who asks may do.
+    fn review_access(&self, resource: &Resource) -> Answer {
+        let review = object::parse(self.asked, resource)?;
+        let of = |key: &str| text(&review, &format!("/spec/resourceAttributes/{key}")).to_owned();
+        let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+        let verb = verbs.into_iter().find(|verb| *verb == of("verb"));
+        let (Some(verb), Some(about)) = (verb, Resource::find(&of("group"), "v1", &of("resource"))) else {
+            return Err(StatusError::not_modelled("a review of what is not served"));
+        };
+        let asked = Asked {
+            verb,
+            resource: Some(about),
+            path: String::new(),
+            namespace: of("namespace"),
+            name: of("name"),
+            subresource: of("subresource"),
+            query: BTreeMap::new(),
+            content_type: String::new(),
+            accept: Accept::Json,
+            body: Bytes::new(),
+        };
+        let allowed = authorize(self.user, &asked, &Selector::default(), self.store).is_ok();
+        let review = json!({
+            "kind": resource.kind, "apiVersion": resource.api_version(), "metadata": {"creationTimestamp": null},
+            "spec": review["spec"], "status": {"allowed": allowed},
+        });
+        Ok(Reply::Object(StatusCode::CREATED, review))
     }
 
     fn create(&mut self, resource: &Resource) -> Answer {

@@ -1,6 +1,6 @@
 //! The objects, and every change of them: what a list sees, what a watch hears, and both at any version that is still known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
@@ -67,6 +67,8 @@ pub(crate) struct Store {
     made: u64,
     /// The kubelets a test speaks for: they answer, or the API server says why it does not reach them.
     pub kubelets: BTreeMap<String, Option<String>>,
+    /// Bindings of kubeadm's that somebody removed.
+    unbound: BTreeSet<&'static str>,
 }
 
 /// A real server has been through as much before anybody asks it; and a test may name a version that is long gone.
@@ -75,7 +77,19 @@ const FIRST: u64 = 100;
 impl Store {
     pub(super) fn new() -> Self {
         let (objects, history, listeners, kubelets) = (BTreeMap::new(), Vec::new(), Vec::new(), BTreeMap::new());
-        Self { objects, history, version: FIRST, oldest: FIRST, listeners, made: 0, kubelets }
+        Self { objects, history, version: FIRST, oldest: FIRST, listeners, made: 0, kubelets, unbound: BTreeSet::new() }
+    }
+
+    pub(super) fn set_unbound(&mut self, binding: &'static str, unbound: bool) {
+        if unbound {
+            self.unbound.insert(binding);
+        } else {
+            self.unbound.remove(binding);
+        }
+    }
+
+    pub(super) fn is_unbound(&self, binding: &str) -> bool {
+        self.unbound.contains(binding)
     }
 
     pub(super) fn version(&self) -> u64 {

@@ -577,6 +577,20 @@ fn a_request_nobody_signs_is_told_once_after_twenty_seconds() {
 }
 
 #[test]
+fn a_request_that_is_approved_and_not_issued_waits_for_no_approval() {
+    let story = Story::requested(JoinPolicy::default()).then(26, request(Signing::Approved));
+    assert!(
+        matches!(story.effects.as_slice(), [JoinEffect::Tell(says)] if says.contains("kube-controller-manager")),
+        "{:?}",
+        story.effects
+    );
+    let overdue = story.then(4 + 270, JoinEvent::Tick);
+    assert_eq!(overdue.failure().causes[0].id, "csr.not-issued");
+    let issued = Story::requested(JoinPolicy::default()).then(26, request(Signing::Issued));
+    assert_eq!(issued.effects, [], "the kubelet has yet to take it");
+}
+
+#[test]
 fn the_certificate_is_decided_on_before_kubelet_and_kubeadm_give_up() {
     let story = Story::requested(JoinPolicy::default());
     assert_eq!(story.state.deadline, at(4 + 270), "from the start of the kubelet, whatever came between");
@@ -832,6 +846,7 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
         Just(JoinEvent::Kubelet(seen.kubelet)),
         Just(request(Signing::Pending)),
         Just(request(Signing::Approved)),
+        Just(request(Signing::Issued)),
         Just(JoinEvent::Certificate(Ok(ClientCertificate::Trusted))),
         Just(JoinEvent::Certificate(Err(Why::Absent))),
         node,

@@ -158,8 +158,10 @@ pub struct CertificateRequest {
 #[serde(rename_all = "kebab-case")]
 pub enum Signing {
     Pending,
-    /// Approved; the certificate may still be on its way.
+    /// Approved; the certificate is still to be issued.
     Approved,
+    /// The certificate is there for the kubelet to take.
+    Issued,
     Denied {
         why: String,
     },
