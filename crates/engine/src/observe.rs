@@ -13,6 +13,7 @@ use carrick_core::redact::redact;
 use carrick_host::{Observation, Probe, Progress, Redactions, cri, gather};
 
 use crate::dialer::FromMachine;
+use crate::health;
 
 /// Whether it is known that somebody else than root acts there.
 pub async fn is_unprivileged(probe: &dyn Probe) -> bool {
@@ -68,9 +69,9 @@ pub async fn observe(
         let found = overlays(admin?).await.map_err(Why::from);
         Some((overlay::CALL, found))
     };
-    let (path, daemon_sets, overlays) = tokio::join!(path, daemon_sets, overlays);
+    let (path, daemon_sets, overlays, health) = tokio::join!(path, daemon_sets, overlays, health::observe(probe, &facts));
     let secret = token_secret(target, admin, &path).await;
-    for (call, capture) in path.into_iter().chain(daemon_sets).chain(overlays).chain(secret) {
+    for (call, capture) in path.into_iter().chain(daemon_sets).chain(overlays).chain(secret).chain(health) {
         let clean = |capture: Capture| Capture { text: redact(&capture.text), ..capture };
         facts.insert(Source::Api(call).key(), capture.map(clean));
     }

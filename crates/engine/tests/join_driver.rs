@@ -1121,6 +1121,202 @@ async fn what_can_be_seen_is_told_within_a_second() {
     assert!(after.unwrap() < SECOND, "the pod network came, and that was told {after:?} later");
 }
 
+/// When something was told for the first time, after the test began.
+fn told_at(at: &mut Option<Duration>, begun: Instant, told: &JoinProgress, words: &str) {
+    if matches!(told, JoinProgress::Says(says) | JoinProgress::Again { says, .. } if says.contains(words))
+        && at.is_none()
+    {
+        *at = Some(begun.elapsed());
+    }
+}
+
+const FLAG: &str = "E1116 12:00:00.0     812 run.go:72] \"command failed\" err=\"failed to parse kubelet flag: unknown flag: --bogus\"";
+const MOON: &str =
+    "E1116 12:00:00.0     812 run.go:72] \"command failed\" err=\"failed to run Kubelet: the moon is full\"";
+
+/// A kubelet that ends at its first start ends the join, where its words say why; the file that carries the flag is named.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_ends_is_told_by_its_last_words() {
+    for (words, id, restarts, says) in [
+        (FLAG, "kubelet.removed-flags", 0, "does not know --bogus"),
+        (MOON, "kubelet.restart-loop", 1, "the moon is full"),
+    ] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        worker.break_kubelet(Some(words));
+        machine.meddle("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--bogus\n");
+        let before = (files(&machine), worker.kubelet_unit());
+        let (mut began, mut told_after): (Option<Instant>, Option<Duration>) = (None, None);
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if is_at(it, Stage::Joining) {
+                began.get_or_insert_with(Instant::now);
+            }
+            told_at(&mut told_after, began.unwrap_or_else(Instant::now), it, says);
+        })
+        .await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{words}: {:#?}\n{told:#?}", ended.outcome) };
+        let cause = &failure.causes[0];
+        assert_eq!((cause.id.as_str(), ended.state.attempt), (id, 1), "{failure:#?}");
+        assert!(cause.says.contains(says), "{cause:#?}");
+        let took = began.unwrap().elapsed();
+        if restarts == 0 {
+            assert!(took < Duration::from_secs(5), "told after {took:?}");
+            assert!(cause.seen.iter().any(|seen| seen.source == "/etc/default/kubelet"), "{cause:#?}");
+        } else {
+            // Once more: then nobody doubts it.
+            assert!(
+                told_after.unwrap() < Duration::from_secs(5) && took < Duration::from_secs(25),
+                "{told_after:?}, {took:?}"
+            );
+        }
+        assert_put_back(&machine, worker.kubelet_unit(), &before, &format!("{told:#?}"));
+        // The remedy.
+        worker.break_kubelet(None);
+        let (again, told) = joined(&machine, options(&cluster)).await;
+        assert_joined(&again, &told);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_refused_is_told_as_refused_and_goes_on_once_it_is_not() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    worker.deny_node(Some("admission webhook \\\"nodes.example.com\\\" denied the request: not in the inventory"));
+    let mut issued: Option<Instant> = None;
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if is_at(it, Stage::CertificateIssued) {
+            issued.get_or_insert_with(Instant::now);
+        }
+    })
+    .await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert_eq!((failure.causes[0].id.as_str(), failure.stage), ("node.registration-denied", Stage::CertificateIssued));
+    assert!(failure.says.contains("not in the inventory"), "{failure:#?}");
+    assert!(issued.unwrap().elapsed() < Duration::from_secs(5), "{:?}", issued.unwrap().elapsed());
+    worker.deny_node(None);
+    let (again, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&again, &told);
+    assert_eq!(worker.kubeadm_runs(), 1, "it went on where it stopped");
+}
+
+/// A rule that is changed while the kubelet asks ends nothing.
+#[tokio::test(start_paused = true)]
+async fn a_line_that_a_later_one_clears_ends_nothing() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    worker.deny_node(Some("admission webhook \\\"x\\\" denied the request: wait"));
+    let mut issued: Option<Instant> = None;
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if is_at(it, Stage::CertificateIssued)
+            && issued.get_or_insert_with(Instant::now).elapsed() > Duration::from_secs(1)
+        {
+            worker.deny_node(None);
+        }
+    })
+    .await;
+    assert_joined(&ended, &told);
+    assert!(
+        told.iter().any(|it| matches!(it, JoinProgress::Says(says) if says.contains("refuses the Node"))),
+        "{told:#?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_agent_that_ends_is_told_by_its_last_words() {
+    const POD: (&str, &str) = ("kube-flannel", "kube-flannel-ds-x7k2p");
+    const CIDR: &str = "E1116 12:00:00.0       1 main.go:280] Error registering network: failed to acquire lease: node \"w1\" pod cidr not assigned";
+    const MOON: &str = "F1116 12:00:00.0       1 main.go:39] the moon is full";
+    for (line, id, says) in
+        [(CIDR, "cni.no-pod-cidr", "has no podCIDR"), (MOON, "cni.daemon-crash-loop", "the moon is full")]
+    {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        let (mut ended_at, mut told_after): (Option<Instant>, Option<Duration>) = (None, None);
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if is_at(it, Stage::Registered) && ended_at.is_none() {
+                worker.end_container(POD, "kube-flannel", 1, &["I1116 12:00:00.0       1 main.go:1] hello", line]);
+                // Of somebody else's pod: nothing.
+                worker.end_container(("default", "web-1"), "web", 1, &["panic: no matter"]);
+                ended_at = Some(Instant::now());
+            }
+            told_at(&mut told_after, ended_at.unwrap_or_else(Instant::now), it, says);
+        })
+        .await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        assert!(told_after.is_some_and(|after| after < Duration::from_secs(5)), "{told_after:?}: {told:#?}");
+        assert_eq!(
+            (failure.stage, failure.overdue, failure.causes[0].id.as_str()),
+            (Stage::Registered, true, id),
+            "{failure:#?}"
+        );
+        assert!(!told.iter().any(|it| format!("{it:?}").contains("no matter")), "{told:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hangs_is_told_within_five_seconds_and_forgotten_when_it_goes_on() {
+    for (what, says) in
+        [("kubelet", "the kubelet does not answer"), ("runtime", "the container runtime does not answer")]
+    {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        let freeze =
+            |frozen| if what == "kubelet" { worker.freeze_kubelet(frozen) } else { worker.freeze_runtime(frozen) };
+        let (mut frozen_at, mut told_after): (Option<Instant>, Option<Duration>) = (None, None);
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if is_at(it, Stage::Registered) && frozen_at.is_none() {
+                freeze(true);
+                frozen_at = Some(Instant::now());
+            }
+            told_at(&mut told_after, frozen_at.unwrap_or_else(Instant::now), it, says);
+            if told_after.is_some() {
+                freeze(false);
+                worker.connect_network("10.244.0.7");
+            }
+        })
+        .await;
+        assert!(told_after.is_some_and(|after| after < Duration::from_secs(5)), "{what}: {told_after:?}: {told:#?}");
+        assert_joined(&ended, &told);
+    }
+}
+
+/// A kubelet that hangs to the end of its stage is the cause.
+#[tokio::test(start_paused = true)]
+async fn who_hangs_for_good_is_the_cause() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if is_at(it, Stage::Registered) {
+            worker.freeze_kubelet(true);
+        }
+    })
+    .await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert_eq!(failure.causes[0].id, "kubelet.not-answering", "{failure:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_by_hand_in_mid_join_is_noticed() {
+    for at in [Stage::CertificateRequested, Stage::Registered] {
+        let cluster = if at == Stage::Registered { cluster() } else { undecided() };
+        let (machine, worker) = Worker::start(&cluster, []);
+        let mut reset: Option<Instant> = None;
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if matches!(it, JoinProgress::Waits { stage, .. } if *stage == at) && reset.is_none() {
+                worker.reset();
+                reset = Some(Instant::now());
+            }
+        })
+        .await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        assert_eq!((failure.causes[0].id.as_str(), ended.state.attempt), ("join.reset-meanwhile", 1), "{failure:#?}");
+        assert!(reset.unwrap().elapsed() < Duration::from_secs(6), "{:?}", reset.unwrap().elapsed());
+    }
+}
+
 /// What a join that was killed had changed, the next one takes back where it fails; unless somebody has done so in between.
 #[tokio::test(start_paused = true)]
 async fn what_a_killed_join_changed_is_taken_back_once() {

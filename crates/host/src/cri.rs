@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 pub mod image;
+pub mod logs;
 pub mod message;
 pub mod pods;
 pub mod sandbox;
@@ -193,11 +194,11 @@ async fn containers(channel: Channel) -> Result<Value, Why> {
     Ok(json!({ "containers": containers.into_iter().map(container).collect::<Vec<_>>() }))
 }
 
-fn container(Container { id, pod_sandbox_id, metadata, state, created_at }: Container) -> Value {
+fn container(Container { id, pod_sandbox_id, metadata, state, created_at, labels: _ }: Container) -> Value {
     let state = match state {
         0 => "CONTAINER_CREATED",
         CONTAINER_RUNNING => "CONTAINER_RUNNING",
-        2 => "CONTAINER_EXITED",
+        CONTAINER_EXITED => "CONTAINER_EXITED",
         _ => "CONTAINER_UNKNOWN",
     };
     let ContainerMetadata { name, attempt } = metadata.unwrap_or_default();
@@ -243,6 +244,7 @@ fn broken(error: &(dyn Error + 'static)) -> Why {
 }
 
 const CONTAINER_RUNNING: i32 = 1;
+const CONTAINER_EXITED: i32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -251,12 +253,14 @@ mod tests {
     #[test]
     fn a_container_reads_as_crictl_prints_it() {
         let metadata = Some(ContainerMetadata { name: "flannel".into(), attempt: 2 });
+        let labels = [("secret".to_owned(), "s3cret".to_owned())].into();
         let sent = Container {
             id: "a".into(),
             pod_sandbox_id: "b".into(),
             metadata,
             state: CONTAINER_RUNNING,
             created_at: 1_794_744_000_000_000_001,
+            labels,
         };
         let read = Container::decode(sent.encode_to_vec().as_slice()).unwrap();
         let metadata = json!({"name": "flannel", "attempt": 2});

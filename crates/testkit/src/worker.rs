@@ -19,6 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 use tower::Service as _;
@@ -66,6 +67,8 @@ pub const SYSTEM_UUID: &str = "4c4c4544-0042-4a10-8034-b7c04f4d3732";
 const SOON: Duration = Duration::from_millis(300);
 /// What a cluster takes to sign a request.
 const SIGNED: Duration = Duration::from_secs(1);
+/// systemd starts a kubelet that ended again after this.
+const RESTARTS: Duration = Duration::from_secs(10);
 /// A kubelet renews its lease this often.
 const RENEWS: Duration = Duration::from_secs(10);
 
@@ -209,6 +212,16 @@ struct State {
     crash_loops: bool,
     /// An order to start it leads to nothing.
     never_starts: bool,
+    /// What it says when it is started, and ends.
+    breaks: Option<String>,
+    /// When it was started that ended so, and how often systemd has started it again.
+    ended: Option<(Duration, u64)>,
+    /// It hangs: it neither answers nor does anything.
+    frozen: bool,
+    /// Who refuses its Node, in the API server's words.
+    denied: Option<String>,
+    /// What units have written: when, which, who, its process, and the line.
+    journal: Vec<(Timestamp, &'static str, &'static str, u32, String)>,
     kubelets: u32,
     kubeadms: u32,
     /// Who may read what kubeadm was started with, and who the directory it is in.
@@ -271,11 +284,42 @@ impl Worker {
         self.state().crash_loops = true;
     }
 
+    /// From now on the kubelet ends as soon as it is started, with these words; or, with none, does no more.
+    pub fn break_kubelet(&self, words: Option<&str>) {
+        self.state().breaks = words.map(str::to_owned);
+    }
+
+    /// The kubelet hangs, as by SIGSTOP, or goes on.
+    pub fn freeze_kubelet(&self, frozen: bool) {
+        self.state().frozen = frozen;
+    }
+
+    /// Admission refuses the kubelet's Node in these words; or, with none, no more.
+    pub fn deny_node(&self, words: Option<&str>) {
+        self.state().denied = words.map(str::to_owned);
+    }
+
+    /// A unit writes a line to the journal.
+    pub fn write_journal(&self, unit: &'static str, line: &str) {
+        let pid = 800 + self.state().kubelets;
+        let entry = (self.clock.now(), unit, unit.trim_end_matches(".service"), pid, line.to_owned());
+        self.state().journal.push(entry);
+    }
+
+    /// A container of a pod (its namespace and name) ended with a status, having written these lines.
+    pub fn end_container(&self, pod: (&str, &str), name: &str, exit: i32, lines: &[&str]) {
+        let Some((machine, _)) = self.both() else { return };
+        let (now, path) = (self.clock.now(), format!("/var/log/pods/{}_{}_uid/{name}/0.log", pod.0, pod.1));
+        machine.meddle(&path, &lines.iter().map(|line| format!("{now} stderr F {line}\n")).collect::<String>());
+        let at = i64::try_from(now.as_nanosecond()).unwrap_or_default();
+        self.runtime.put_container(pod, name, Some((exit, at)), &path);
+    }
+
     /// How systemd has the kubelet's unit.
     pub fn kubelet_unit(&self) -> &'static str {
         match &*self.state() {
             State { kubelet: Some(_), .. } => "active",
-            State { crash_loops: true, .. } => "activating",
+            State { crash_loops: true, .. } | State { ended: Some(_), .. } => "activating",
             _ => "inactive",
         }
     }
@@ -388,7 +432,7 @@ impl Script for Worker {
             }
             ["systemctl", "stop", "kubelet.service"] => {
                 let mut state = self.state();
-                (state.kubelet, state.crash_loops) = (None, false);
+                (state.kubelet, state.crash_loops, state.ended) = (None, false, None);
                 well(String::new())
             }
             ["systemctl", "cat", .., "kubelet.service"] => well(UNIT_FILES.to_owned()),
@@ -406,6 +450,8 @@ impl Script for Worker {
             ["kubelet", "--version"] => well("Kubernetes v1.34.4\n".to_owned()),
             ["ip", "-j", "route", ..] => well(ROUTES.to_owned()),
             ["ip", "-j", "-d", "addr", ..] => well(ADDRESSES.to_owned()),
+            ["journalctl", .., from] if argv.contains(&"json") => well(self.journal(from)),
+            ["tail", "-c", _, "--", path] => well(machine.text(path).unwrap_or_default()),
             ["journalctl", ..] | ["systemctl", "reset-failed", "kubelet.service"] => well(String::new()),
             _ => None,
         }
@@ -415,6 +461,7 @@ impl Script for Worker {
         match target {
             Target::Tcp { host, port } if (host.as_str(), *port) == API => Ok(Box::new(self.gate.dial()?)),
             Target::Unix(path) if path == "/run/containerd/containerd.sock" => Ok(Box::new(self.runtime.dial())),
+            Target::Tcp { host, port: 10248 } if host == "127.0.0.1" => Ok(Box::new(self.healthz()?)),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -435,6 +482,42 @@ impl Worker {
         Duration::from_hours(1) + self.clock.1.elapsed()
     }
 
+    /// What `journalctl -o json` prints behind a place, or since a time.
+    fn journal(&self, from: &str) -> String {
+        let after: usize = from.strip_prefix("--after-cursor=").and_then(|at| at.parse().ok()).unwrap_or_default();
+        let since = from.strip_prefix("--since=@").map(|at| at.replace('.', "")).and_then(|at| at.parse().ok());
+        let since: i64 = since.unwrap_or_default();
+        let state = self.state();
+        let entries = state.journal.iter().zip(1usize..).filter(|(_, number)| *number > after);
+        let entries = entries.filter(|((at, ..), _)| at.as_microsecond() >= since);
+        let line = |((at, unit, program, pid, message), number): (&(Timestamp, &str, &str, u32, String), usize)| {
+            let at = at.as_microsecond().to_string();
+            json!({"__CURSOR": number.to_string(), "__REALTIME_TIMESTAMP": at, "MESSAGE": message, "_PID": pid.to_string(),
+                "SYSLOG_IDENTIFIER": program, "_SYSTEMD_UNIT": unit})
+            .to_string()
+                + "\n"
+        };
+        entries.map(line).collect()
+    }
+
+    /// The kubelet's healthz port, where one runs.
+    fn healthz(&self) -> io::Result<DuplexStream> {
+        let (near, mut far) = duplex(4096);
+        let state = self.state();
+        if state.kubelet.is_none() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let frozen = state.frozen;
+        tokio::spawn(async move {
+            if frozen {
+                std::future::pending::<()>().await;
+            }
+            // Who hangs up does not want the answer.
+            let _ = far.write_all(b"HTTP/1.0 200 OK\r\n\r\nok").await;
+        });
+        Ok(near)
+    }
+
     fn show(&self, unit: &str) -> String {
         let state = self.state();
         let shown = |load: &str, active: &str, sub: &str, result: &str, status: i32| {
@@ -450,6 +533,11 @@ impl Worker {
                 let since = since.as_micros();
                 shown("loaded", "active", "running", "success", 0)
                     + &format!("MainPID=812\nExecMainStartTimestampMonotonic={since}\n")
+            }
+            ("kubelet.service", _, None) if let Some((since, restarts)) = state.ended => {
+                shown("loaded", "activating", "auto-restart", "exit-code", 1)
+                    .replace("NRestarts=0", &format!("NRestarts={restarts}"))
+                    + &format!("ExecMainStartTimestampMonotonic={}\n", since.as_micros())
             }
             ("kubelet.service", _, None) if state.crash_loops => {
                 shown("loaded", "activating", "auto-restart", "exit-code", 1)
@@ -587,8 +675,13 @@ impl Worker {
         if self.state().kubelet.is_some() {
             return;
         }
+        let breaks = self.state().breaks.clone();
+        if let Some(words) = breaks {
+            return self.end_kubelet(&words);
+        }
         let running = {
             let mut state = self.state();
+            state.ended = None;
             state.kubelets += 1;
             state.kubelet = Some((state.kubelets, self.up()));
             state.kubelets
@@ -597,6 +690,26 @@ impl Worker {
             tokio::spawn(async move {
                 // What it is refused, it tries again when it is started again.
                 let _ = worker.kubelet(&machine, running).await;
+            });
+        }
+    }
+
+    /// It ends as soon as it is started; systemd starts it again ten seconds later.
+    fn end_kubelet(&self, words: &str) {
+        let up = self.up();
+        {
+            let mut state = self.state();
+            state.kubelets += 1;
+            state.ended = Some((up, state.ended.map_or(0, |(_, restarts)| restarts + 1)));
+        }
+        self.write_journal("kubelet.service", words);
+        if let Some((machine, worker)) = self.both() {
+            tokio::spawn(async move {
+                sleep(RESTARTS).await;
+                let is_down = worker.state().ended.is_some_and(|(since, _)| since == up);
+                if is_down {
+                    worker.start_kubelet(&machine);
+                }
             });
         }
     }
@@ -620,10 +733,31 @@ impl Worker {
         let user = User::of_certificate(&der).ok_or("a certificate without a name")?;
         let node = format!("/api/v1/nodes/{NODE}");
         while self.ask(Some(&user), None, "GET", &node, "", &Value::Null).await?.0 == 404 {
+            let denied = self.state().denied.clone();
+            if let Some(words) = denied {
+                let line = format!("\"Unable to register node with API server\" err=\"{words}\" node=\"{NODE}\"");
+                self.write_journal(
+                    "kubelet.service",
+                    &format!("E1116 12:00:00.0     812 kubelet_node_status.go:107] {line}"),
+                );
+                sleep(SIGNED).await;
+                if !self.runs(running) {
+                    return Err("stopped".to_owned());
+                }
+                continue;
+            }
             self.ask(Some(&user), None, "POST", "/api/v1/nodes", "json", &self.node()).await?;
+            self.write_journal(
+                "kubelet.service",
+                "I1116 12:00:00.0     812 kubelet_node_status.go:78] \"Successfully registered node\" node=\"w1\"",
+            );
         }
         let lease = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}");
         while self.runs(running) {
+            if self.state().frozen {
+                sleep(SOON).await;
+                continue;
+            }
             // What the machine is, too: the Node may have been another's before.
             let status = json!({"status": {"conditions": [self.ready()], "nodeInfo": Self::node_info()}});
             let patch = "strategic-merge-patch+json";

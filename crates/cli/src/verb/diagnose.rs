@@ -6,11 +6,12 @@ use carrick_core::diagnose::Case;
 use carrick_core::diagnose::scan::Scan;
 use carrick_core::judge::Ignore;
 use carrick_core::signature::{self, Library, Signature, lint};
+use carrick_engine::health;
 use jiff::Timestamp;
 
 use crate::exit::{Exit, Failure};
 use crate::input::{self, Input};
-use crate::machine::{ClusterArgs, MachineArgs, open_bundle};
+use crate::machine::{ClusterArgs, MachineArgs, client, open_bundle};
 use crate::render::{Format, TextOptions, render};
 use crate::terminal;
 
@@ -79,7 +80,11 @@ async fn case<'l>(args: &Args, library: &'l Library) -> Result<Case<'l>, Failure
     let inputs = args.inputs.iter().map(|path| Input::of(path)).collect::<Result<Vec<_>, _>>()?;
     match inputs.as_slice() {
         [] => {
-            let facts = args.place.observe(args.cluster.clone()).await?.0;
+            let host = args.place.host().await?;
+            let admin = args.cluster.admin()?.map(|admin| client(&host, &admin));
+            let mut facts = args.place.observe_on(host.as_ref(), admin.as_ref(), args.cluster.clone()).await?.0;
+            // Of a kubelet that hangs everything else looks well.
+            health::add_lease(&host, &mut facts).await;
             Ok(Case::of_facts(library, facts, node))
         }
         [Input::Bundle(path)] => Ok(Case::of_facts(library, open_bundle(path)?, node)),

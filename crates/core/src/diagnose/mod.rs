@@ -12,6 +12,8 @@
 //! * [`pod_network`]: the pod network on a machine, piece by piece
 //! * [`standing`]: what of it nobody says *joined* over
 //! * [`timeline`]: what happened, in the order of time
+//! * [`listen`]: the same engine for lines that come while a join goes on
+//! * [`last_words`]: which of a program's lines says why it ended
 
 use jiff::Timestamp;
 
@@ -29,7 +31,9 @@ use crate::signature::{Library, Phase, Severity};
 
 mod cause;
 mod health;
+pub mod last_words;
 pub mod line;
+pub mod listen;
 mod past;
 pub mod pod_network;
 mod progress;

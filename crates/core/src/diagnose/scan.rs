@@ -183,6 +183,11 @@ impl<'l> Scan<'l> {
         }
     }
 
+    /// What was seen by now, for who goes on reading; whole lines only.
+    pub fn so_far(&self) -> Vec<Sighting> {
+        self.tracked.iter().cloned().map(|tracked| tracked.finish(self.library)).collect()
+    }
+
     pub fn finish(mut self) -> ScanResult {
         self.end();
         let sightings = self.tracked.into_iter().map(|tracked| tracked.finish(self.library)).collect();
@@ -284,6 +289,7 @@ struct Place {
 }
 
 /// What is seen of a signature on a node, and the last line where that is not among the hits yet.
+#[derive(Clone)]
 struct Tracked {
     sighting: Sighting,
     last: Note,
@@ -326,7 +332,7 @@ fn difference(more: usize, less: usize) -> i64 {
 }
 
 /// A line as it was read: what is needed to make a hit of it. Empty where there is none.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Note {
     source: String,
     text: String,

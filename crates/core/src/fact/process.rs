@@ -10,7 +10,11 @@ pub const KUBELET: Query = Query {
     keep: USUAL,
 };
 
-pub const SOURCES: &[Source] = &[Source::Query(&KUBELET)];
+/// What the kernel has it do: `Ssl` sleeps, `T` was stopped by a signal.
+pub const STATE: Query =
+    Query { name: "ps -C kubelet -o stat", argv: &["ps", "-C", "kubelet", "-o", "pid=", "-o", "stat="], keep: USUAL };
+
+pub const SOURCES: &[Source] = &[Source::Query(&KUBELET), Source::Query(&STATE)];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
@@ -64,6 +68,15 @@ pub fn parse(text: &str) -> Vec<Process> {
 }
 
 impl Facts {
+    /// Whether a signal has stopped the unit's kubelet: it is there, and does nothing.
+    pub fn kubelet_is_suspended(&self) -> Known<bool> {
+        let main = self.unit_state("kubelet")?.main_pid;
+        let said = self.query(&STATE)?;
+        let is_main = |pid: &str| main.is_some() && pid.parse().ok() == main;
+        let states = said.text.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
+        Ok(states.filter(|(pid, _)| is_main(pid)).any(|(_, state)| state.trim_start().starts_with('T')))
+    }
+
     /// The kubelet that runs, `None` where none does, or none whose command line can be read yet. Kubelets in containers show
     /// up here as well: where systemd tells, only the unit's own counts.
     pub fn kubelet_process(&self) -> Known<Option<Process>> {
@@ -153,6 +166,18 @@ mod tests {
         let flag = |line: &str| parse(line).remove(0).flag("--config").map(str::to_owned);
         assert_eq!(flag("1 kubelet --config=/a --config /b --configs=/c").as_deref(), Some("/b"));
         assert_eq!(flag("1 kubelet --config=/a --config=").as_deref(), None);
+    }
+
+    #[test]
+    fn a_kubelet_that_a_signal_stopped_is_known() {
+        let with = |pid: u32, states: &str| {
+            let unit = format!("Id=kubelet.service\nLoadState=loaded\nMainPID={pid}\n");
+            facts().with_query(&unit::SHOW, &unit).with_query(&STATE, states).kubelet_is_suspended()
+        };
+        assert_eq!(with(812, "    812 Tsl\n   9000 Ssl\n"), Ok(true));
+        assert_eq!(with(812, "    812 Ssl\n   9000 Tsl\n"), Ok(false), "another's");
+        assert_eq!(with(0, "    812 T\n"), Ok(false));
+        assert!(facts().kubelet_is_suspended().is_err());
     }
 
     #[test]

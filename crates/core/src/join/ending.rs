@@ -6,7 +6,7 @@ use super::failure::{self, JoinFailure};
 use super::state::{JoinStatus, Stage};
 use super::step::{JoinOutcome, Withdrawal};
 use super::verify::judge;
-use crate::catalogue::{self, Role};
+use crate::catalogue::{self, Role, Stops};
 use crate::check::Needed;
 use crate::names::Names;
 use crate::report::{self, Cause, Overall, Report};
@@ -34,7 +34,13 @@ fn causes(failure: &JoinFailure, diagnosed: &[Cause]) -> Vec<Cause> {
     // A machine that has not joined has no pod network and no Node: there, only what is behind its own causes counts.
     let nothing_ran = failure.stage < Stage::Joining;
     let is_behind = |other: &&Cause| own.iter().any(|cause| other.explains.contains(&cause.id));
-    let others = diagnosed.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
+    // Without a Node nothing that needs one can be judged: no pod network is due yet.
+    let is_due = |other: &&Cause| {
+        let stops = catalogue::about(&other.id).map_or(Stops::Nothing, |about| about.stops);
+        failure.stage >= Stage::Registered || !matches!(stops, Stops::Network | Stops::Traffic)
+    };
+    let counts = |other: &&Cause| is_behind(other) || (!nothing_ran && is_due(other));
+    let others = diagnosed.iter().filter(is_new).filter(counts).cloned();
     let mut causes: Vec<Cause> = own.iter().cloned().chain(others).collect();
     let explained: BTreeSet<String> = causes.iter().flat_map(|cause| cause.explains.clone()).collect();
     let says_only_that = |id: &str| failure.causes.iter().any(|own| own.id == id && own.role == Role::Symptom);
@@ -59,16 +65,21 @@ pub fn complete(outcome: &mut JoinOutcome, library: &Library, names: &Names) {
 
 fn with_remedy(cause: &failure::JoinCause, diagnosed: &[Cause]) -> Cause {
     let more = diagnosed.iter().find(|other| other.id == cause.id);
-    let known = || more.map(|other| other.remedy.clone()).unwrap_or_default();
+    let mut remedy = cause.remedy.clone();
+    if remedy.is_empty() {
+        remedy.extend(more.iter().flat_map(|other| other.remedy.clone()));
+    }
+    let mut explains = cause.explains.clone();
+    explains.extend(more.iter().flat_map(|other| other.explains.clone()).filter(|id| !cause.explains.contains(id)));
     Cause {
         id: cause.id.clone(),
         confidence: cause.confidence,
         title: cause.says.clone(),
         why: cause.says.clone(),
         evidence: cause.seen.clone(),
-        remedy: if cause.remedy.is_empty() { known() } else { cause.remedy.clone() },
+        remedy,
         prevent: Vec::new(),
-        explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
+        explains,
     }
 }
 
@@ -211,6 +222,20 @@ mod tests {
                 vec![timeout.clone()],
                 vec![space()],
                 &["filesystem.space", "kubeadm.tls-timeout"],
+            ),
+            (
+                "without a Node no pod network is due",
+                Stage::CertificateIssued,
+                vec![timeout.clone()],
+                vec![diagnosed("cni.config", &[]), diagnosed("runtime.cgroup-driver", &[])],
+                &["runtime.cgroup-driver", "kubeadm.tls-timeout"],
+            ),
+            (
+                "with one it is",
+                Stage::Registered,
+                vec![timeout.clone()],
+                vec![diagnosed("cni.config", &[])],
+                &["cni.config", "kubeadm.tls-timeout"],
             ),
             (
                 "what this join wrote is no leftover",

@@ -19,13 +19,15 @@ pub struct JoinCause {
     pub subsystem: Subsystem,
     pub says: String,
     pub seen: Vec<Evidence>,
-    /// Whether it is so, or only may be: others fit what was seen as well.
+    /// Why this one is not taken as its id's file says.
+    pub circumstance: Option<Circumstance>,
+    /// What was looked at is certain; what somebody only said is as sure as its signature; of several that fit, each is possible.
     pub confidence: Confidence,
     /// What to do about it, where whoever named it knows; names are put in at the end ([`super::ending::complete`]).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub remedy: Vec<String>,
-    /// Why this one is not taken as its id's file says.
-    pub circumstance: Option<Circumstance>,
+    /// Ids of what follows from it.
+    pub explains: Vec<String>,
 }
 
 /// Why a cause is taken, this once, otherwise than its id's own file says.
@@ -43,21 +45,24 @@ pub enum Circumstance {
     NotLeftover,
     /// A kubelet lives by it, in another cluster.
     InUseElsewhere,
+    /// A program complains of it and goes on: it is waited for, for as long as the stage may take.
+    GoesOn,
 }
 
 impl Circumstance {
-    pub const ALL: [Circumstance; 5] = [
+    pub const ALL: [Circumstance; 6] = [
         Circumstance::NoAnswer,
         Circumstance::MetByKubeadm,
         Circumstance::NotFixed,
         Circumstance::NotLeftover,
         Circumstance::InUseElsewhere,
+        Circumstance::GoesOn,
     ];
 
     /// What a join does about it then.
     pub fn class(self) -> Class {
         match self {
-            Circumstance::NoAnswer | Circumstance::MetByKubeadm => Class::Transient,
+            Circumstance::NoAnswer | Circumstance::MetByKubeadm | Circumstance::GoesOn => Class::Transient,
             Circumstance::NotFixed | Circumstance::NotLeftover => Class::Configuration,
             Circumstance::InUseElsewhere => Class::Fatal,
         }
@@ -69,22 +74,9 @@ impl JoinCause {
     pub fn of(about: About<'_>, says: impl AsRef<str>) -> Self {
         let About { id, class, role, subsystem, stops: _, needed: _ } = about;
         let (id, says) = (id.to_owned(), redact(says.as_ref()));
-        JoinCause {
-            id,
-            class,
-            role,
-            subsystem,
-            says,
-            seen: Vec::new(),
-            confidence: Confidence::Certain,
-            remedy: Vec::new(),
-            circumstance: None,
-        }
-    }
-
-    /// One of several that fit.
-    pub fn only_possible(self) -> Self {
-        JoinCause { confidence: Confidence::Possible, ..self }
+        let (seen, remedy, explains) = (Vec::new(), Vec::new(), Vec::new());
+        let (circumstance, confidence) = (None, Confidence::Certain);
+        JoinCause { id, class, role, subsystem, says, seen, circumstance, confidence, remedy, explains }
     }
 
     /// What a check found, as the cause of a failed attempt.
@@ -99,8 +91,18 @@ impl JoinCause {
         self
     }
 
+    pub fn sure(self, confidence: Confidence) -> Self {
+        JoinCause { confidence, ..self }
+    }
+
+    /// What fixes it here, in the place of what was known to.
     pub fn fixed_by(mut self, remedy: impl IntoIterator<Item = String>) -> Self {
-        self.remedy.extend(remedy);
+        self.remedy = remedy.into_iter().collect();
+        self
+    }
+
+    pub fn explaining(mut self, ids: impl IntoIterator<Item = String>) -> Self {
+        self.explains = ids.into_iter().collect();
         self
     }
 
@@ -162,12 +164,14 @@ struct Saved {
     subsystem: Option<Subsystem>,
     says: String,
     seen: Vec<Evidence>,
-    #[serde(default = "certain")]
-    confidence: Confidence,
+    #[serde(default)]
+    circumstance: Option<Circumstance>,
+    #[serde(default)]
+    confidence: Option<Confidence>,
     #[serde(default)]
     remedy: Vec<String>,
     #[serde(default)]
-    circumstance: Option<Circumstance>,
+    explains: Vec<String>,
     /// What an older Carrick wrote instead.
     #[serde(default)]
     may_pass: bool,
@@ -180,7 +184,8 @@ fn certain() -> Confidence {
 impl Saved {
     /// `None`: an id that has gone since, and of which nothing else was written down.
     fn known(self) -> Option<JoinCause> {
-        let Saved { id, class, role, subsystem, says, seen, confidence, remedy, circumstance, may_pass } = self;
+        let Saved { id, class, role, subsystem, says, seen, circumstance, confidence, remedy, explains, may_pass } =
+            self;
         let about = match (class, role, subsystem, catalogue::about(&id)) {
             (Some(class), Some(role), Some(subsystem), _) => {
                 let stops = catalogue::about(&id).map_or(Stops::Nothing, |about| about.stops);
@@ -190,7 +195,8 @@ impl Saved {
             (_, _, _, None) => return None,
         };
         let circumstance = circumstance.or(may_pass.then_some(Circumstance::NoAnswer));
-        Some(JoinCause { circumstance, confidence, ..JoinCause::of(about, says).seen(seen).fixed_by(remedy) })
+        let confidence = confidence.unwrap_or(Confidence::Certain);
+        Some(JoinCause { circumstance, confidence, explains, ..JoinCause::of(about, says).seen(seen).fixed_by(remedy) })
     }
 }
 
@@ -249,6 +255,8 @@ mod tests {
         assert_eq!(read(&format!("{gone},{older}")), causes, "one that has gone is left out");
         // A signature of the operator's own is known by what was written down.
         let own = JoinCause { id: "own.one".into(), ..JoinCause::of(id!("csr.denied"), "no") };
+        let own =
+            JoinCause { explains: vec!["x".into()], ..own.sure(Confidence::Possible).fixed_by(["do".to_owned()]) };
         assert_eq!(read(&serde_json::to_string(&own).unwrap()), [own]);
     }
 

@@ -52,7 +52,7 @@ impl InspectedMachine {
         // What may be behind one of them, and cannot be told from what else may.
         let is_behind = |finding: &&Judged| certain().any(|failed| finding.explains.contains(&failed.id));
         let possible = self.checked.findings.iter().filter(|it| it.verdict == Outcome::Unknown).filter(is_behind);
-        let possible = possible.filter_map(JoinCause::of_finding).map(JoinCause::only_possible);
+        let possible = possible.filter_map(JoinCause::of_finding).map(|cause| cause.sure(Confidence::Possible));
         certain().filter_map(JoinCause::of_finding).chain(possible).collect()
     }
 

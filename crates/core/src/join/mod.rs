@@ -13,6 +13,7 @@
 //! * [`verify`]: whether a machine has really joined, from what was seen of it
 //! * [`state`], [`mod@step`]: where a join is, and the only place where that changes
 //! * [`failure`], [`causes`]: what can go wrong, whether trying again helps, and what names it
+//! * [`origin`]: the file in which stands what a kubelet refuses
 //! * [`ending`]: the report at the end, and what stays on the machine
 //! * [`event_line`]: what `--events` prints on the way there
 //! * [`page`]: docs/reference/join.md, drawn from `step` itself
@@ -37,6 +38,7 @@ pub mod existing;
 pub mod failure;
 pub mod looked;
 pub mod observed;
+pub mod origin;
 pub mod output;
 pub mod page;
 pub mod place;

@@ -10,8 +10,8 @@ use super::failure::JoinCause;
 use super::placement;
 use super::state::later;
 use super::verify::{
-    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletFlag, KubeletReach, LeaseRenewal, Node,
-    Pressure, Resource, RuntimeConditions, Signing, Taint,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletFlag, KubeletHalt, KubeletReach,
+    LeaseRenewal, Node, Pressure, Resource, RuntimeConditions, Signing, Taint,
 };
 use crate::catalogue::About;
 use crate::check::Evidence;
@@ -20,7 +20,7 @@ use crate::fact::identity::{self, MachineIdentity};
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
 use crate::fact::overlay::Overlay;
-use crate::fact::{Facts, Known, OrAbsent, Source, Why, firewall, kubeconfig, net, pki, process, unit};
+use crate::fact::{Facts, Known, OrAbsent, Source, Why, firewall, kubeconfig, kubelet_config, net, pki, process, unit};
 use crate::id;
 use crate::redact::redact;
 use crate::reset::pods::ListedSandbox;
@@ -30,11 +30,13 @@ pub const WATCHED: &[Source] = &[
     Source::Query(&unit::SHOW),
     Source::Query(&unit::KUBELET),
     Source::Query(&process::KUBELET),
+    Source::Query(&process::STATE),
     // The node's name may stand in any of the three.
     Source::File(unit::KUBEADM_FLAGS),
     Source::File(unit::DEFAULTS),
     Source::File(unit::SYSCONFIG),
     Source::File(unit::UPTIME),
+    Source::File(kubelet_config::FILE),
     Source::File(kubeconfig::KUBELET),
     Source::File(kubeconfig::BOOTSTRAP),
     Source::File(pki::CLIENT),
@@ -54,6 +56,8 @@ pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
         Ok(Some(process)) if active => !process.has_flag("--kubeconfig"),
         _ => facts.kubelet_command().is_ok_and(|command| !command.has_flag("--kubeconfig")),
     };
+    let halted = state.active_state == "inactive";
+    let unconfigured = facts.file(kubelet_config::FILE).is_err_and(|missing| missing.why == Why::Absent);
     Ok(Kubelet {
         active,
         standalone,
@@ -62,6 +66,11 @@ pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
         started_at: started_at(facts, state.started_after_boot),
         node_ip: flag(facts, "--node-ip"),
         cloud_provider: flag(facts, "--cloud-provider"),
+        halt: match (halted, unconfigured) {
+            (true, true) => Some(KubeletHalt::Removed),
+            (true, false) => Some(KubeletHalt::Stopped),
+            (false, _) => facts.kubelet_is_suspended().is_ok_and(|is| is).then_some(KubeletHalt::Suspended),
+        },
     })
 }
 
@@ -369,6 +378,12 @@ pub fn fresh(pods: &Value, sandboxes: &[ListedSandbox], since: Timestamp) -> Opt
     };
     let mut own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_young);
     own.find_map(|pod| Some((name(pod), address(pod)?)))
+}
+
+/// Whether a pod of this name is of the pod network's agent or of kube-proxy, as DaemonSets name their pods.
+pub fn is_agent(pod: &str) -> bool {
+    let set = pod.rsplit_once('-').map_or(pod, |(set, _)| set);
+    set.starts_with("kube-proxy") || Flavour::of_daemon_set(set).is_some()
 }
 
 /// A pod that is bound to this node and has yet to get an address of its own.

@@ -8,7 +8,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use jiff::{SignedDuration, Timestamp};
 
 use super::existing::{ExistingJoin, LocalJoin};
-use super::failure::JoinCause;
+use super::failure::{Circumstance, JoinCause};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Stage, later};
 use super::step::{JoinEffect, JoinEvent, PodTrial, step};
@@ -69,6 +69,8 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ..Node::default()
     };
     let kubelet = |standalone| Kubelet { active: true, standalone, started_at: started, ..Kubelet::default() };
+    let refused = || JoinCause::of(id!("kubelet.config-invalid"), "");
+    let ended = |cause| JoinEvent::ProgramEnded { who: "the kubelet".into(), causes: vec![cause] };
     let request = |state| JoinEvent::Request(Ok(CertificateRequest { name: "csr".into(), state }));
     let attached = ExistingJoin {
         local: LocalJoin::Nothing,
@@ -117,6 +119,8 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ),
         ("kubelet runs", JoinEvent::Kubelet(Ok(kubelet(false)))),
         ("kubelet runs alone", JoinEvent::Kubelet(Ok(kubelet(true)))),
+        ("kubelet ends, may pass", ended(refused().under(Circumstance::GoesOn))),
+        ("kubelet ends, must be fixed", ended(refused())),
         ("certificate requested", request(Signing::Pending)),
         ("request denied", request(Signing::Denied { why: String::new() })),
         ("certificate issued", JoinEvent::Certificate(Ok(ClientCertificate::Trusted))),

@@ -272,6 +272,12 @@ pub(super) struct Memory {
     pub else_told: Vec<JoinCause>,
     /// What systemd had counted when this kubelet was first seen.
     pub restarts_before: Option<u64>,
+    /// When this attempt's kubelet was first seen to run.
+    #[serde(default)]
+    pub kubelet_ran: Option<Timestamp>,
+    /// Since when somebody has it stopped.
+    #[serde(default)]
+    pub kubelet_stopped: Option<Timestamp>,
     /// Who was told to stop only ends what was begun.
     #[serde(default)]
     pub stopped_by: Option<StopSignal>,

@@ -16,15 +16,16 @@ use super::failure::{self, Circumstance, JoinCause, JoinFailure, worst};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease,
-    PeerDial, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Until, failures, first_missing, forbidding, holds,
-    holds_but_causes, holds_but_for_a_pod, lacks_only, only_causes_are_open, unreached,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence,
+    NodeLease, PeerDial, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Until, failures, first_missing, forbidding,
+    holds, holds_but_causes, holds_but_for_a_pod, lacks_only, only_causes_are_open, unreached,
 };
 use super::{observed, verify};
 use crate::catalogue::Class;
 use crate::check::Subsystem;
 use crate::fact::Why;
 use crate::id;
+use crate::report::Confidence;
 use crate::stop::StopSignal;
 
 /// A request that nobody has signed by then is told: the usual signer takes a second or two.
@@ -51,6 +52,8 @@ const REACH_AGAIN: SignedDuration = SignedDuration::from_secs(1);
 const UNREACHED: SignedDuration = SignedDuration::from_secs(10);
 /// A kubelet that a restart of its runtime took along comes back once; one that ended twice will end again.
 const CRASH_LOOP: u64 = 2;
+/// A kubelet that somebody restarts by hand is back sooner than this.
+const KUBELET_STOPPED: SignedDuration = SignedDuration::from_secs(3);
 /// Exit statuses of "not found", of a shell and of systemd.
 const NOT_FOUND: [i32; 2] = [127, 203];
 /// Between two looks for causes: each reads all there is to see of a machine, which takes about a second.
@@ -62,7 +65,7 @@ const FAILS: SignedDuration = SignedDuration::from_secs(4);
 
 /// What the driver saw. A look that failed says why, and counts as nothing seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::large_enum_variant, reason = "a handful of them exist at a time")]
+#[allow(clippy::large_enum_variant, reason = "one is taken at a time; none is kept")]
 pub enum JoinEvent {
     /// After [`JoinEffect::Observe`].
     Found(ExistingJoin),
@@ -88,6 +91,12 @@ pub enum JoinEvent {
         status: Option<i32>,
         causes: Vec<JoinCause>,
     },
+    /// The kubelet of this attempt, or a container of its pod network, ended by itself; why, by its last words
+    /// ([`super::causes::of_ended_kubelet`]). Each end once.
+    ProgramEnded {
+        who: String,
+        causes: Vec<JoinCause>,
+    },
     Kubelet(Result<Kubelet, Why>),
     Request(Result<CertificateRequest, Why>),
     Certificate(Result<ClientCertificate, Why>),
@@ -107,8 +116,10 @@ pub enum JoinEvent {
     Detours(Result<Vec<String>, Why>),
     /// After [`JoinEffect::LookForCauses`].
     Standing(Result<Vec<StandingCause>, Why>),
-    /// Live diagnosis knows a cause: a full disk, a line of the kubelet's journal, what kubeadm retries for.
+    /// Live diagnosis knows a cause: a full disk, a line that nothing excuses, what kubeadm retries for.
     Trouble(JoinCause),
+    /// What was told under this id is over: a later line clears it.
+    Passed(String),
     /// What was to be done before kubeadm runs could not be: nothing else will come of this attempt.
     Failed(JoinCause),
     /// After [`JoinEffect::Finish`]; whether that changed something besides taking away what is ours.
@@ -336,6 +347,13 @@ impl JoinStatus {
             }
             (stage, JoinEvent::Failed(cause)) if stage < Stage::Joining => self.fail_for(cause.clone(), now),
             (_, JoinEvent::Trouble(cause)) => self.trouble(cause, now),
+            (_, JoinEvent::Passed(id)) => {
+                self.troubles.retain(|trouble| trouble.id != *id);
+                Vec::new()
+            }
+            (stage, JoinEvent::ProgramEnded { who, causes }) if stage >= Stage::Joining => {
+                self.program_ended(who, causes, now)
+            }
             (stage, JoinEvent::Kubeadm(milestone)) if stage >= Stage::Joining => self.noted(milestone, now),
             (stage, JoinEvent::KubeadmEnded { status, causes }) if stage >= Stage::Joining => {
                 self.kubeadm_ended(*status, causes, now)
@@ -508,11 +526,33 @@ impl JoinStatus {
         }
     }
 
+    /// It is started again. What may pass is told meanwhile; what will not ends it at the first time.
+    fn program_ended(&mut self, who: &str, causes: &[JoinCause], now: Timestamp) -> Vec<JoinEffect> {
+        if let Some(first) = causes.first().filter(|_| !worst(causes).may_pass()) {
+            return self.fail(format!("{who} ended: {}", first.says), causes.to_vec(), now);
+        }
+        let mut told = Vec::new();
+        for cause in causes {
+            told.extend(self.remember(cause).then(|| JoinEffect::Tell(cause.says.clone())));
+        }
+        told
+    }
+
     /// What may pass is told and remembered; for what will not, there is no waiting.
     fn trouble(&mut self, cause: &JoinCause, now: Timestamp) -> Vec<JoinEffect> {
         if !cause.class().may_pass() {
             return self.fail_for(cause.clone(), now);
         }
+        let is_new = self.remember(cause);
+        // A sandbox or two are refused in every join; that is seen in the line that lives, and is over when it ends. So is what
+        // only may be a cause.
+        let is_usual = self.stage >= Stage::NetworkReady && cause.subsystem == Subsystem::Cni;
+        let worth_a_line = is_new && !is_usual && cause.confidence > Confidence::Possible;
+        worth_a_line.then(|| JoinEffect::Tell(cause.says.clone())).into_iter().collect()
+    }
+
+    /// Keeps it for the end of the stage; whether it is news.
+    fn remember(&mut self, cause: &JoinCause) -> bool {
         let known = self.troubles.len();
         self.troubles.retain(|known| known.id != cause.id);
         let is_new = self.troubles.len() == known;
@@ -520,9 +560,7 @@ impl JoinStatus {
             self.troubles.remove(0);
         }
         self.troubles.push(cause.clone());
-        // A sandbox or two are refused in every join; that is seen in the line that lives, and is over when it ends.
-        let worth_a_line = is_new && (self.stage < Stage::NetworkReady || cause.subsystem != Subsystem::Cni);
-        worth_a_line.then(|| JoinEffect::Tell(cause.says.clone())).into_iter().collect()
+        is_new
     }
 
     /// Evidence: kept, looked at for what ends the join early, and for what it proves.
@@ -563,7 +601,9 @@ impl JoinStatus {
             | JoinEvent::Started
             | JoinEvent::Kubeadm(_)
             | JoinEvent::KubeadmEnded { .. }
+            | JoinEvent::ProgramEnded { .. }
             | JoinEvent::Trouble(_)
+            | JoinEvent::Passed(_)
             | JoinEvent::Failed(_)
             | JoinEvent::Finished { .. }
             | JoinEvent::Interrupted { .. }
@@ -573,16 +613,21 @@ impl JoinStatus {
         self.mind_runtime(now);
         if let JoinEvent::Kubelet(Ok(kubelet)) = event {
             self.memory.restarts_before.get_or_insert(kubelet.restarts);
+            self.mind_stopped(kubelet, now);
         }
         if let Some(cause) = self.hopeless(now) {
-            return self.fail_for(cause, now);
+            // What was heard besides may say more.
+            let others = std::mem::take(&mut self.troubles).into_iter().rev().filter(|other| other.id != cause.id);
+            let (says, others) = (cause.says.clone(), others.collect::<Vec<_>>());
+            return self.fail(says, [cause].into_iter().chain(others).collect(), now);
         }
         if let JoinEvent::Tried(trial) = event
             && let Some(effects) = self.mind_trial(trial, now)
         {
             return effects;
         }
-        let mut effects = self.mind_request(now);
+        let mut effects = self.mind_silence(event);
+        effects.extend(self.mind_request(now));
         if let JoinEvent::Agents(Ok(agents)) = event {
             effects.extend(self.mind_agents(agents, now));
         }
@@ -748,6 +793,46 @@ impl JoinStatus {
         self.memory.runtime_down = down.then(|| known.unwrap_or((now, silent)));
     }
 
+    /// Who takes connections and answers none is told at the first time, and forgotten once it answers.
+    fn mind_silence(&mut self, event: &JoinEvent) -> Vec<JoinEffect> {
+        let (about, silent, says) = if let JoinEvent::Runtime(runtime) = event {
+            if *runtime == Err(Why::NotCollected) {
+                return Vec::new();
+            }
+            let says = "the container runtime does not answer: it takes connections, and says nothing";
+            (id!("runtime.socket"), *runtime == Err(Why::TimedOut), says)
+        } else if let JoinEvent::Kubelet(Ok(kubelet)) = event {
+            let (silent, says) = match kubelet.halt {
+                Some(KubeletHalt::Suspended) => {
+                    (true, "the kubelet does not answer: a signal has stopped it (SIGSTOP)")
+                }
+                Some(KubeletHalt::Silent) => {
+                    (true, "the kubelet does not answer: it takes connections on its healthz port, and says nothing")
+                }
+                Some(KubeletHalt::Stopped | KubeletHalt::Removed) | None => (false, ""),
+            };
+            (id!("kubelet.not-answering"), silent, says)
+        } else {
+            return Vec::new();
+        };
+        if !silent {
+            self.troubles.retain(|trouble| trouble.id != about.id);
+            return Vec::new();
+        }
+        let is_new = self.remember(&JoinCause::of(about, says).may_pass(true));
+        is_new.then(|| JoinEffect::Tell(says.to_owned())).into_iter().collect()
+    }
+
+    /// A kubelet that ran in this attempt, and that somebody stopped.
+    fn mind_stopped(&mut self, kubelet: &Kubelet, now: Timestamp) {
+        if kubelet.active && self.memory.bootstrap_since.is_some() {
+            self.memory.kubelet_ran.get_or_insert(now);
+        }
+        let stopped = matches!(kubelet.halt, Some(KubeletHalt::Stopped | KubeletHalt::Removed));
+        let since = self.memory.kubelet_stopped.unwrap_or(now);
+        self.memory.kubelet_stopped = (stopped && self.memory.kubelet_ran.is_some()).then_some(since);
+    }
+
     /// What no waiting fixes, as soon as it shows.
     fn hopeless(&self, now: Timestamp) -> Option<JoinCause> {
         let seen = &self.seen;
@@ -763,7 +848,7 @@ impl JoinStatus {
         }
         // Before kubeadm starts the kubelet, what is seen is of a join that is over.
         self.memory.bootstrap_since?;
-        if let Some(cause) = seen.kubelet.as_ref().ok().and_then(|kubelet| self.lost(kubelet)) {
+        if let Some(cause) = seen.kubelet.as_ref().ok().and_then(|kubelet| self.lost(kubelet, now)) {
             return Some(cause);
         }
         if let (Ok(request), true) = (&seen.request, self.stage < Stage::CertificateIssued) {
@@ -788,7 +873,7 @@ impl JoinStatus {
     }
 
     /// Why a kubelet will not come into the cluster.
-    fn lost(&self, kubelet: &Kubelet) -> Option<JoinCause> {
+    fn lost(&self, kubelet: &Kubelet, now: Timestamp) -> Option<JoinCause> {
         let crashes = kubelet.restarts.saturating_sub(self.memory.restarts_before.unwrap_or(0));
         if kubelet.standalone {
             return Some(JoinCause::of(
@@ -799,8 +884,26 @@ impl JoinStatus {
         if !kubelet.active && kubelet.exit.is_some_and(|exit| NOT_FOUND.contains(&exit)) {
             return Some(JoinCause::of(id!("kubelet.cannot-execute"), "systemd cannot execute the kubelet"));
         }
-        (crashes >= CRASH_LOOP)
-            .then(|| JoinCause::of(id!("kubelet.restart-loop"), format!("the kubelet ended {crashes} times")))
+        if let Some(since) = self.memory.kubelet_stopped {
+            if kubelet.halt == Some(KubeletHalt::Removed) {
+                return Some(causes::of_reset_meanwhile());
+            }
+            if now >= later(since, KUBELET_STOPPED) {
+                let says = "somebody stopped the kubelet while this join went on";
+                return Some(JoinCause::of(id!("kubelet.not-running"), says));
+            }
+        }
+        let about = id!("kubelet.restart-loop");
+        (crashes >= CRASH_LOOP).then(|| match self.troubles.iter().find(|trouble| trouble.id == about.id) {
+            Some(ended) => {
+                let mut ended = ended.clone();
+                ended.says = format!("{}; {crashes} times by now", ended.says);
+                ended.circumstance = None;
+                // Who ends again and again with the same words ends for them.
+                ended.sure(Confidence::Likely)
+            }
+            None => JoinCause::of(about, format!("the kubelet ended {crashes} times")),
+        })
     }
 
     fn mind_request(&mut self, now: Timestamp) -> Vec<JoinEffect> {

@@ -88,6 +88,7 @@ impl Driver<'_, '_> {
             }
             _ => None,
         };
+        self.kubeadm_since = kubeadm;
         let found = self.found(&looked, kubeadm).await;
         self.looked = Some(looked);
         found
@@ -387,13 +388,17 @@ impl Driver<'_, '_> {
         record::make_room(self.host).await?;
         let log = record::of_kubeadm(self.began.0, state.attempt);
         if let Some(observer) = &self.observer {
-            self.restarts_before = observed::kubelet(&observer.machine().await).map_or(0, |kubelet| kubelet.restarts);
+            let facts = observer.machine().await;
+            self.restarts_before = observed::kubelet(&facts).map_or(0, |kubelet| kubelet.restarts);
+            self.kubelet_before = facts.unit_state("kubelet").ok().and_then(|state| state.started_after_boot);
             let requests = self.requests(observer, None).await;
             self.requests_before = requests.ok().map(|list| observed::requests(&list, &observer.node, |_| true));
         }
         // Before it starts: who comes after us must not follow the words of a join before this one.
         self.host.write(record::LAST, &File::new(log.clone(), 0o600), WriteMode::Replace).await?;
         self.ours = true;
+        self.attempt_began = self.host.now();
+        self.listen_anew(self.attempt_began, Some(0));
         let all = self.options.request.ignores_all().then_some("--ignore-preflight-errors=all");
         let program = [&*kubeadm, "join", "--config", CONFIG, "--v=5"];
         let program: Vec<&str> = program.into_iter().chain(all).collect();
@@ -408,6 +413,8 @@ impl Driver<'_, '_> {
             self.log = String::from_utf8(file.bytes).ok();
         }
         (self.read, self.kubeadm_over, self.ours) = (0, false, true);
+        // What was said since that kubeadm was started is of this join.
+        self.listen_anew(self.kubeadm_since.unwrap_or(self.attempt_began), Some(0));
     }
 }
 

@@ -28,6 +28,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::listen::Ears;
 use super::minted;
 use super::observer::NodeObserver;
 use super::past;
@@ -175,8 +176,14 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) kubeadm_over: bool,
     /// How often the kubelet had been restarted before kubeadm started it: systemd goes on counting.
     pub(super) restarts_before: u64,
-    /// Since when the kubelet's journal is of this attempt.
+    /// When the kubelet's process was started that was there before kubeadm started one, in microseconds after the boot.
+    pub(super) kubelet_before: Option<u64>,
+    /// Since when what programs say is of this attempt, by the machine's clock.
     pub(super) attempt_began: Timestamp,
+    /// What they have said; `None` until somebody listens.
+    pub(super) ears: Option<Ears<'a>>,
+    /// Since when a kubeadm runs that a driver before this one started.
+    pub(super) kubeadm_since: Option<Timestamp>,
     /// The names of certificate requests that are not of this attempt; `None` until they were asked for.
     pub(super) requests_before: Option<Vec<String>>,
     pub(super) sandbox_at: Option<Timestamp>,
@@ -225,7 +232,10 @@ impl<'a, 'm> Driver<'a, 'm> {
             read: 0,
             kubeadm_over: true,
             restarts_before: 0,
+            kubelet_before: None,
             attempt_began: now,
+            ears: None,
+            kubeadm_since: None,
             requests_before: None,
             sandbox_at: None,
             causes_at: None,
@@ -439,6 +449,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
         if after.attempt > before.attempt {
             self.attempt_began = self.host.now();
+            self.ears = None;
             self.requests_before = None;
             self.troubled.clear();
         }
@@ -537,6 +548,8 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             JoinEffect::Diagnose => {
                 let overdue = state.failures.last().is_some_and(|failure| failure.overdue);
+                // The look before it may have been let go of a second after its last word.
+                tell(waits(state, Duration::ZERO, "the cause is looked for"));
                 let looking = async {
                     let words = if overdue { self.last_words().await } else { Vec::new() };
                     (self.diagnose(state).await, words)

@@ -1,6 +1,7 @@
 //! Joining a machine, and proving that it has joined.
 //!
 //! * [`join()`]: carries a join out: `begin` until kubeadm runs, `watch` while it does and after, `end`
+//! * `listen`: what its programs say meanwhile
 //! * `record`: what was done, written down; [`joins`]: all that were
 //! * `token`: a bootstrap token of our own; `minted`: those that are still to be revoked
 //! * [`discovery`]: a file that says who the cluster is
@@ -15,6 +16,7 @@ pub mod discovery;
 mod driver;
 mod end;
 pub mod inspect;
+mod listen;
 mod minted;
 mod observer;
 mod past;

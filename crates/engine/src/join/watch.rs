@@ -1,12 +1,10 @@
 //! A join while kubeadm and the kubelet are at work: everything that may have changed, as events.
 
-use std::time::Duration;
-
 use carrick_core::fact::Why;
 use carrick_core::join::failure::JoinCause;
 use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::step::JoinEvent;
-use carrick_core::join::verify::{ClientCertificate, Signing};
+use carrick_core::join::verify::{ClientCertificate, KubeletHalt, Signing};
 use carrick_core::join::{causes, observed, output};
 use carrick_host::PathEntry;
 use serde_json::Value;
@@ -26,12 +24,15 @@ impl Driver<'_, '_> {
         let mut events = self.follow_kubeadm().await;
         // A look may be let go of half way: whoever comes after it finds the observer in its place.
         let Some(mut observer) = self.observer.clone() else { return events };
-        let facts = observer.machine().await;
+        let (facts, ()) = tokio::join!(observer.machine(), self.hear_journal());
         let mut seen = of_machine(&observer, &facts);
         observer.settle(&mut seen.certificate).await;
         if let Ok(kubelet) = &mut seen.kubelet {
             self.restarts_before = self.restarts_before.min(kubelet.restarts);
             kubelet.restarts -= self.restarts_before;
+            if kubelet.active && kubelet.halt.is_none() && self.is_silent(&facts).await {
+                kubelet.halt = Some(KubeletHalt::Silent);
+            }
         }
         if seen.certificate == Ok(ClientCertificate::Trusted)
             && let Err(why) = observer.take_own().await
@@ -46,6 +47,9 @@ impl Driver<'_, '_> {
             return events;
         }
         let issued = seen.certificate == Ok(ClientCertificate::Trusted);
+        // One that does not answer is not asked again before that is told.
+        let answers = seen.runtime.is_ok();
+        events.extend(self.kubelet_ended(&facts).await);
         events.extend([
             JoinEvent::Addresses(seen.addresses),
             JoinEvent::Runtime(seen.runtime),
@@ -74,8 +78,11 @@ impl Driver<'_, '_> {
             let silent = request.as_ref().err().and_then(causes::of_silent_api);
             events.extend(silent.and_then(|cause| self.newly(cause)));
             events.push(JoinEvent::Request(request));
-            events.extend(self.kubelet_troubles().await);
         }
+        if answers {
+            events.extend(self.hear_logs(state).await);
+        }
+        events.extend(self.heard(state));
         if self.sandbox_at.is_some_and(|at| at <= self.now()) {
             self.sandbox_at = None;
             let trial = observer.trial(&facts, &self.node, &self.options.ignore).await;
@@ -156,16 +163,6 @@ impl Driver<'_, '_> {
             Ok(Some(PathEntry::File(file))) => String::from_utf8_lossy(&file.bytes).into_owned(),
             _ => String::new(),
         }
-    }
-
-    /// What the kubelet complains of, where it will not pass by itself.
-    async fn kubelet_troubles(&mut self) -> Vec<JoinEvent> {
-        let argv = ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "60", "-u", "kubelet.service", "--since"];
-        let since = format!("@{}", self.attempt_began.as_second());
-        let argv: Vec<&str> = argv.into_iter().chain([since.as_str()]).collect();
-        let Ok(ended) = self.host.run(&argv, Duration::from_secs(5)).await else { return Vec::new() };
-        let found = causes::of_kubelet(self.library, &ended.out);
-        found.into_iter().filter_map(|cause| self.newly(cause)).collect()
     }
 
     /// Each trouble once an attempt.

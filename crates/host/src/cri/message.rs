@@ -125,6 +125,33 @@ pub struct Container {
     /// In nanoseconds since 1970.
     #[prost(int64, tag = "7")]
     pub created_at: i64,
+    #[prost(map = "string, string", tag = "8")]
+    pub labels: HashMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ContainerStatusRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ContainerStatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub status: Option<ContainerStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ContainerStatus {
+    #[prost(int32, tag = "3")]
+    pub state: i32,
+    /// In nanoseconds since 1970, as the other times are.
+    #[prost(int64, tag = "6")]
+    pub finished_at: i64,
+    #[prost(int32, tag = "7")]
+    pub exit_code: i32,
+    #[prost(string, tag = "15")]
+    pub log_path: String,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -81,6 +81,11 @@ pub fn read(text: &[u8], place: Range<usize>, now: Timestamp) -> Vec<Line<'_>> {
     reader.lines
 }
 
+/// What a program itself wrote: a line without what the journal or the container runtime put before it.
+pub fn message(line: &str) -> &str {
+    Head::read(line, Timestamp::UNIX_EPOCH).message
+}
+
 /// How a part of a line gets into what is given out: as it is, where the line is the text's own.
 type Own<'t, 'a> = fn(&'t str) -> Cow<'a, str>;
 

@@ -94,6 +94,10 @@ fn kubelet() -> JoinEvent {
     JoinEvent::Kubelet(Ok(Kubelet { active: true, started_at: Some(at(4)), ..Kubelet::default() }))
 }
 
+fn ended_by(causes: Vec<JoinCause>) -> JoinEvent {
+    JoinEvent::ProgramEnded { who: "the kubelet".into(), causes }
+}
+
 fn request(state: Signing) -> JoinEvent {
     JoinEvent::Request(Ok(CertificateRequest { name: "csr-1".into(), state }))
 }
@@ -504,6 +508,107 @@ fn all_that_forbids_a_join_is_told_at_once() {
 }
 
 #[test]
+fn a_kubelet_that_ends_is_told_by_its_last_words_at_the_first_time() {
+    let ended = ended_by;
+    let started = || Story::joining(JoinPolicy::default()).then(4, JoinEvent::Kubeadm(Milestone::KubeletStarted));
+    let refuses = started().then(5, ended(vec![JoinCause::of(id!("kubelet.config-invalid"), "strict decoding error")]));
+    assert_eq!(
+        (refuses.state.stage, refuses.failure().causes[0].id.as_str()),
+        (Stage::Failed, "kubelet.config-invalid")
+    );
+    assert_eq!(refuses.failure().says, "the kubelet ended: strict decoding error");
+
+    let unknown = || JoinCause::of(id!("kubelet.restart-loop"), "the kubelet ended (exit status 1): the moon is full");
+    let unknown = || ended(vec![unknown().sure(Confidence::Possible).under(Circumstance::GoesOn)]);
+    let crashed = |restarts| JoinEvent::Kubelet(Ok(Kubelet { restarts, ..Kubelet::default() }));
+    let told = started().then(5, unknown());
+    assert!(matches!(told.effects.as_slice(), [JoinEffect::Tell(says)] if says.contains("the moon is full")));
+    let told = told.then(5, crashed(0)).then(16, unknown());
+    assert_eq!((told.state.stage, told.effects.as_slice()), (Stage::Joining, [].as_slice()), "told once");
+    let looped = told.then(26, crashed(2));
+    assert_eq!((looped.state.stage, looped.failure().class), (Stage::Failed, Class::Configuration));
+    let says = "the kubelet ended (exit status 1): the moon is full; 2 times by now";
+    let cause = &looped.failure().causes[0];
+    assert_eq!((cause.says.as_str(), cause.confidence), (says, Confidence::Likely));
+}
+
+#[test]
+fn what_a_program_complains_of_is_waited_for_and_is_the_cause_in_the_end() {
+    let said = || JoinCause::of(id!("filesystem.space"), "full").under(Circumstance::GoesOn);
+    let told = Story::registered(JoinPolicy::default()).then(10, JoinEvent::Trouble(said()));
+    assert_eq!(
+        (told.state.stage, told.effects.as_slice()),
+        (Stage::Registered, [JoinEffect::Tell("full".into())].as_slice())
+    );
+    let second = told.state.deadline.duration_since(NOW).as_secs();
+    let story = || Story { state: told.state.clone(), effects: vec![] };
+    assert_eq!(story().then(second, JoinEvent::Tick).failure().causes[0].id, "filesystem.space");
+    let passed = story().then(11, JoinEvent::Passed("filesystem.space".into())).then(second, JoinEvent::Tick);
+    assert_eq!(passed.failure().causes[0].id, "node.network-not-ready", "it is over");
+    let unsure = said().sure(Confidence::Possible);
+    let silent = Story::registered(JoinPolicy::default()).then(10, JoinEvent::Trouble(unsure));
+    assert_eq!(
+        (silent.effects.as_slice(), silent.state.troubles.len()),
+        ([].as_slice(), 1),
+        "what may be none is no news"
+    );
+}
+
+#[test]
+fn who_does_not_answer_is_told_at_once_and_forgotten_when_it_does() {
+    let answers = |silent| {
+        JoinEvent::Kubelet(Ok(Kubelet { active: true, halt: silent, started_at: Some(at(4)), ..Kubelet::default() }))
+    };
+    let runtime = |seen: Result<RuntimeConditions, Why>| JoinEvent::Runtime(seen);
+    for (name, silent, back, id) in [
+        ("kubelet", answers(Some(KubeletHalt::Silent)), answers(None), "kubelet.not-answering"),
+        ("kubelet", answers(Some(KubeletHalt::Suspended)), answers(None), "kubelet.not-answering"),
+        ("runtime", runtime(Err(Why::TimedOut)), runtime(sample::joined().runtime), "runtime.socket"),
+    ] {
+        let told = Story::requested(JoinPolicy::default()).then(10, silent.clone());
+        assert!(
+            matches!(told.effects.as_slice(), [JoinEffect::Tell(says)] if says.contains(name) && says.contains("does not answer")),
+            "{name}"
+        );
+        assert_eq!(
+            Story { state: told.state.clone(), effects: vec![] }.then(11, silent.clone()).effects,
+            [],
+            "{name}: once"
+        );
+        let well = Story { state: told.state.clone(), effects: vec![] }.then(11, back);
+        assert_eq!(well.state.troubles, [], "{name}");
+        let second = told.state.deadline.duration_since(NOW).as_secs();
+        let over = told.then(second, JoinEvent::Tick);
+        assert_eq!(over.failure().causes[0].id, id, "{name}");
+    }
+}
+
+#[test]
+fn who_stops_the_kubelet_in_mid_join_is_noticed() {
+    let stopped = |halt| JoinEvent::Kubelet(Ok(Kubelet { halt: Some(halt), ..Kubelet::default() }));
+    let reset = Story::requested(JoinPolicy::default()).then(8, stopped(KubeletHalt::Removed));
+    assert_eq!((reset.state.stage, reset.failure().causes[0].id.as_str()), (Stage::Failed, "join.reset-meanwhile"));
+    let story = Story::requested(JoinPolicy::default())
+        .then(8, stopped(KubeletHalt::Stopped))
+        .then(10, stopped(KubeletHalt::Stopped));
+    assert_eq!(story.state.stage, Stage::CertificateRequested, "it may be restarted");
+    let back = Story { state: story.state.clone(), effects: vec![] }
+        .then(10, kubelet())
+        .then(12, stopped(KubeletHalt::Stopped));
+    assert_eq!(back.state.stage, Stage::CertificateRequested);
+    let gone = story.then(11, stopped(KubeletHalt::Stopped));
+    assert_eq!((gone.state.stage, gone.failure().causes[0].id.as_str()), (Stage::Failed, "kubelet.not-running"));
+    let before = Story::joining(JoinPolicy::default())
+        .then(4, JoinEvent::Kubeadm(Milestone::KubeletStarted))
+        .then(5, stopped(KubeletHalt::Removed));
+    assert_eq!(
+        before.then(60, stopped(KubeletHalt::Removed)).state.stage,
+        Stage::Joining,
+        "kubeadm has not started it yet"
+    );
+}
+
+#[test]
 fn a_kubelet_before_this_one_accuses_nobody() {
     let alone = JoinEvent::Kubelet(Ok(Kubelet { active: true, standalone: true, restarts: 900, ..Kubelet::default() }));
     let story = Story::joining(JoinPolicy::default())
@@ -806,6 +911,11 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
                 restarts,
                 exit,
                 started_at: Some(NOW),
+                halt: match (active, exit) {
+                    (true, _) => (restarts == 1).then_some(KubeletHalt::Silent),
+                    (false, None) => Some(if alone { KubeletHalt::Removed } else { KubeletHalt::Stopped }),
+                    (false, Some(_)) => None,
+                },
                 ..Kubelet::default()
             }))
         },
@@ -866,6 +976,9 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
         prop::collection::vec(standing(), 0..3).prop_map(|causes| JoinEvent::Standing(Ok(causes))),
         Just(JoinEvent::Standing(Ok(vec![]))),
         cause.clone().prop_map(JoinEvent::Trouble),
+        cause.clone().prop_map(|cause| JoinEvent::Trouble(cause.under(Circumstance::GoesOn))),
+        cause.clone().prop_map(|cause| ended_by(vec![cause])),
+        cause.clone().prop_map(|cause| JoinEvent::Passed(cause.id)),
         (cause, any::<bool>()).prop_map(|(cause, may_pass)| JoinEvent::Failed(cause.may_pass(may_pass))),
         Just(JoinEvent::Finished { changed: false }),
         Just(JoinEvent::Tick),

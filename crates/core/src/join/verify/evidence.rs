@@ -130,6 +130,9 @@ pub struct Kubelet {
     /// `--cloud-provider`: who is to initialise its Node.
     #[serde(default)]
     pub cloud_provider: Option<KubeletFlag>,
+    /// Why it does nothing, where it neither works nor ended.
+    #[serde(default)]
+    pub halt: Option<KubeletHalt>,
 }
 
 /// A flag of the kubelet's, and where it is set.
@@ -145,6 +148,19 @@ impl KubeletFlag {
     pub(super) fn taken_out(&self) -> String {
         format!("sed -i 's|{}||' {} && systemctl restart kubelet", self.word, self.file)
     }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KubeletHalt {
+    /// It does not run, and is not to: it was not started, or somebody stopped it.
+    Stopped,
+    /// The same, and its config.yaml is not there.
+    Removed,
+    /// It is there, and a signal has stopped it.
+    Suspended,
+    /// It runs, takes connections on its healthz port, and answers none.
+    Silent,
 }
 
 /// The kubelet's request for its certificate.

@@ -22,7 +22,7 @@ pub mod testing;
 
 pub use evidence::{
     AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Dialled, DialledFrom, Kubelet, KubeletFlag,
-    KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial, Pressure, Resource, RuntimeConditions, Sandbox,
+    KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial, Pressure, Resource, RuntimeConditions, Sandbox,
     Signing, StandIn, StandingCause, Taint,
 };
 pub use proof::PROOFS;
