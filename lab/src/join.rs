@@ -488,5 +488,7 @@ mod tests {
             "  ok  looked  x\n      said\n  !!  joining   why\n      runtime.unit certain\n        why\n      x y\n";
         assert_eq!(first_cause(text), Some("runtime.unit"));
         assert_eq!(first_cause("carrick: nothing\n"), None);
+        let fixes = text.replace("        why\n", "        seen   x\n        fix    a b\n        fix    c    # d\n");
+        assert_eq!(first_fixes(&fixes), ["a b", "c    # d"]);
     }
 }

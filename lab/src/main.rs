@@ -23,6 +23,7 @@ mod remedy;
 mod run;
 mod say;
 mod sighting;
+mod stamped;
 mod stop;
 mod strace;
 mod sysctl;

@@ -41,6 +41,13 @@ pub struct ToldAt {
     pub told: Duration,
 }
 
+/// The times of a cause that a case has watched.
+pub struct MeasuredAt {
+    pub started: Timestamp,
+    pub seen: Timestamp,
+    pub told: Timestamp,
+}
+
 /// A cause that was told, and how soon.
 pub struct ToldCause {
     pub fault: &'static str,
@@ -94,6 +101,13 @@ impl ToldCause {
         Ok(Self { fault, told, after_start, after_seen, how: shows.how(), latest: LATEST })
     }
 
+    /// What a case has measured itself: when it could be seen, and when it was told.
+    pub fn measured(fault: &'static str, told: &str, at: &MeasuredAt, how: &str) -> Self {
+        let MeasuredAt { started, seen, told: told_at } = at;
+        let (after_start, after_seen) = (told_at.duration_since(*started), told_at.duration_since(*seen.max(started)));
+        Self { fault, told: told.to_owned(), after_start, after_seen, how: how.to_owned(), latest: LATEST }
+    }
+
     /// The stricter of two bars where no other case took its time.
     pub fn held_to(self, alone: bool) -> Self {
         Self { latest: if alone { LATEST } else { LATEST_IN_COMPANY }, ..self }
@@ -124,7 +138,7 @@ fn seconds(time: SignedDuration) -> String {
 }
 
 /// `stat` writes seconds since 1970, with six digits behind the point.
-fn written(shown: &str) -> Result<Timestamp> {
+pub fn written(shown: &str) -> Result<Timestamp> {
     let micros = shown.trim().replacen('.', "", 1).parse().ok();
     let time = micros.and_then(|micros| Timestamp::from_microsecond(micros).ok());
     time.ok_or_else(|| Error::Said(format!("stat printed no time: {shown:?}")))
