@@ -230,7 +230,7 @@ impl Facts {
         };
         let length = |route: &&Route| route.to.map_or(0, Cidr::length);
         let Some(best) =
-            routes.iter().filter(leads).max_by_key(|route| (length(route), std::cmp::Reverse(route.metric)))
+            routes.iter().filter(leads).max_by_key(|route| (length(route), Reverse(route.metric)))
         else {
             return Ok(Some(Evidence::of(ROUTES.name, format!("no route leads to {address}"))));
         };

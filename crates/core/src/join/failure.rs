@@ -177,10 +177,6 @@ struct Saved {
     may_pass: bool,
 }
 
-fn certain() -> Confidence {
-    Confidence::Certain
-}
-
 impl Saved {
     /// `None`: an id that has gone since, and of which nothing else was written down.
     fn known(self) -> Option<JoinCause> {

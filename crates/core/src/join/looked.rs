@@ -10,7 +10,7 @@ use crate::id;
 use crate::judge::{self, Ignore};
 use crate::plan::Plan;
 use crate::plan::protect::Protected;
-use crate::report::{Judged, Report};
+use crate::report::{Confidence, Judged, Report};
 
 pub struct InspectedMachine {
     pub facts: Facts,

@@ -63,7 +63,7 @@ pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
         standalone,
         restarts: state.restarts.unwrap_or_default(),
         exit: state.exec_main_status.filter(|_| !active),
-        started_at: started_at(facts, state.started_after_boot),
+        started_at: kubelet_started_at(facts),
         node_ip: flag(facts, "--node-ip"),
         cloud_provider: flag(facts, "--cloud-provider"),
         halt: match (halted, unconfigured) {
@@ -92,11 +92,12 @@ pub fn addresses(facts: &Facts) -> Result<Vec<IpAddr>, Why> {
 /// slept, as /proc/uptime does; systemd's clock stands still in them, and in a container the uptime may be the container's while
 /// systemd's times are the host's. Where the two agree, systemd's is the exact one; where they do not, `ps` is right, and late
 /// by less than a second: never does what a kubelet before this one did count as this one's.
-fn started_at(facts: &Facts, micros: Option<u64>) -> Option<Timestamp> {
+pub fn kubelet_started_at(facts: &Facts) -> Option<Timestamp> {
     const APART: SignedDuration = SignedDuration::from_secs(2);
     let elapsed = facts.kubelet_process().ok()??.elapsed?;
     let by_process = facts.taken_at.checked_sub(SignedDuration::from_secs(i64::try_from(elapsed).ok()?)).ok()?;
-    let by_systemd = awake_since_boot(facts, micros);
+    let after_boot = facts.unit_state("kubelet").ok().and_then(|state| state.started_after_boot);
+    let by_systemd = awake_since_boot(facts, after_boot);
     Some(by_systemd.filter(|at| by_process.duration_since(*at).abs() <= APART).unwrap_or(by_process))
 }
 
@@ -925,6 +926,7 @@ mod tests {
             pod: format!("a/{uid}"),
             ready,
             bound: false,
+            id: String::new(),
             uid: uid.to_owned(),
             created_at: Timestamp::from_second(NOW.as_second() + second).ok(),
         };

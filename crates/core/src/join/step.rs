@@ -5,7 +5,6 @@
 
 #![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
 
-use std::cmp::Reverse;
 use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};

@@ -72,9 +72,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
 /// For how long nobody has renewed it who could have: since the last time, or since this kubelet runs. `None`: it is still
 /// good.
 fn silence(facts: &Facts, lease: &KubeletLease) -> Option<SignedDuration> {
-    let started =
-        facts.unit_state("kubelet").ok().and_then(|state| observed::after_boot(facts, state.started_after_boot));
-    let since = Some(lease.renewed_at).max(started)?;
+    let since = Some(lease.renewed_at).max(observed::kubelet_started_at(facts))?;
     let silence = facts.taken_at.duration_since(since);
     (silence > lease.lasts).then_some(silence)
 }
@@ -90,7 +88,9 @@ mod tests {
 
     fn state(active: &str, up: u64) -> Facts {
         let started = (1000 - up) * 1_000_000;
-        facts().with_file(UPTIME, "1000.00 1.00\n").with_query(&SHOW, &format!("Id=kubelet.service\nLoadState=loaded\nActiveState={active}\nSubState=running\nMainPID=812\nExecMainStartTimestampMonotonic={started}\n"))
+        let process = format!("812 {up} /usr/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\n");
+        let facts = facts().with_file(UPTIME, "1000.00 1.00\n").with_query(&process::KUBELET, &process);
+        facts.with_query(&SHOW, &format!("Id=kubelet.service\nLoadState=loaded\nActiveState={active}\nSubState=running\nMainPID=812\nExecMainStartTimestampMonotonic={started}\n"))
     }
 
     fn lease(facts: Facts, age: i64) -> Facts {

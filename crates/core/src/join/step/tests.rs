@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::about;
+use crate::catalogue::{Stops, about};
 use crate::join::existing::LocalJoin;
 use crate::join::existing::sample::any_found;
 use crate::join::verify::testing as sample;
@@ -17,6 +17,7 @@ fn tried(sandbox: Result<Sandbox, Why>) -> JoinEvent {
 }
 
 /// A join that is taken through events, each with the second at which it comes.
+#[derive(Clone)]
 struct Story {
     state: JoinStatus,
     effects: Vec<JoinEffect>,
@@ -129,7 +130,7 @@ fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
     let story = Story::registered(JoinPolicy::default()).then(11, network).then(12, got([10, 244, 1, 4]));
     let again = JoinEffect::Sandbox { not_before: later(at(12), SANDBOX_AGAIN) };
     assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [again].as_slice()));
-    let right = Story { state: story.state.clone(), effects: vec![] }.then(13, got([10, 244, 2, 4]));
+    let right = story.clone().then(13, got([10, 244, 2, 4]));
     let right = right.then(14, JoinEvent::Node(Ok(sample::node())));
     assert_eq!(right.then(15, JoinEvent::Standing(Ok(vec![]))).state.stage, Stage::Verified);
     let ended = story.then(32, got([10, 244, 1, 4]));
@@ -240,7 +241,7 @@ fn what_fails_once_the_network_is_there_is_told_after_seconds_and_is_the_cause_i
     assert_eq!(told.effects, [JoinEffect::Tell("node w1 is short of disk and takes no pods".to_owned())]);
     let told = told.then(17, short());
     assert_eq!(told.effects, []);
-    let passed = Story { state: told.state.clone(), effects: vec![] }.then(20, JoinEvent::Node(Ok(sample::node())));
+    let passed = told.clone().then(20, JoinEvent::Node(Ok(sample::node())));
     assert_eq!(passed.then(21, JoinEvent::Standing(Ok(vec![]))).state.stage, Stage::Verified);
     let ended = told.then(130, JoinEvent::Tick);
     let failure = ended.failure();
@@ -300,14 +301,22 @@ fn needs_pod(stand_in: StandIn) -> JoinEvent {
     JoinEvent::Tried(Box::new(PodTrial { stand_in: Some(stand_in), ..PodTrial::of(Err(Why::Absent)) }))
 }
 
+fn blocked() -> JoinEvent {
+    JoinEvent::Standing(Ok(vec![sample::standing("firewall.vxlan", Stops::Traffic)]))
+}
+
 #[test]
 fn what_nobody_can_prove_is_said_so_once_no_pod_is_on_its_way() {
     let coming = || needs_pod(StandIn::OnItsWay { pod: "default/web".into() });
     let story = networked().then(21, coming());
     assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), POD_AGAIN) }]);
     let story = story.then(60, coming()).then(62, needs_pod(StandIn::Nobody));
+    assert!(story.effects.contains(&JoinEffect::LookForCauses { not_before: at(62) }), "{:?}", story.effects);
+    let condemned = story.clone().then(63, blocked()).then(66, blocked());
+    assert_eq!(condemned.failure().causes[0].id, "firewall.vxlan", "what is known to be wrong is said instead");
+    let story = story.then(63, JoinEvent::Standing(Ok(vec![]))).then(64, needs_pod(StandIn::Nobody));
     assert_eq!(story.state.stage, Stage::NetworkReady, "one may come yet");
-    let story = story.then(67, needs_pod(StandIn::Nobody));
+    let story = story.then(69, needs_pod(StandIn::Nobody));
     let Some(JoinEffect::Report(JoinOutcome::Unproven { says })) = story.effects.last() else {
         panic!("{:?}", story.effects)
     };
@@ -319,7 +328,7 @@ fn what_nobody_can_prove_is_said_so_once_no_pod_is_on_its_way() {
 #[test]
 fn a_pod_that_comes_after_all_proves_it() {
     let story = networked().then(21, needs_pod(StandIn::Nobody)).then(23, tried(sample::joined().sandbox));
-    assert_eq!(story.state.stage, Stage::Verified);
+    assert_eq!(story.then(24, JoinEvent::Standing(Ok(vec![]))).state.stage, Stage::Verified);
 }
 
 #[test]
@@ -342,8 +351,9 @@ fn a_node_that_nobody_reaches_is_registered_and_not_joined() {
     let story = networked().then(21, unanswered());
     assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), REACH_AGAIN) }], "{:?}", story.state);
     let reached = JoinEvent::Tried(Box::new(with(KubeletReach::Answered)));
-    let answered = Story { state: story.state.clone(), effects: vec![] }.then(25, reached);
-    assert_eq!(answered.state.stage, Stage::Verified);
+    let answered = story.clone().then(25, reached);
+    let shut = || JoinEvent::Standing(Ok(vec![sample::standing("firewall.kubelet", Stops::Traffic)]));
+    assert_eq!(answered.then(26, shut()).state.stage, Stage::Verified, "who was reached is reached, whatever a rule says");
     let story = story.then(32, unanswered());
     assert_eq!((story.failure().causes[0].id.as_str(), story.failure().overdue), ("kubelet.unreached", false));
     assert!(story.effects.contains(&JoinEffect::Leave) && !story.effects.contains(&JoinEffect::CleanUp));
@@ -390,7 +400,7 @@ fn a_kubelet_that_was_stopped_is_started_and_watched() {
     let found = ExistingJoin { local: LocalJoin::Stopped, node: Ok(sample::node()), ..nothing() };
     let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(found));
     assert_eq!((story.state.stage, story.effects.last()), (Stage::Begun, Some(&JoinEffect::WakeKubelet)));
-    let failed = Story { state: story.state.clone(), effects: vec![] }
+    let failed = story.clone()
         .then(2, JoinEvent::Failed(JoinCause::of(id!("kubelet.masked"), "it is masked")));
     assert_eq!((failed.state.stage, failed.failure().causes[0].id.as_str()), (Stage::Failed, "kubelet.masked"));
     let woken = story.then(2, JoinEvent::Woken);
@@ -541,7 +551,7 @@ fn what_a_program_complains_of_is_waited_for_and_is_the_cause_in_the_end() {
         (Stage::Registered, [JoinEffect::Tell("full".into())].as_slice())
     );
     let second = told.state.deadline.duration_since(NOW).as_secs();
-    let story = || Story { state: told.state.clone(), effects: vec![] };
+    let story = || told.clone();
     assert_eq!(story().then(second, JoinEvent::Tick).failure().causes[0].id, "filesystem.space");
     let passed = story().then(11, JoinEvent::Passed("filesystem.space".into())).then(second, JoinEvent::Tick);
     assert_eq!(passed.failure().causes[0].id, "node.network-not-ready", "it is over");
@@ -571,11 +581,11 @@ fn who_does_not_answer_is_told_at_once_and_forgotten_when_it_does() {
             "{name}"
         );
         assert_eq!(
-            Story { state: told.state.clone(), effects: vec![] }.then(11, silent.clone()).effects,
+            told.clone().then(11, silent.clone()).effects,
             [],
             "{name}: once"
         );
-        let well = Story { state: told.state.clone(), effects: vec![] }.then(11, back);
+        let well = told.clone().then(11, back);
         assert_eq!(well.state.troubles, [], "{name}");
         let second = told.state.deadline.duration_since(NOW).as_secs();
         let over = told.then(second, JoinEvent::Tick);
@@ -592,7 +602,7 @@ fn who_stops_the_kubelet_in_mid_join_is_noticed() {
         .then(8, stopped(KubeletHalt::Stopped))
         .then(10, stopped(KubeletHalt::Stopped));
     assert_eq!(story.state.stage, Stage::CertificateRequested, "it may be restarted");
-    let back = Story { state: story.state.clone(), effects: vec![] }
+    let back = story.clone()
         .then(10, kubelet())
         .then(12, stopped(KubeletHalt::Stopped));
     assert_eq!(back.state.stage, Stage::CertificateRequested);
@@ -629,7 +639,7 @@ fn a_kubelet_before_this_one_accuses_nobody() {
 fn a_runtime_may_be_restarted_and_not_stay_away() {
     let gone = || JoinEvent::Runtime(Err(Why::Broken("connection refused".into())));
     let story = Story::joining(JoinPolicy::default()).then(4, gone());
-    let back = Story { state: story.state.clone(), effects: vec![] }
+    let back = story.clone()
         .then(6, JoinEvent::Runtime(sample::joined().runtime))
         .then(20, gone());
     assert_eq!(back.state.stage, Stage::Joining);
@@ -639,7 +649,7 @@ fn a_runtime_may_be_restarted_and_not_stay_away() {
     let silent = || JoinEvent::Runtime(Err(Why::TimedOut));
     let story = Story::joining(JoinPolicy::default()).then(4, silent()).then(23, silent());
     assert_eq!(story.state.stage, Stage::Joining, "it may only be busy");
-    let refused = Story { state: story.state.clone(), effects: vec![] }.then(24, gone());
+    let refused = story.clone().then(24, gone());
     assert_eq!(refused.state.stage, Stage::Joining, "it may be restarted just now");
     assert_eq!(story.then(24, silent()).state.stage, Stage::Waiting, "and be less so the next time");
 }
@@ -655,7 +665,7 @@ fn what_could_not_be_done_ends_the_attempt() {
         let name = story.state.stage.name();
         let failed =
             |may_pass| JoinEvent::Failed(JoinCause::of(id!("runtime.sandbox-image"), "no image").may_pass(may_pass));
-        let again = Story { state: story.state.clone(), effects: vec![] }.then(3, failed(true));
+        let again = story.clone().then(3, failed(true));
         assert_eq!(again.state.stage, Stage::Waiting, "{name}: nothing is waited for but the next attempt");
         let ended = story.then(3, failed(false));
         assert_eq!((ended.state.stage, ended.failure().says.as_str()), (Stage::Failed, "no image"), "{name}");
@@ -855,7 +865,7 @@ fn a_cause_that_no_waiting_fixes_is_looked_for_once_more_and_believed() {
     let story = all_but_causes(JoinPolicy::default()).then(13, found(&["kube-proxy.crash-loop", "firewall.vxlan"]));
     let again = JoinEffect::LookForCauses { not_before: later(at(13), CAUSES_AGAIN) };
     assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [again].as_slice()));
-    let gone = Story { state: story.state.clone(), effects: vec![] }.then(16, found(&[]));
+    let gone = story.clone().then(16, found(&[]));
     assert_eq!(gone.state.stage, Stage::Verified, "it was of a moment");
     let ended = story.then(16, found(&["kube-proxy.crash-loop", "firewall.vxlan"]));
     assert_eq!(ended.state.stage, Stage::Failed);
@@ -874,7 +884,7 @@ fn a_cause_that_may_pass_is_looked_at_until_the_time_is_over() {
         story = story.then(second, loops());
         assert_eq!(story.state.stage, Stage::NetworkReady, "{second}");
     }
-    let passed = Story { state: story.state.clone(), effects: vec![] }.then(129, JoinEvent::Standing(Ok(vec![])));
+    let passed = story.clone().then(129, JoinEvent::Standing(Ok(vec![])));
     assert_eq!(passed.state.stage, Stage::Verified);
     let failure = story.then(130, JoinEvent::Tick).failure().clone();
     assert_eq!((failure.causes[0].id.as_str(), failure.overdue), ("kube-proxy.crash-loop", true));
@@ -1097,7 +1107,7 @@ proptest! {
                     JoinEffect::Check | JoinEffect::Prepare | JoinEffect::StartKubeadm | JoinEffect::CleanUp
                     | JoinEffect::RemoveNode { .. } | JoinEffect::MarkNotReady { .. } | JoinEffect::WakeKubelet
                     | JoinEffect::Attach | JoinEffect::Halt => true,
-                    JoinEffect::Observe | JoinEffect::Sandbox { .. } | JoinEffect::Tell(_) | JoinEffect::Finish
+                    JoinEffect::Observe | JoinEffect::Sandbox { .. } | JoinEffect::LookForCauses { .. } | JoinEffect::Tell(_) | JoinEffect::Finish
                     | JoinEffect::Leave | JoinEffect::Diagnose | JoinEffect::Report(_) => false,
                 };
                 prop_assert!(!effects.iter().any(acts), "{:?}: {:?}", event, effects);

@@ -109,10 +109,6 @@ impl Default for NodeEvidence {
     }
 }
 
-fn not_collected<T>() -> Result<T, Why> {
-    Err(Why::NotCollected)
-}
-
 /// `kubelet.service` and the process in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Kubelet {
