@@ -418,7 +418,7 @@ async fn the_server_in_cluster_info_is_tried_as_well() {
         cluster.serve_on(listener);
         let path = walked(&target(port, Some(TOKEN), &[])).await.0;
         match fails {
-            Some(part) => assert_fails_at(&path, PathStep::Advertised, part),
+            Some(says) => assert_fails_at(&path, PathStep::Advertised, says),
             None => assert_eq!(path.failed(), None, "{names:?}: {path:?}"),
         }
         assert_eq!(path.reason_at(PathStep::Advertised), other, "{names:?}");

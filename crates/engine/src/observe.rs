@@ -7,7 +7,8 @@ use carrick_cluster::{ApiError, ClusterClient, bootstrap_tokens, config_maps, da
 use carrick_core::discovery::{self, Discovery};
 use carrick_core::fact::api_path::ApiPath;
 use carrick_core::fact::{
-    Capture, Facts, Source, Why, bootstrap_token, daemon_sets as sets, identity, kubeconfig, overlay, runtime_sockets, sources,
+    Capture, Facts, Source, Why, bootstrap_token, daemon_sets as sets, identity, kubeconfig, overlay, runtime_sockets,
+    sources,
 };
 use carrick_core::redact::redact;
 use carrick_host::{Observation, Probe, Progress, Redactions, cri, gather};
@@ -69,7 +70,8 @@ pub async fn observe(
         let found = overlays(admin?).await.map_err(Why::from);
         Some((overlay::CALL, found))
     };
-    let (path, daemon_sets, overlays, health) = tokio::join!(path, daemon_sets, overlays, health::observe(probe, &facts));
+    let (path, daemon_sets, overlays, health) =
+        tokio::join!(path, daemon_sets, overlays, health::observe(probe, &facts));
     let secret = token_secret(target, admin, &path).await;
     for (call, capture) in path.into_iter().chain(daemon_sets).chain(overlays).chain(secret).chain(health) {
         let clean = |capture: Capture| Capture { text: redact(&capture.text), ..capture };

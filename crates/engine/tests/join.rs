@@ -36,7 +36,7 @@ fn options() -> JoinOptions<'static> {
         request,
         policy: JoinPolicy::default(),
         // Nothing is on this machine that a join needs: only the way counts here.
-        ignore: Ignore::of(["all"]).unwrap(),
+        ignore: Ignore::of(["all"]).unwrap_or_default(),
         admin: None,
         asker: None,
         protect: Vec::new(),

@@ -561,7 +561,7 @@ async fn that_nobody_signs_is_told_as_such() {
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
     let admin = admin(&cluster, &machine);
-    tokio::time::sleep(Duration::from_secs(60)).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
     let first = |ended: &JoinReport| match &ended.outcome {
         JoinOutcome::Failed(failure) => certain_and_possible(failure).join(" "),
         other => panic!("{other:#?}"),
@@ -673,7 +673,11 @@ async fn a_cause_that_keeps_pods_from_others_ends_a_join_unless_it_is_ignored() 
             // What was said to do is done: the next join verifies it.
             machine.meddle(FORWARD, "1\n");
             let (ended, told) = joined(&machine, options(&cluster)).await;
-            assert!(matches!(ended.outcome, JoinOutcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", ended.outcome);
+            assert!(
+                matches!(ended.outcome, JoinOutcome::Joined { already: true, .. }),
+                "{:#?}\n{told:#?}",
+                ended.outcome
+            );
         } else {
             assert_joined(&ended, &told);
         }

@@ -8,8 +8,8 @@ use carrick_core::join::verify::{Until, holds, report};
 use carrick_core::judge::Ignore;
 use carrick_core::report::Overall;
 use carrick_core::signature::Library;
-use carrick_engine::join::inspect::LiveDiagnosis;
 use carrick_engine::join::NodeObserver;
+use carrick_engine::join::inspect::LiveDiagnosis;
 use carrick_engine::join::verify::look;
 use carrick_testkit::Machine;
 

@@ -63,8 +63,7 @@ pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) 
                 boxed(time_box, containers(channel.clone())),
                 boxed(time_box, pods::list(channel)),
             );
-            let seen =
-                [(STATUS, status), (CONFIG, config), (IMAGES, images), (CONTAINERS, containers), (PODS, pods)];
+            let seen = [(STATUS, status), (CONFIG, config), (IMAGES, images), (CONTAINERS, containers), (PODS, pods)];
             seen.map(|(key, answer)| Observation::new(key.to_owned(), answer.map(|answer| keep(&answer)))).into()
         }
     }

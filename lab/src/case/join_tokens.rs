@@ -201,7 +201,7 @@ fn play(bench: &mut Bench, lack: &Lack) -> Result<()> {
 fn with_token(cluster: &Cluster, token: &str) -> String {
     let mut words = cluster.join.clone();
     if let Some(at) = words.iter().position(|word| word == "--token") {
-        words[at + 1] = token.to_owned();
+        token.clone_into(&mut words[at + 1]);
     }
     words.join(" ")
 }

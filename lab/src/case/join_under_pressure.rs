@@ -23,7 +23,8 @@ pub const CASE: Case = Case {
 };
 
 /// No machine has so much to spare.
-const PRESSES: &str = "echo 'KUBELET_EXTRA_ARGS=--eviction-hard=memory.available<900Ti' >/etc/default/kubelet; systemctl restart kubelet";
+const PRESSES: &str =
+    "echo 'KUBELET_EXTRA_ARGS=--eviction-hard=memory.available<900Ti' >/etc/default/kubelet; systemctl restart kubelet";
 const RELIEVES: &str = "rm /etc/default/kubelet; systemctl restart kubelet";
 /// The kubelet measures every ten seconds, and tells as often.
 const MEASURED: Duration = Duration::from_mins(1);

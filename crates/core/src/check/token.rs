@@ -111,20 +111,20 @@ impl TokenRight {
         };
         let answer = (self.answer)(&seen);
         let said = || Evidence::of(format!("token {}", seen.id), format!("{what}: {}", in_words(answer)));
-        let fixed = |verdict: Verdict, fixes: &[&'static str]| fixes.iter().copied().fold(verdict, Verdict::fix);
+        let with_fixes = |verdict: Verdict, fixes: &[&'static str]| fixes.iter().copied().fold(verdict, Verdict::fix);
         Ok(match (answer, self.missing, seen.is_in_group()) {
             (Some(200 | 201), ..) | (Some(404), None, _) => pass(format!("token {} may: {what}", seen.id)),
-            (Some(404), Some(fixes), _) => fixed(fail(format!("the cluster has no {what}")).seen(said()), fixes)
+            (Some(404), Some(fixes), _) => with_fixes(fail(format!("the cluster has no {what}")).seen(said()), fixes)
                 .explains([id!("kubeadm.preflight-failed")]),
             (Some(403), _, Some(false)) => skip("not judged: see api.token-group"),
             (Some(403), _, Some(true)) => {
                 let says = format!("{what}: refused (403) to joining machines: the {binding} is gone, or not for them");
                 let group = Evidence::of(format!("token {}", seen.id), format!("is in {JOINING}"));
-                fixed(fail(says).seen([said(), group]), self.denied).explains([id!("kubeadm.preflight-failed")])
+                with_fixes(fail(says).seen([said(), group]), self.denied).explains([id!("kubeadm.preflight-failed")])
             }
             (Some(403), _, None) => {
                 let says = format!("possible: the {binding} is gone, or not for joining machines");
-                fixed(possible(says).seen(said()), self.denied).explains([id!("api.auth")])
+                with_fixes(possible(says).seen(said()), self.denied).explains([id!("api.auth")])
             }
             _ => return Err(Missing::broken("api path", format!("{what}: {}", in_words(answer)))),
         })
@@ -205,7 +205,7 @@ pub(super) mod testing {
     /// A token whose requests are answered so.
     pub(crate) fn answered(rights: TokenRights, groups: Option<&[&str]>) -> Facts {
         let groups = groups.map(|groups| groups.iter().map(|&group| group.to_owned()).collect());
-        walked(TokenSeen { rights, groups, ..seen() })
+        walked(TokenSeen { groups, rights, ..seen() })
     }
 
     /// What every check of a right has to do. `with` puts an answer into the rights.

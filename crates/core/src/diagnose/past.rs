@@ -59,7 +59,12 @@ impl Present {
         if !journal.lines().any(|line| self.is_over(line)) {
             return Cow::Borrowed(journal);
         }
-        Cow::Owned(journal.lines().map(|line| if self.is_over(line) { "\n".to_owned() } else { format!("{line}\n") }).collect())
+        Cow::Owned(
+            journal
+                .lines()
+                .map(|line| if self.is_over(line) { "\n".to_owned() } else { format!("{line}\n") })
+                .collect(),
+        )
     }
 
     fn is_over(&self, line: &str) -> bool {
@@ -88,7 +93,7 @@ impl Present {
         if message.contains("andbox") {
             return pod.made.as_ref().is_some_and(since);
         }
-        let Some(container) = container_of(message) else { return pod.containers.values().any(|made| since(made)) };
+        let Some(container) = container_of(message) else { return pod.containers.values().any(since) };
         let Some(made) = pod.containers.get(container).filter(|made| since(made)) else { return false };
         let crashed = message.contains("restarting failed container") || message.contains("CrashLoopBackOff");
         !crashed || self.taken_at.duration_since(*made) >= STAYS_UP
@@ -120,7 +125,8 @@ fn message(line: &str) -> Option<String> {
 /// Written as an error or a warning: by klog, or by logrus.
 fn is_complaint(message: &str) -> bool {
     let mut head = message.bytes();
-    let klog = matches!(head.next(), Some(b'E' | b'W' | b'F')) && head.by_ref().take(4).all(|byte| byte.is_ascii_digit());
+    let klog =
+        matches!(head.next(), Some(b'E' | b'W' | b'F')) && head.by_ref().take(4).all(|byte| byte.is_ascii_digit());
     klog || ["level=error", "level=warning", "level=fatal"].iter().any(|level| message.contains(level))
 }
 
@@ -136,7 +142,8 @@ fn pod_of(message: &str) -> Option<String> {
 }
 
 fn container_of(message: &str) -> Option<&str> {
-    let quoted = || after(message, "\\\"StartContainer\\\" for \\\"").or_else(|| after(message, "\"StartContainer\" for \""));
+    let quoted =
+        || after(message, "\\\"StartContainer\\\" for \\\"").or_else(|| after(message, "\"StartContainer\" for \""));
     let named = |rest: &'_ str| rest.find(['\\', '"', ' ']).map_or(rest.len(), |end| end);
     let rest = quoted().or_else(|| after(message, "restarting failed container="))?;
     rest.get(..named(rest))
@@ -157,7 +164,8 @@ fn after<'t>(text: &'t str, before: &str) -> Option<&'t str> {
 
 /// As containerd lists it: with the registry and the tag that a short name leaves out.
 fn full_name(image: &str) -> String {
-    let has_registry = image.split_once('/').is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");
+    let has_registry =
+        image.split_once('/').is_some_and(|(first, _)| first.contains(['.', ':']) || first == "localhost");
     let place = match (has_registry, image.contains('/')) {
         (true, _) => String::new(),
         (false, true) => "docker.io/".to_owned(),
@@ -190,7 +198,8 @@ mod tests {
     const OF_CONTAINERD: &str = r#"time="2026-11-15T20:39:45.2Z" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:kube-flannel-ds-x,Uid:0c4e,Namespace:kube-flannel,Attempt:0,} failed, error" error="failed to setup network for sandbox""#;
     const OF_IMAGE: &str = r#"time="2026-11-15T20:39:45.2Z" level=error msg="PullImage \"registry.k8s.io/kube-proxy:v1.34.4\" failed" error="failed to do request: EOF""#;
     const OF_KUBELET_IMAGE: &str = r#"E1115 20:39:45.223456     812 log.go:32] "PullImage from image service failed" err="rpc error" image="busybox""#;
-    const SUCCESS: &str = r#"I1115 20:39:45.223456     812 x.go:1] "Started container" pod="kube-flannel/kube-flannel-ds-x""#;
+    const SUCCESS: &str =
+        r#"I1115 20:39:45.223456     812 x.go:1] "Started container" pod="kube-flannel/kube-flannel-ds-x""#;
 
     /// A node with flannel's pod: its sandbox is of second 10, its container of second 20; and two images.
     fn node() -> Facts {

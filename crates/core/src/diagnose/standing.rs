@@ -4,8 +4,8 @@
 //! what is certain, and what a check finds: that is so now, though a failed check that explains nothing is only a likely cause.
 
 use super::suspect::Suspect;
-use crate::catalogue::{self, About, Stops};
-use crate::join::verify::{StandingCause, Until};
+use crate::catalogue::{self, About};
+use crate::join::verify::StandingCause;
 use crate::judge::Ignore;
 use crate::report::{Cause, Confidence};
 use crate::signature::{Library, Severity, Signature};
@@ -19,7 +19,9 @@ pub(super) fn of(library: &Library, suspects: &[Suspect], causes: &[Cause], igno
     let under = |cause: &Cause| -> Option<StandingCause> {
         let ids = std::iter::once(&cause.id).chain(&cause.explains);
         let stopped = ids.filter_map(|id| about(library, &find(id)?.id));
-        let stops = stopped.map(|about| about.stops).filter(|it| it.forbidden_from().is_some()).min_by_key(from)?;
+        let forbidding = stopped.map(|about| about.stops).filter(|it| it.forbidden_from().is_some());
+        // What stops the most comes first.
+        let stops = forbidding.min_by_key(|it| it.forbidden_from())?;
         let own = about(library, &cause.id)?;
         Some(StandingCause {
             id: cause.id.clone(),
@@ -36,11 +38,6 @@ pub(super) fn of(library: &Library, suspects: &[Suspect], causes: &[Cause], igno
     causes.iter().filter(|cause| !is_ignored(cause)).filter_map(under).collect()
 }
 
-/// What stops the most comes first.
-fn from(stops: &Stops) -> Option<Until> {
-    stops.forbidden_from()
-}
-
 /// What is known of an id; of a signature of the operator's own, by its file.
 fn about<'l>(library: &'l Library, id: &str) -> Option<About<'l>> {
     catalogue::about(id).or_else(|| library.find(id).and_then(Signature::about))
@@ -49,7 +46,7 @@ fn about<'l>(library: &'l Library, id: &str) -> Option<About<'l>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::catalogue::Class;
+    use crate::catalogue::{Class, Stops};
     use crate::diagnose::Case;
     use crate::fact::{Facts, journal};
     use crate::testing::{NOW, facts};
@@ -67,7 +64,8 @@ mod tests {
         facts().with_query(&journal::KUBELET, &line)
     }
 
-    const REGISTERED: &str = r#"I1115 20:39:45.2 812 kubelet_node_status.go:78] "Successfully registered node" node="w1""#;
+    const REGISTERED: &str =
+        r#"I1115 20:39:45.2 812 kubelet_node_status.go:78] "Successfully registered node" node="w1""#;
 
     #[test]
     fn a_check_that_fails_stands_alone() {
@@ -88,7 +86,8 @@ mod tests {
         assert_eq!(standing(loops.clone(), &[]), [crash]);
         assert_eq!(standing(loops, &["kube-proxy.crash-loop"]), [], "an id of a signature can be ignored, too");
         // Only possible.
-        let unanswered = r#"E1115 20:39:46.2 812 x.go:1] Get "https://10.96.0.1:443/api": dial tcp 10.96.0.1:443: i/o timeout"#;
+        let unanswered =
+            r#"E1115 20:39:46.2 812 x.go:1] Get "https://10.96.0.1:443/api": dial tcp 10.96.0.1:443: i/o timeout"#;
         assert_eq!(standing(kubelet(&format!("{REGISTERED}\n{unanswered}")), &[]), []);
     }
 }

@@ -292,9 +292,9 @@ mod tests {
     use TokenFault::{Authentication, Expired, Secret, Signing, Unknown, Unsigned};
     use TokenSignature::{Fits, Missing as NotThere, Unreadable, Wrong};
 
-    fn told(state: TokenState) -> Vec<TokenFault> {
+    fn told(state: &TokenState) -> Vec<TokenFault> {
         match state {
-            TokenState::Is(fault, _) => vec![fault],
+            TokenState::Is(fault, _) => vec![*fault],
             TokenState::OneOf(faults, _) => faults.to_vec(),
             TokenState::NotGiven | TokenState::NotReached | TokenState::Sound(_) => Vec::new(),
         }
@@ -315,7 +315,7 @@ mod tests {
         ] {
             let state = walked(shown(signature, accepted)).token_state().unwrap();
             assert_eq!(matches!(state, TokenState::Is(..)), is_certain, "{signature:?}, {accepted:?}");
-            assert_eq!(told(state), faults, "{signature:?}, {accepted:?}");
+            assert_eq!(told(&state), faults, "{signature:?}, {accepted:?}");
         }
     }
 

@@ -7,7 +7,8 @@ use serde_json::Value;
 use super::keep::NETWORK_TABLE;
 use super::{Facts, Known, Missing, Query, Source};
 
-pub const FDB: Query = Query { name: "bridge -j fdb show", argv: &["bridge", "-j", "fdb", "show"], keep: NETWORK_TABLE };
+pub const FDB: Query =
+    Query { name: "bridge -j fdb show", argv: &["bridge", "-j", "fdb", "show"], keep: NETWORK_TABLE };
 
 pub const SOURCES: &[Source] = &[Source::Query(&FDB)];
 

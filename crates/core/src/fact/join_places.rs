@@ -47,7 +47,8 @@ mod tests {
     #[test]
     fn a_machine_that_was_reset_says_when() {
         let changed = "1794744000 /etc/kubernetes\n1794744009 /var/lib/kubelet\n";
-        let clean = || OF_A_JOIN.iter().fold(facts().with_query(&CHANGED, changed), |facts, path| facts.without_file(path));
+        let clean =
+            || OF_A_JOIN.iter().fold(facts().with_query(&CHANGED, changed), |facts, path| facts.without_file(path));
         assert_eq!(clean().unjoined_since(), Ok(Timestamp::from_second(1_794_744_009).ok()));
         for path in OF_A_JOIN {
             assert_eq!(clean().with_file(path, "").unjoined_since(), Ok(None), "{path}");

@@ -229,9 +229,7 @@ impl Facts {
             None => route.is_v6 == address.is_ipv6(),
         };
         let length = |route: &&Route| route.to.map_or(0, Cidr::length);
-        let Some(best) =
-            routes.iter().filter(leads).max_by_key(|route| (length(route), Reverse(route.metric)))
-        else {
+        let Some(best) = routes.iter().filter(leads).max_by_key(|route| (length(route), Reverse(route.metric))) else {
             return Ok(Some(Evidence::of(ROUTES.name, format!("no route leads to {address}"))));
         };
         if best.is_dead || matches!(best.kind.as_str(), "unreachable" | "blackhole" | "prohibit") {

@@ -152,7 +152,8 @@ pub fn is_in_cluster(
         return Some(true);
     }
     let is_known = |ca: &Certificate| cas.iter().any(|it| it.pin == ca.pin) || pins.contains(&ca.pin);
-    let comparable = !trusted.is_empty() && !(cas.is_empty() && pins.is_empty());
+    let has_pins = !cas.is_empty() || !pins.is_empty();
+    let comparable = has_pins && !trusted.is_empty();
     comparable.then(|| trusted.iter().any(is_known))
 }
 

@@ -31,11 +31,11 @@ pub struct Process {
 impl Process {
     /// A flag's value: of `--name=value`, or the word after `--name`. The last one counts, as it does for the kubelet.
     pub fn flag(&self, name: &str) -> Option<&str> {
-        let values = self.words.iter().enumerate().filter_map(|(at, word)| match word.strip_prefix(name)? {
+        let mut values = self.words.iter().enumerate().filter_map(|(at, word)| match word.strip_prefix(name)? {
             "" => self.words.get(at + 1).map(String::as_str).filter(|next| !next.starts_with("--")),
             rest => rest.strip_prefix('='),
         });
-        values.last().filter(|value| !value.is_empty())
+        values.next_back().filter(|value| !value.is_empty())
     }
 
     pub fn has_flag(&self, name: &str) -> bool {

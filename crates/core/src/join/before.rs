@@ -465,7 +465,7 @@ mod tests {
             );
         }
         assert!(MachineBefore::unprepared(&unit("active", "enabled")).differing_kubelet(&facts()).is_err());
-        let bare = || prepare::MADE.into_iter().fold(facts(), |facts, path| facts.without_file(path));
+        let bare = || prepare::MADE.into_iter().fold(facts(), Facts::without_file);
         let none = || bare().with_dir(pki::DIR, &[]);
         let conf = || none().with_file(kubeconfig::KUBELET, "");
         for (before, now, differs) in [

@@ -85,6 +85,7 @@ fn with_remedy(cause: &failure::JoinCause, diagnosed: &[Cause]) -> Cause {
 
 /// What was done beside the join itself, as far as it may stay when that fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 pub struct SideEffects {
     /// `--fix` changed something, or was stopped while it did.
     pub fixed: bool,

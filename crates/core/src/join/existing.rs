@@ -119,6 +119,7 @@ pub fn was_registered(facts: &Facts) -> bool {
 
 /// What the look before a join found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 pub struct ExistingJoin {
     pub local: LocalJoin,
     /// What the Node is called, or is to be.
@@ -522,6 +523,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table")]
     fn decides() {
         let (ours, theirs, nobodys) = (Some(true), Some(false), None);
         let nothing = || LocalJoin::Nothing;

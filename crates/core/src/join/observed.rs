@@ -10,8 +10,8 @@ use super::failure::JoinCause;
 use super::placement;
 use super::state::later;
 use super::verify::{
-    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletFlag, KubeletHalt, KubeletReach,
-    LeaseRenewal, Node, Pressure, Resource, RuntimeConditions, Signing, Taint,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletFlag, KubeletHalt,
+    KubeletReach, LeaseRenewal, Node, Pressure, Resource, RuntimeConditions, Signing, Taint,
 };
 use crate::catalogue::About;
 use crate::check::Evidence;
@@ -594,8 +594,8 @@ pub fn restarted(before: &[AgentPod], after: &[AgentPod]) -> Vec<AgentPod> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fact::join_state::sample::joined;
     use crate::fact::fdb;
+    use crate::fact::join_state::sample::joined;
     use crate::fact::pki::sample::SampleAuthority;
     use crate::testing::{NOW, facts};
     use proptest::prelude::*;
@@ -689,7 +689,8 @@ mod tests {
             node.agent_addresses.iter().map(|it| format!("{} {}", it.network, it.address)).collect::<Vec<_>>()
         };
         assert_eq!(read(json!({"flannel.alpha.coreos.com/public-ip": "10.0.2.15"})), ["flannel 10.0.2.15"]);
-        let both = json!({"projectcalico.org/IPv4Address": "10.0.0.21/24", "projectcalico.org/IPv6Address": "fd00::21/64"});
+        let both =
+            json!({"projectcalico.org/IPv4Address": "10.0.0.21/24", "projectcalico.org/IPv6Address": "fd00::21/64"});
         assert_eq!(read(both), ["calico 10.0.0.21", "calico fd00::21"]);
         let two = json!({"node.antrea.io/transport-addresses": "10.0.0.21,fd00::21"});
         assert_eq!(read(two), ["antrea 10.0.0.21", "antrea fd00::21"]);
@@ -703,7 +704,8 @@ mod tests {
     fn a_peer_behind_another_interface_is_a_detour() {
         let links = r#"[{"ifname":"eth0","addr_info":[{"local":"10.0.2.15","prefixlen":24}]},{"ifname":"eth1","addr_info":[{"local":"192.168.56.21","prefixlen":24}]}]"#;
         let routes = r#"[{"dst":"default","gateway":"10.0.2.2","dev":"eth0"},{"dst":"10.0.2.0/24","dev":"eth0"},{"dst":"192.168.56.0/24","dev":"eth1"}]"#;
-        let peers = |address: &str| format!(r#"[{{"mac":"5e:8d:1c:2f:aa:01","ifname":"flannel.1","dst":"{address}"}}]"#);
+        let peers =
+            |address: &str| format!(r#"[{{"mac":"5e:8d:1c:2f:aa:01","ifname":"flannel.1","dst":"{address}"}}]"#);
         let uses = |address: &str| AgentAddress {
             network: "flannel".into(),
             annotation: String::new(),
@@ -715,7 +717,10 @@ mod tests {
             facts.with_query(&net::ROUTES, routes).with_query(&fdb::FDB, &peers(peer))
         };
         let told = |peer, own| detours(&facts(peer), &[uses(own)]);
-        assert_eq!(told("192.168.56.11", "10.0.2.15"), Ok(vec!["192.168.56.11 goes over eth1; 10.0.2.15 is on eth0".into()]));
+        assert_eq!(
+            told("192.168.56.11", "10.0.2.15"),
+            Ok(vec!["192.168.56.11 goes over eth1; 10.0.2.15 is on eth0".into()])
+        );
         assert_eq!(told("192.168.56.11", "192.168.56.21"), Ok(vec![]));
         assert_eq!(told("8.8.8.8", "10.0.2.15"), Ok(vec![]), "by the default route");
         assert_eq!(told("192.168.56.11", "203.0.113.7"), Ok(vec![]), "an address of a translation outside");
@@ -877,11 +882,9 @@ mod tests {
 
     #[test]
     fn who_is_held_back_after_an_end_loops() {
-        for (restarts, waits, loops) in [
-            (1, Some("CrashLoopBackOff"), true),
-            (9, None, false),
-            (0, Some("ContainerCreating"), false),
-        ] {
+        for (restarts, waits, loops) in
+            [(1, Some("CrashLoopBackOff"), true), (9, None, false), (0, Some("ContainerCreating"), false)]
+        {
             let seen = agents(&json!({"items": [of_set("kube-proxy", restarts, waits)]}));
             assert_eq!(seen[0].is_crash_looping(), loops, "{restarts} {waits:?}");
         }

@@ -234,6 +234,7 @@ impl JoinStatus {
 
 /// What else is remembered within an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 pub(super) struct Memory {
     /// Since when a kubeadm runs that an earlier driver started.
     pub attached_since: Option<Timestamp>,

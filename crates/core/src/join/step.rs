@@ -15,9 +15,10 @@ use super::failure::{self, Circumstance, JoinCause, JoinFailure, worst};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence,
-    NodeLease, PeerDial, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Until, failures, first_missing, forbidding,
-    holds, holds_but_causes, holds_but_for_a_pod, lacks_only, only_causes_are_open, unreached,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletHalt, KubeletReach, LeaseRenewal,
+    Node, NodeEvidence, NodeLease, PeerDial, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Until,
+    failures, first_missing, forbidding, holds, holds_but_causes, holds_but_for_a_pod, lacks_only,
+    only_causes_are_open, unreached,
 };
 use super::{observed, verify};
 use crate::catalogue::Class;

@@ -144,7 +144,7 @@ impl Driver<'_, '_> {
         unit::clear(self.host, unit::JOIN).await.map_err(text)?;
         self.kubeadm_over = true;
         // Whatever led here, and however late: what lives stays as it is.
-        if self.live_node().await.map_err(unseen)?.is_some() {
+        if self.live_node().await.map_err(|missing| unseen(&missing))?.is_some() {
             return self.leave_in_cluster().await;
         }
         if self.ours {
@@ -170,10 +170,10 @@ impl Driver<'_, '_> {
         self.undo_runs(0, &protected).await?;
         let mut differs: Vec<String> = stays.into_iter().map(|path| format!("{path} is not empty")).collect();
         if let Some(before) = self.before.clone() {
-            differs.extend(before.differing_files(&self.compared().await).map_err(unseen)?);
+            differs.extend(before.differing_files(&self.compared().await).map_err(|missing| unseen(&missing))?);
             self.put_back_kubelet(&before).await.map_err(text)?;
             self.before = None;
-            differs.extend(self.differing_kubelet(&before).await.map_err(unseen)?);
+            differs.extend(self.differing_kubelet(&before).await.map_err(|missing| unseen(&missing))?);
         }
         if differs.is_empty() { Ok(()) } else { Err(differs.join("; ")) }
     }
@@ -308,7 +308,7 @@ impl Driver<'_, '_> {
 }
 
 /// What could not be looked at is not as it was, as far as anybody knows.
-fn unseen(missing: Missing) -> String {
+fn unseen(missing: &Missing) -> String {
     format!("whether all is as it was cannot be seen: {missing}")
 }
 

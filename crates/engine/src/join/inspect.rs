@@ -39,12 +39,7 @@ impl LiveDiagnosis<'_> {
         self.of_facts(facts, node, agents)
     }
 
-    fn of_facts(
-        &self,
-        facts: Facts,
-        node: &Result<Node, Why>,
-        agents: &Result<Vec<AgentPod>, Why>,
-    ) -> Inspected {
+    fn of_facts(&self, facts: Facts, node: &Result<Node, Why>, agents: &Result<Vec<AgentPod>, Why>) -> Inspected {
         let mut agents = agents.clone();
         if let Ok(agents) = &mut agents {
             observed::held_against_runtime(agents, &facts);
@@ -53,9 +48,9 @@ impl LiveDiagnosis<'_> {
         let detours = node.clone().and_then(|node| observed::detours(&facts, &node.agent_addresses));
         // Who has not heard the kubelet does not know that it complains of nothing.
         let heard = facts.query(&journal::KUBELET).map(drop).map_err(|missing| missing.why);
-        let standing = heard.and(node).map(|node| {
-            Case::of_facts(self.library, facts, Some(node.name.clone())).standing(self.ignore)
-        });
+        let standing = heard
+            .and(node)
+            .map(|node| Case::of_facts(self.library, facts, Some(node.name.clone())).standing(self.ignore));
         Inspected { agents, detours, standing }
     }
 }
@@ -68,17 +63,17 @@ mod tests {
 
     use super::*;
 
-    fn inspected(facts: Facts, agents: Result<Vec<AgentPod>, Why>) -> Inspected {
+    fn inspected(facts: Facts, agents: &Result<Vec<AgentPod>, Why>) -> Inspected {
         let (library, ignore) = (Library::built_in().unwrap(), Ignore::default());
         let look = LiveDiagnosis { library: &library, ignore: &ignore, time_box: Duration::from_secs(1) };
-        look.of_facts(facts, &Ok(node()), &agents)
+        look.of_facts(facts, &Ok(node()), agents)
     }
 
     #[test]
     fn a_journal_that_was_not_read_says_nothing() {
-        assert_eq!(inspected(facts(), joined().agents).standing, Err(Why::NotCollected));
+        assert_eq!(inspected(facts(), &joined().agents).standing, Err(Why::NotCollected));
         let heard = facts().with_query(&journal::KUBELET, "");
-        assert_eq!(inspected(heard, joined().agents).standing, Ok(Vec::new()));
+        assert_eq!(inspected(heard, &joined().agents).standing, Ok(Vec::new()));
     }
 
     #[test]
@@ -86,10 +81,10 @@ mod tests {
         let flannel = AgentPod { name: "a/b".into(), ready: true, running: vec!["c".into()], ..AgentPod::default() };
         let containers = |id: &str| json!({"containers": [{"id": id, "state": "CONTAINER_RUNNING"}]}).to_string();
         for (id, ready) in [("c", true), ("d", false)] {
-            let seen = inspected(facts().with_cri("containers", &containers(id)), Ok(vec![flannel.clone()]));
+            let seen = inspected(facts().with_cri("containers", &containers(id)), &Ok(vec![flannel.clone()]));
             assert_eq!(seen.agents.unwrap()[0].ready, ready, "{id}");
         }
-        let not_asked = inspected(facts(), Ok(vec![flannel]));
+        let not_asked = inspected(facts(), &Ok(vec![flannel]));
         assert!(not_asked.agents.unwrap()[0].ready, "a runtime that does not answer is no reason");
     }
 }

@@ -17,7 +17,8 @@ use carrick_core::join::existing::RequestedCluster;
 use carrick_core::join::observed::{self, PeerPod};
 use carrick_core::join::step::PodTrial;
 use carrick_core::join::verify::{
-    AgentPod, ClientCertificate, Dialled, DialledFrom, KubeletReach, LeaseRenewal, Node, Peer, PeerDial, Sandbox, StandIn,
+    AgentPod, ClientCertificate, Dialled, DialledFrom, KubeletReach, LeaseRenewal, Node, Peer, PeerDial, Sandbox,
+    StandIn,
 };
 use carrick_core::judge::Ignore;
 use carrick_host::cri::sandbox::{self, SandboxError};

@@ -99,11 +99,7 @@ impl Driver<'_, '_> {
             let live = LiveDiagnosis { library: self.library, ignore: &options.ignore, time_box: options.time_box };
             let Inspected { agents, detours, standing } =
                 live.look(self.host, &observer.node(&self.node), &agents).await;
-            events.extend([
-                JoinEvent::Agents(agents),
-                JoinEvent::Detours(detours),
-                JoinEvent::Standing(standing),
-            ]);
+            events.extend([JoinEvent::Agents(agents), JoinEvent::Detours(detours), JoinEvent::Standing(standing)]);
         }
         self.observer = Some(observer);
         events

@@ -353,7 +353,11 @@ fn a_node_that_nobody_reaches_is_registered_and_not_joined() {
     let reached = JoinEvent::Tried(Box::new(with(KubeletReach::Answered)));
     let answered = story.clone().then(25, reached);
     let shut = || JoinEvent::Standing(Ok(vec![sample::standing("firewall.kubelet", Stops::Traffic)]));
-    assert_eq!(answered.then(26, shut()).state.stage, Stage::Verified, "who was reached is reached, whatever a rule says");
+    assert_eq!(
+        answered.then(26, shut()).state.stage,
+        Stage::Verified,
+        "who was reached is reached, whatever a rule says"
+    );
     let story = story.then(32, unanswered());
     assert_eq!((story.failure().causes[0].id.as_str(), story.failure().overdue), ("kubelet.unreached", false));
     assert!(story.effects.contains(&JoinEffect::Leave) && !story.effects.contains(&JoinEffect::CleanUp));
@@ -400,8 +404,7 @@ fn a_kubelet_that_was_stopped_is_started_and_watched() {
     let found = ExistingJoin { local: LocalJoin::Stopped, node: Ok(sample::node()), ..nothing() };
     let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(found));
     assert_eq!((story.state.stage, story.effects.last()), (Stage::Begun, Some(&JoinEffect::WakeKubelet)));
-    let failed = story.clone()
-        .then(2, JoinEvent::Failed(JoinCause::of(id!("kubelet.masked"), "it is masked")));
+    let failed = story.clone().then(2, JoinEvent::Failed(JoinCause::of(id!("kubelet.masked"), "it is masked")));
     assert_eq!((failed.state.stage, failed.failure().causes[0].id.as_str()), (Stage::Failed, "kubelet.masked"));
     let woken = story.then(2, JoinEvent::Woken);
     assert_eq!((woken.state.stage, woken.state.changed), (Stage::CertificateIssued, true));
@@ -428,7 +431,7 @@ fn what_no_waiting_fixes_ends_it_at_once() {
         causes: causes.iter().map(|id| JoinCause::of(about(id).unwrap(), "x")).collect(),
     };
     let started = || Story::joining(JoinPolicy::default()).then(4, JoinEvent::Kubeadm(Milestone::KubeletStarted));
-    for (name, story, id) in [
+    for (name, story, id) in vec![
         ("alone", started().then(5, alone()), "kubelet.standalone"),
         ("not executable", started().then(5, crashed(0, Some(203))), "kubelet.cannot-execute"),
         ("crashes", started().then(25, crashed(2, Some(1))), "kubelet.restart-loop"),
@@ -580,11 +583,7 @@ fn who_does_not_answer_is_told_at_once_and_forgotten_when_it_does() {
             matches!(told.effects.as_slice(), [JoinEffect::Tell(says)] if says.contains(name) && says.contains("does not answer")),
             "{name}"
         );
-        assert_eq!(
-            told.clone().then(11, silent.clone()).effects,
-            [],
-            "{name}: once"
-        );
+        assert_eq!(told.clone().then(11, silent.clone()).effects, [], "{name}: once");
         let well = told.clone().then(11, back);
         assert_eq!(well.state.troubles, [], "{name}");
         let second = told.state.deadline.duration_since(NOW).as_secs();
@@ -602,9 +601,7 @@ fn who_stops_the_kubelet_in_mid_join_is_noticed() {
         .then(8, stopped(KubeletHalt::Stopped))
         .then(10, stopped(KubeletHalt::Stopped));
     assert_eq!(story.state.stage, Stage::CertificateRequested, "it may be restarted");
-    let back = story.clone()
-        .then(10, kubelet())
-        .then(12, stopped(KubeletHalt::Stopped));
+    let back = story.clone().then(10, kubelet()).then(12, stopped(KubeletHalt::Stopped));
     assert_eq!(back.state.stage, Stage::CertificateRequested);
     let gone = story.then(11, stopped(KubeletHalt::Stopped));
     assert_eq!((gone.state.stage, gone.failure().causes[0].id.as_str()), (Stage::Failed, "kubelet.not-running"));
@@ -639,9 +636,7 @@ fn a_kubelet_before_this_one_accuses_nobody() {
 fn a_runtime_may_be_restarted_and_not_stay_away() {
     let gone = || JoinEvent::Runtime(Err(Why::Broken("connection refused".into())));
     let story = Story::joining(JoinPolicy::default()).then(4, gone());
-    let back = story.clone()
-        .then(6, JoinEvent::Runtime(sample::joined().runtime))
-        .then(20, gone());
+    let back = story.clone().then(6, JoinEvent::Runtime(sample::joined().runtime)).then(20, gone());
     assert_eq!(back.state.stage, Stage::Joining);
     let dead = story.then(7, gone());
     assert_eq!((dead.state.stage, dead.failure().causes[0].id.as_str()), (Stage::Failed, "runtime.socket"));
@@ -842,8 +837,9 @@ fn a_kubeadm_that_an_earlier_driver_started_is_followed_within_its_own_time() {
 }
 
 fn standing() -> impl Strategy<Value = StandingCause> {
-    let ids = prop_oneof![Just("firewall.vxlan"), Just("kube-proxy.crash-loop"), Just("cni.config"), Just("runtime.keyring")];
-    ids.prop_map(|id| stands(id))
+    let ids =
+        prop_oneof![Just("firewall.vxlan"), Just("kube-proxy.crash-loop"), Just("cni.config"), Just("runtime.keyring")];
+    ids.prop_map(stands)
 }
 
 /// A cause as its file has it.
@@ -854,9 +850,7 @@ fn stands(id: &str) -> StandingCause {
 
 /// All else holds, at second 12.
 fn all_but_causes(policy: JoinPolicy) -> Story {
-    Story::networked(policy)
-        .then(11, tried(sample::joined().sandbox))
-        .then(12, JoinEvent::Node(Ok(sample::node())))
+    Story::networked(policy).then(11, tried(sample::joined().sandbox)).then(12, JoinEvent::Node(Ok(sample::node())))
 }
 
 #[test]
@@ -895,7 +889,8 @@ fn a_cause_that_may_pass_is_looked_at_until_the_time_is_over() {
 
 #[test]
 fn what_was_found_of_another_moment_does_not_count() {
-    let story = all_but_causes(JoinPolicy::default()).then(13, JoinEvent::Node(Ok(Node { ready: false, ..sample::node() })));
+    let story =
+        all_but_causes(JoinPolicy::default()).then(13, JoinEvent::Node(Ok(Node { ready: false, ..sample::node() })));
     let story = story.then(14, JoinEvent::Standing(Ok(vec![])));
     assert_eq!((story.state.stage, story.state.seen.standing.clone()), (Stage::NetworkReady, Err(Why::NotCollected)));
     let ready = story.then(15, JoinEvent::Node(Ok(sample::node())));

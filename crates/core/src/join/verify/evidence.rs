@@ -75,7 +75,8 @@ impl StandingCause {
     /// As the cause of a join that ended because of it.
     pub(crate) fn as_cause(&self) -> JoinCause {
         let StandingCause { id, class, role, stops, subsystem, title, evidence, remedy } = self;
-        let about = About { id, class: *class, role: *role, stops: *stops, subsystem: *subsystem, needed: Needed::Always };
+        let about =
+            About { id, class: *class, role: *role, stops: *stops, subsystem: *subsystem, needed: Needed::Always };
         JoinCause::of(about, title).seen(evidence.clone()).fixed_by(remedy.clone())
     }
 }

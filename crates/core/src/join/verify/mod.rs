@@ -21,9 +21,9 @@ pub mod proof;
 pub mod testing;
 
 pub use evidence::{
-    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Dialled, DialledFrom, Kubelet, KubeletFlag,
-    KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial, Pressure, Resource, RuntimeConditions, Sandbox,
-    Signing, StandIn, StandingCause, Taint,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Dialled, DialledFrom, Kubelet,
+    KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial, Pressure,
+    Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Taint,
 };
 pub use proof::PROOFS;
 
@@ -235,7 +235,8 @@ pub(super) fn forbidding(seen: &NodeEvidence, until: Until) -> impl Iterator<Ite
 /// What the rules of this machine seem to forbid and was seen to work: packets may take another way, as with konnectivity.
 fn is_overruled(seen: &NodeEvidence, cause: &str) -> bool {
     let reached = || seen.reach == Ok(KubeletReach::Answered);
-    let answered = || seen.peers.as_ref().is_ok_and(|dialled| dialled.peers.iter().any(|it| it.answer == Dialled::Answered));
+    let answered =
+        || seen.peers.as_ref().is_ok_and(|dialled| dialled.peers.iter().any(|it| it.answer == Dialled::Answered));
     (cause == id!("firewall.kubelet").id && reached()) || (cause == id!("firewall.vxlan").id && answered())
 }
 

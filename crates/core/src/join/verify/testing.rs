@@ -114,8 +114,9 @@ pub fn joined_with(change: impl FnOnce(&mut NodeEvidence)) -> NodeEvidence {
 }
 
 /// Given what was seen, this outcome. A table has a row that passes and one that does not.
-pub fn table<const N: usize>(proof: &Proof, rows: [(&str, NodeEvidence, Outcome); N]) {
-    let outcomes = rows.each_ref().map(|row| row.2);
+pub fn table<'n>(proof: &Proof, rows: impl IntoIterator<Item = (&'n str, NodeEvidence, Outcome)>) {
+    let rows: Vec<_> = rows.into_iter().collect();
+    let outcomes: Vec<Outcome> = rows.iter().map(|row| row.2).collect();
     assert!(outcomes.contains(&Pass) && outcomes.contains(&Fail), "{}", proof.id);
     for (name, seen, expected) in rows {
         let found = judged(proof, &seen);

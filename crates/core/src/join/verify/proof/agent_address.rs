@@ -39,7 +39,8 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     };
     let says = format!("{} uses {}, which is no InternalIP of node {}", first.network, first.address, node.name);
     let detours = seen.detours.as_deref().unwrap_or_default();
-    let verdict = if detours.is_empty() { warn(says) } else { fail(format!("{says}: pods of other nodes are not reached")) };
+    let verdict =
+        if detours.is_empty() { warn(says) } else { fail(format!("{says}: pods of other nodes are not reached")) };
     Ok(verdict
         .seen(Evidence::of("Node metadata.annotations", format!("{}: {}", first.annotation, first.address)))
         .seen(node.internal_ips.iter().map(|ip| Evidence::of("Node status.addresses", format!("InternalIP {ip}"))))

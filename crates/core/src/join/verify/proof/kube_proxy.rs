@@ -69,7 +69,7 @@ fn means(pod: &AgentPod) -> Option<About<'static>> {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
-    use crate::join::verify::testing::{STARTED, agent, joined, node, pod, table, with, judged};
+    use crate::join::verify::testing::{STARTED, agent, joined, judged, node, pod, table, with};
 
     fn proxy(restarts: u64, down: Option<&str>) -> AgentPod {
         AgentPod { name: "kube-system/kube-proxy-1".into(), is_kube_proxy: true, ..pod(restarts, down) }

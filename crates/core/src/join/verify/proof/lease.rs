@@ -71,7 +71,7 @@ mod tests {
     fn judges() {
         table(
             &PROOF,
-            [
+            vec![
                 ("its version moved", joined(), Pass),
                 (
                     "renewed since",

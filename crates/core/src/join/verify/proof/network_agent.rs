@@ -49,7 +49,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::fact::Why;
-    use crate::join::verify::testing::{agent, joined, pod, table, with, judged};
+    use crate::join::verify::testing::{agent, joined, judged, pod, table, with};
 
     #[test]
     fn judges() {

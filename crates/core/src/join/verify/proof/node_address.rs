@@ -12,7 +12,7 @@ use std::net::IpAddr;
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;
 use crate::id;
-use crate::join::verify::{NodeEvidence, KubeletFlag, Proof, Until, known};
+use crate::join::verify::{KubeletFlag, NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.node-address",
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
     use crate::fact::Why;
-    use crate::join::verify::testing::{OWN_ADDRESS, STARTED, joined, node, table, with, judged};
+    use crate::join::verify::testing::{OWN_ADDRESS, STARTED, joined, judged, node, table, with};
     use crate::join::verify::{Kubelet, Node};
 
     const THEIRS: IpAddr = IpAddr::V4(std::net::Ipv4Addr::new(10, 0, 0, 99));

@@ -87,7 +87,7 @@ mod tests {
     use crate::check::Outcome::{Fail, Pass, Unknown};
     use crate::fact::Why;
     use crate::join::verify::Kubelet;
-    use crate::join::verify::testing::{joined, node, table, with, judged};
+    use crate::join::verify::testing::{joined, judged, node, table, with};
 
     fn tainted(keys: &[&str]) -> NodeEvidence {
         let taint = |key: &&str| Taint { key: (*key).into(), value: String::new(), effect: "NoSchedule".into() };
@@ -117,11 +117,15 @@ mod tests {
         }
         let both = judged(&PROOF, &tainted(&["gpu", "node.kubernetes.io/unreachable"]));
         assert_eq!(both.evidence.len(), 1, "{both:?}");
-        let cloud_provider = Some(KubeletFlag { word: "--cloud-provider=external".into(), file: "/etc/default/kubelet".into() });
+        let cloud_provider =
+            Some(KubeletFlag { word: "--cloud-provider=external".into(), file: "/etc/default/kubelet".into() });
         let seen = tainted(&["node.cloudprovider.kubernetes.io/uninitialized"]);
         let kubelet = seen.kubelet.clone().map(|kubelet| Kubelet { cloud_provider, ..kubelet });
         let remedy = judged(&PROOF, &NodeEvidence { kubelet, ..seen }).remedy;
-        assert!(remedy[1].starts_with("sed -i 's|--cloud-provider=external||' /etc/default/kubelet && systemctl"), "{remedy:?}");
+        assert!(
+            remedy[1].starts_with("sed -i 's|--cloud-provider=external||' /etc/default/kubelet && systemctl"),
+            "{remedy:?}"
+        );
         assert!(remedy[2].starts_with("kubectl taint node w1 node.cloudprovider.kubernetes.io/uninitialized-"));
     }
 }
