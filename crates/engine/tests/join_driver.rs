@@ -612,12 +612,15 @@ async fn a_join_that_failed_late_is_continued_by_the_next() {
 /// What the API server says of a Node that is Ready and takes no pods, or cannot be reached.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_is_ready_and_runs_no_pods_is_not_joined() {
-    type Change = fn(&mut serde_json::Value);
-    let pressed: Change = |node| {
+    type Change = fn(&mut serde_json::Value, &Worker);
+    let pressed: Change = |node, _| {
         let conditions = node["status"]["conditions"].as_array_mut().unwrap();
         conditions.push(json!({"type": "MemoryPressure", "status": "True", "reason": "KubeletHasInsufficientMemory"}));
     };
-    let elsewhere: Change = |node| node["status"]["addresses"][0]["address"] = json!("10.0.0.99");
+    let elsewhere: Change = |node, worker| {
+        node["status"]["addresses"][0]["address"] = json!("10.0.0.99");
+        worker.set_node_ip("10.0.0.99");
+    };
     for (change, cause, says) in [
         (pressed, "node.memory-pressure", "node w1 is short of memory and takes no pods"),
         (elsewhere, "verify.node-address", "node w1 has the InternalIP 10.0.0.99, which this machine has not"),
@@ -630,7 +633,7 @@ async fn a_node_that_is_ready_and_runs_no_pods_is_not_joined() {
             if matches!(it, JoinProgress::Reached { stage, .. } if *stage >= Stage::Registered) && !changed {
                 (changed, since) = (true, Instant::now());
                 let mut node = cluster.api.object("/api/v1/nodes/w1").unwrap();
-                change(&mut node);
+                change(&mut node, &worker);
                 cluster.api.put(&node);
             }
         })
@@ -878,7 +881,7 @@ async fn an_agent_that_never_gets_ready_is_a_failure() {
     deploy_calico(&cluster, "False");
     let (ended, told) = joined(&machine, options(&cluster)).await;
     let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
-    assert!(failure.overdue && failure.stage == Stage::NetworkReady, "{failure:#?}");
+    assert!(failure.overdue && failure.stage == Stage::Registered, "{failure:#?}");
     assert_eq!(failure.causes[0].id, "cni.daemon-set");
 }
 

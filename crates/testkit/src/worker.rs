@@ -218,6 +218,8 @@ struct State {
     ended: Option<(Duration, u64)>,
     /// It hangs: it neither answers nor does anything.
     frozen: bool,
+    /// The address it was told to give its Node, where that is not the machine's own.
+    node_ip: Option<&'static str>,
     /// Who refuses its Node, in the API server's words.
     denied: Option<String>,
     /// What units have written: when, which, who, its process, and the line.
@@ -255,6 +257,11 @@ impl Worker {
         });
         #[allow(clippy::expect_used, reason = "it is made right above")]
         (machine, worker.expect("made"))
+    }
+
+    /// From now on the kubelet gives its Node this address.
+    pub fn set_node_ip(&self, address: &'static str) {
+        self.state().node_ip = Some(address);
     }
 
     /// The pod network comes up, as flannel brings it: its file is written, and sandboxes get this address.
@@ -759,7 +766,7 @@ impl Worker {
                 continue;
             }
             // What the machine is, too: the Node may have been another's before.
-            let status = json!({"status": {"conditions": [self.ready()], "nodeInfo": Self::node_info()}});
+            let status = json!({"status": {"addresses": [self.address()], "conditions": [self.ready()], "nodeInfo": Self::node_info()}});
             let patch = "strategic-merge-patch+json";
             self.ask(Some(&user), None, "PATCH", &format!("{node}/status"), patch, &status).await?;
             self.renew(&user, &lease).await?;
@@ -816,11 +823,16 @@ impl Worker {
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}},
             "status": {
-                "addresses": [{"type": "InternalIP", "address": "10.0.0.21"}],
+                "addresses": [self.address()],
                 "conditions": [self.ready()],
                 "nodeInfo": Self::node_info(),
             },
         })
+    }
+
+    fn address(&self) -> Value {
+        let told = self.state().node_ip;
+        json!({"type": "InternalIP", "address": told.unwrap_or("10.0.0.21")})
     }
 
     fn node_info() -> Value {

@@ -493,11 +493,6 @@ pub(super) fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
     agents.iter().filter_map(cause).collect()
 }
 
-/// Whether [`held_up`] says so: what it no longer says is over.
-pub(super) fn is_of_agents(cause: &JoinCause) -> bool {
-    [true, false].into_iter().flat_map(held_up_by).any(|about| about.id == cause.id)
-}
-
 /// What a pod of kube-proxy's, or of the network, waits for: its image, or the time after a crash.
 fn held_up_by(is_kube_proxy: bool) -> [About<'static>; 2] {
     if is_kube_proxy {
@@ -626,7 +621,7 @@ mod tests {
         ] {
             let causes = held_up(std::slice::from_ref(&pod));
             assert_eq!(causes.first().map(|cause| cause.id.as_str()), expected, "{pod:?}");
-            assert!(causes.iter().all(|cause| is_of_agents(cause) && !cause.remedy.is_empty()));
+            assert!(causes.iter().all(|cause| !cause.remedy.is_empty()));
         }
     }
 

@@ -255,6 +255,9 @@ pub(super) struct Memory {
     /// What fails first once the network is there, since when, and whether that was told.
     #[serde(default)]
     pub failing: Option<(String, Timestamp, bool)>,
+    /// What the pods of the network and of kube-proxy were last said to wait for.
+    #[serde(default)]
+    pub held_up: Vec<String>,
     /// A look for causes was asked for, and has not answered yet.
     #[serde(default)]
     pub looks_for_causes: bool,

@@ -688,7 +688,9 @@ impl JoinStatus {
     /// What holds the network's and kube-proxy's pods up is told once; what no longer does is forgotten.
     fn mind_agents(&mut self, agents: &[AgentPod], now: Timestamp) -> Vec<JoinEffect> {
         let held_up = observed::held_up(agents);
-        self.troubles.retain(|known| !observed::is_of_agents(known) || held_up.iter().any(|it| it.id == known.id));
+        let now_said: Vec<String> = held_up.iter().map(|cause| cause.id.clone()).collect();
+        let over = std::mem::replace(&mut self.memory.held_up, now_said);
+        self.troubles.retain(|known| !over.contains(&known.id) || self.memory.held_up.contains(&known.id));
         held_up.iter().flat_map(|cause| self.trouble(cause, now)).collect()
     }
 

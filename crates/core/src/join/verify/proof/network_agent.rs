@@ -31,17 +31,20 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
         (Some(pod), _) => {
             let failed = fail(format!("the network's pod {} is not ready", pod.name)).fix(pod.look());
             let failed = failed.seen(down.iter().map(|pod| Evidence::of(pod.name.as_str(), pod.state())));
-            means(pod).map_or(failed.clone(), |about| failed.means(about))
+            failed.means(means(pod))
         }
     })
 }
 
-/// What it means that an agent does not come up, where what it waits for says so.
-fn means(pod: &AgentPod) -> Option<About<'static>> {
+/// What it means that an agent does not come up, by what it waits for.
+fn means(pod: &AgentPod) -> About<'static> {
     if pod.waits_for_its_image() {
-        return Some(id!("cni.image-pull"));
+        id!("cni.image-pull")
+    } else if pod.is_crash_looping() {
+        id!("cni.daemon-crash-loop")
+    } else {
+        id!("cni.daemon-set")
     }
-    pod.is_crash_looping().then_some(id!("cni.daemon-crash-loop"))
 }
 
 #[cfg(test)]
@@ -68,12 +71,12 @@ mod tests {
     #[test]
     fn what_it_waits_for_is_named() {
         for (restarts, down, id) in [
-            (0, "ErrImagePull", Some("cni.image-pull")),
-            (3, "CrashLoopBackOff", Some("cni.daemon-crash-loop")),
-            (0, "PodInitializing", None),
+            (0, "ErrImagePull", "cni.image-pull"),
+            (3, "CrashLoopBackOff", "cni.daemon-crash-loop"),
+            (0, "PodInitializing", "cni.daemon-set"),
         ] {
             let verdict = judged(&PROOF, &NodeEvidence { agents: Ok(vec![pod(restarts, Some(down))]), ..joined() });
-            assert_eq!(verdict.means.map(|about| about.id), id, "{down}");
+            assert_eq!(verdict.means.map(|about| about.id), Some(id), "{down}");
         }
     }
 }
