@@ -83,7 +83,7 @@ fn without_an_admin(bench: &mut Bench, cluster: &Cluster) -> Result<()> {
     // An agent that is not Ready serves nobody.
     worker.ok(["touch", &format!("{SWITCHES}/down")])?;
     agent_is(cluster, &name, "False")?;
-    carrick.ends(bench, "verify", 3, &["verify.sandbox", "is not Ready: no pod gets an address here"])?;
+    carrick.ends(bench, "verify", 3, &["verify.network-agent", "is not ready"])?;
     cluster.kubectl(["delete", "pod", &format!("web-{name}"), "--grace-period=0", "--force"]).ok().map(drop)
 }
 

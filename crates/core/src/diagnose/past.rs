@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::fact::{Facts, kubeconfig, unit};
+use crate::fact::{Facts, journal, kubeconfig, unit};
 
 /// A container that ended before and has run for so long stays up: one that crashes at its start does so sooner, and the
 /// kubelet holds it back for at least as long.
@@ -24,6 +24,10 @@ pub(super) struct Present {
     taken_at: Timestamp,
     /// By their full names.
     pods: BTreeMap<String, PodNow>,
+    /// Of the sandboxes that are there, ready or not, by their ids: whose they are.
+    sandboxes: BTreeMap<String, String>,
+    /// Of containers by their ids, as the runtime made them: in which sandbox, and under which name.
+    made: BTreeMap<String, (String, String)>,
     images: BTreeSet<String>,
 }
 
@@ -38,19 +42,22 @@ struct PodNow {
 impl Present {
     pub(super) fn of(facts: &Facts) -> Self {
         let mut pods: BTreeMap<String, PodNow> = BTreeMap::new();
-        let mut by_id: BTreeMap<String, String> = BTreeMap::new();
-        for sandbox in facts.sandboxes().unwrap_or_default().into_iter().filter(|sandbox| sandbox.ready) {
-            by_id.insert(sandbox.id, sandbox.pod.clone());
-            pods.entry(sandbox.pod).or_default().made = sandbox.created_at;
+        let mut sandboxes: BTreeMap<String, String> = BTreeMap::new();
+        for sandbox in facts.sandboxes().unwrap_or_default() {
+            sandboxes.insert(sandbox.id, sandbox.pod.clone());
+            if sandbox.ready {
+                pods.entry(sandbox.pod).or_default().made = sandbox.created_at;
+            }
         }
         for container in facts.containers().unwrap_or_default() {
-            let pod = by_id.get(&container.sandbox).and_then(|pod| pods.get_mut(pod));
+            let pod = sandboxes.get(&container.sandbox).and_then(|pod| pods.get_mut(pod));
             if let (Some(pod), Some(at)) = (pod, container.created_at) {
                 pod.containers.insert(container.name, at);
             }
         }
         let images = facts.runtime_images().unwrap_or_default().iter().map(|image| full_name(image)).collect();
-        Present { since: since(facts), taken_at: facts.taken_at, pods, images }
+        let made = facts.query(&journal::CONTAINERD).map(|journal| made(&journal.text)).unwrap_or_default();
+        Present { since: since(facts), taken_at: facts.taken_at, pods, sandboxes, made, images }
     }
 
     /// A journal as `journalctl -o json` gives it, without the entries that are over: their lines are empty, so that the others
@@ -73,27 +80,31 @@ impl Present {
             return true;
         }
         // Most lines name neither, and none is read that does not.
-        let may_name = ["pod", "Pod", "image", "Image"].iter().any(|word| line.contains(word));
-        may_name && message(line).is_some_and(|message| self.is_mended(&message, at))
+        let may_name = ["pod", "Pod", "image", "Image", "ontainer"].iter().any(|word| line.contains(word));
+        may_name && message(line).is_some_and(|message| self.is_settled(&message, at))
     }
 
     /// Whether a complaint about a pod or an image is followed by that pod's or image's success.
-    fn is_mended(&self, message: &str, at: Timestamp) -> bool {
+    fn is_settled(&self, message: &str, at: Timestamp) -> bool {
         if !is_complaint(message) {
             return false;
         }
         if let Some(pod) = pod_of(message) {
-            return self.pods.get(&pod).is_some_and(|pod| self.has_come_up(pod, message, at));
+            return self.pods.get(&pod).is_some_and(|pod| self.has_come_up(pod, container_of(message), message, at));
+        }
+        if let Some((sandbox, container)) = id_of(message).and_then(|id| self.made.get(id)) {
+            let Some(pod) = self.sandboxes.get(sandbox) else { return !self.sandboxes.is_empty() };
+            return self.pods.get(pod).is_some_and(|pod| self.has_come_up(pod, Some(container), message, at));
         }
         image_of(message).is_some_and(|image| self.images.contains(&full_name(&image)))
     }
 
-    fn has_come_up(&self, pod: &PodNow, message: &str, at: Timestamp) -> bool {
+    fn has_come_up(&self, pod: &PodNow, container: Option<&str>, message: &str, at: Timestamp) -> bool {
         let since = |made: &Timestamp| *made > at;
         if message.contains("andbox") {
             return pod.made.as_ref().is_some_and(since);
         }
-        let Some(container) = container_of(message) else { return pod.containers.values().any(since) };
+        let Some(container) = container else { return pod.containers.values().any(since) };
         let Some(made) = pod.containers.get(container).filter(|made| since(made)) else { return false };
         let crashed = message.contains("restarting failed container") || message.contains("CrashLoopBackOff");
         !crashed || self.taken_at.duration_since(*made) >= STAYS_UP
@@ -130,11 +141,16 @@ fn is_complaint(message: &str) -> bool {
     klog || ["level=error", "level=warning", "level=fatal"].iter().any(|level| message.contains(level))
 }
 
-/// The pod that a line of the kubelet (`pod="ns/name"`) or of containerd (`PodSandboxMetadata{Name:…,Namespace:…}`) is about.
+/// The pod that a line of the kubelet (`pod="ns/name"`, `in pod name_ns(uid)`) or of containerd
+/// (`PodSandboxMetadata{Name:…,Namespace:…}`) is about.
 fn pod_of(message: &str) -> Option<String> {
     if let Some(rest) = after(message, " pod=\"") {
         let pod = rest.split('"').next()?;
         return pod.contains('/').then(|| pod.to_owned());
+    }
+    if let Some(rest) = after(message, " in pod ") {
+        let (name, namespace) = rest.split('(').next()?.split_once('_')?;
+        return Some(format!("{namespace}/{name}"));
     }
     let rest = after(message, "PodSandboxMetadata{Name:")?;
     let (name, namespace) = (rest.split(',').next()?, after(rest, "Namespace:")?.split(',').next()?);
@@ -145,8 +161,28 @@ fn container_of(message: &str) -> Option<&str> {
     let quoted =
         || after(message, "\\\"StartContainer\\\" for \\\"").or_else(|| after(message, "\"StartContainer\" for \""));
     let named = |rest: &'_ str| rest.find(['\\', '"', ' ']).map_or(rest.len(), |end| end);
-    let rest = quoted().or_else(|| after(message, "restarting failed container="))?;
+    let failed = || after(message, "\"container ").filter(|rest| rest.contains(" start failed in pod "));
+    let rest = quoted().or_else(|| after(message, "restarting failed container=")).or_else(failed)?;
     rest.get(..named(rest))
+}
+
+/// The container that a line names by its id alone.
+fn id_of(message: &str) -> Option<&str> {
+    let before = ["StartContainer for \\\"", "StartContainer for \"", "containerID=\""];
+    before.iter().find_map(|before| after(message, before))?.split(['\\', '"']).next()
+}
+
+/// What containerd says of each container that it has made.
+fn made(journal: &str) -> BTreeMap<String, (String, String)> {
+    let one = |line: &str| {
+        let message = message(line)?.replace("\\\"", "\"");
+        let until_quote = |rest: &str| rest.split('"').next().map(str::to_owned);
+        let sandbox = until_quote(after(&message, "CreateContainer within sandbox \"")?)?;
+        let name = after(&message, "ContainerMetadata{Name:")?.split(',').next()?.to_owned();
+        let id = until_quote(after(&message, "returns container id \"")?)?;
+        Some((id, (sandbox, name)))
+    };
+    journal.lines().filter(|line| line.contains("returns container id")).filter_map(one).collect()
 }
 
 /// The image that could not be pulled.
@@ -198,6 +234,10 @@ mod tests {
     const OF_CONTAINERD: &str = r#"time="2026-11-15T20:39:45.2Z" level=error msg="RunPodSandbox for &PodSandboxMetadata{Name:kube-flannel-ds-x,Uid:0c4e,Namespace:kube-flannel,Attempt:0,} failed, error" error="failed to setup network for sandbox""#;
     const OF_IMAGE: &str = r#"time="2026-11-15T20:39:45.2Z" level=error msg="PullImage \"registry.k8s.io/kube-proxy:v1.34.4\" failed" error="failed to do request: EOF""#;
     const OF_KUBELET_IMAGE: &str = r#"E1115 20:39:45.223456     812 log.go:32] "PullImage from image service failed" err="rpc error" image="busybox""#;
+    const NOT_STARTED: &str = r#"E1118 16:06:27.552139     133 kuberuntime_manager.go:1449] "Unhandled Error" err="container kube-flannel start failed in pod kube-flannel-ds-x_kube-flannel(0c4e): RunContainerError: OCI runtime create failed" logger="UnhandledError""#;
+    const BY_ID: &str = r#"time="2026-11-15T20:39:45.2Z" level=error msg="StartContainer for \"0dced765\" failed" error="OCI runtime create failed""#;
+    const BY_KUBELETS_ID: &str = r#"E1118 16:06:27.552005     133 log.go:32] "StartContainer from runtime service failed" err="rpc error: OCI runtime create failed" containerID="0dced765""#;
+    const MADE: &str = r#"time="2026-11-15T20:39:45.1Z" level=info msg="CreateContainer within sandbox \"s\" for &ContainerMetadata{Name:kube-flannel,Attempt:0,} returns container id \"0dced765\"""#;
     const SUCCESS: &str =
         r#"I1115 20:39:45.223456     812 x.go:1] "Started container" pod="kube-flannel/kube-flannel-ds-x""#;
 
@@ -212,7 +252,8 @@ mod tests {
         let mut facts = facts()
             .with_cri("pods", &sandbox.to_string())
             .with_cri("containers", &container.to_string())
-            .with_cri("images", &images.to_string());
+            .with_cri("images", &images.to_string())
+            .with_query(&journal::CONTAINERD, &entry(14, MADE));
         facts.taken_at = at(40);
         facts
     }
@@ -234,6 +275,11 @@ mod tests {
             ("the image is there", 39, OF_IMAGE, true),
             ("the image is there, by its short name", 39, OF_KUBELET_IMAGE, true),
             ("no complaint", 5, SUCCESS, false),
+            ("started since", 15, NOT_STARTED, true),
+            ("not started since", 25, NOT_STARTED, false),
+            ("started since, by its id", 15, BY_ID, true),
+            ("not started since, by its id", 25, BY_ID, false),
+            ("started since, by the id that the kubelet names", 15, BY_KUBELETS_ID, true),
         ] {
             assert_eq!(is_over(&node(), second, message), over, "{name}");
         }
@@ -241,6 +287,10 @@ mod tests {
         assert!(!is_over(&node(), 15, &other), "another pod's success is not this one's");
         let other = NOT_PULLED.replace("for \\\"kube-flannel\\\"", "for \\\"install-cni\\\"");
         assert!(!is_over(&node(), 15, &other), "nor is another container's");
+        let unknown = BY_ID.replace("0dced765", "1dced765");
+        assert!(!is_over(&node(), 15, &unknown), "nobody knows whose it was");
+        let gone = node().with_cri("pods", r#"{"items": [{"id": "t", "state": "SANDBOX_READY"}]}"#);
+        assert!(is_over(&gone, 15, BY_ID), "its pod is not there any more");
         let missing = node().without(Source::Cri("images"), crate::fact::Why::TimedOut);
         assert!(!is_over(&missing, 39, OF_IMAGE), "what is not known ends nothing");
         let mut young = node();

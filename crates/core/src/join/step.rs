@@ -1060,10 +1060,12 @@ impl JoinStatus {
         };
         let says = failing.first().map_or(says, |first| first.says.as_str()).to_owned();
         causes.reverse();
-        let is_new = |cause: &JoinCause, known: &[JoinCause]| !known.iter().any(|other| other.id == cause.id);
         for cause in &failing {
-            if is_new(cause, &causes) {
-                causes.push(cause.clone());
+            match causes.iter_mut().find(|known| known.id == cause.id) {
+                // Who looked at the machine knows which file and which value.
+                Some(heard) if !cause.remedy.is_empty() => heard.remedy.clone_from(&cause.remedy),
+                Some(_) => {}
+                None => causes.push(cause.clone()),
             }
         }
         let told = std::mem::take(&mut self.memory.else_told).pop().filter(|_| stage == Stage::Blocked);

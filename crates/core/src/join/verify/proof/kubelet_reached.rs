@@ -19,7 +19,16 @@ pub const PROOF: Proof = Proof {
     title: "the API server reaches the kubelet",
     subsystem: Subsystem::Network,
     until: Until::Verified,
-    after: &["verify.kubelet", "verify.cluster", "verify.certificate", "verify.identity"],
+    after: &[
+        "verify.kubelet",
+        "verify.cluster",
+        "verify.certificate",
+        "verify.identity",
+        "verify.lease",
+        "verify.runtime-network",
+        "verify.network-available",
+        "verify.network-agent",
+    ],
     judge,
 };
 

@@ -28,6 +28,7 @@ pub const PROOF: Proof = Proof {
         "verify.lease",
         "verify.runtime-network",
         "verify.network-available",
+        "verify.network-agent",
     ],
     judge,
 };
