@@ -108,18 +108,10 @@ pub enum Ends {
     Line(&'static str, i32),
     /// Joined all the same; why that is right.
     Joined(&'static str),
-    /// Ends so today, which is not right: this cause is to be named first, and is not yet.
-    Owed { today: Today, cause: &'static str },
+    /// Not joined, with another cause first today and this exit code: `cause` is to be named, and is not yet.
+    Owed { today: &'static str, exit: i32, cause: &'static str },
     /// Not played; why.
     Elsewhere(&'static str),
-}
-
-/// How a join ends that owes a cause.
-#[derive(Clone, Copy)]
-pub enum Today {
-    Joined,
-    /// With another cause first, and this exit code.
-    Cause(&'static str, i32),
 }
 
 /// What a join that failed leaves.
@@ -145,7 +137,7 @@ pub struct Row {
     /// What the machine is like after it.
     leaves: Leaves,
     /// What its remedy says is done, and the machine joins.
-    mended: bool,
+    fixed: bool,
     /// The words that tell it, where it may pass and is waited for: else it is told at the end.
     told_by: Option<&'static str>,
 }
@@ -158,7 +150,7 @@ const fn row(fault: &'static str, tier: Tier, ends: Ends) -> Row {
         ends,
         shows: Shows::Beforehand,
         leaves: Leaves::Everything,
-        mended: false,
+        fixed: false,
         told_by: None,
     }
 }
@@ -184,8 +176,8 @@ impl Row {
     }
 
     /// Doing what is told is enough: it is done, as it was printed, and the machine joins.
-    const fn mended(self) -> Self {
-        Self { mended: true, ..self }
+    const fn fixed(self) -> Self {
+        Self { fixed: true, ..self }
     }
 
     const fn told_by(self, words: &'static str) -> Self {
@@ -210,7 +202,7 @@ pub static ROWS: &[Row] = &[
     row("cni-conf-moved", Tier::Standard, LATER),
     row("cni-conf-never-written", Tier::Standard, Ends::Cause("filesystem.read-only", 3)),
     // The file is of a network that is not here, neither its programs nor its pods: it was left, and will win over the cluster's own.
-    row("cni-conf-shadowed", Tier::Standard, Ends::Owed { today: Today::Cause("cni.plugins", 3), cause: "cni.first-file-wins" }),
+    row("cni-conf-shadowed", Tier::Standard, Ends::Owed { today: "cni.plugins", exit: 3, cause: "cni.first-file-wins" }),
     row("cni-folder-removed", Tier::Standard, LATER),
     row("cni-watch-lost", Tier::Standard, LATER),
     row("containerd-disk-full", Tier::Standard, Ends::Cause("filesystem.space", 3)),
@@ -225,7 +217,7 @@ pub static ROWS: &[Row] = &[
     row("cut-off-later", Tier::Standard, LATER),
     row("dropin-missing", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
     row("dropin-missing-running", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
-    row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)).mended(),
+    row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)).fixed(),
     row("firewalld-on", Tier::Quick, Ends::Cause("firewall.kubelet", 3)),
     row("flannel-crash-looping", Tier::Standard, Ends::Cause("cni.daemon-crash-loop", 6)).shown_by(Shows::Kubelet("restarting failed container=kube-flannel")).told_by("does not stay up").stays(),
     // Only the configuration that the network's own pod writes says which plugins are needed.
@@ -253,14 +245,15 @@ pub static ROWS: &[Row] = &[
     row("stale-files", Tier::Quick, Ends::Joined("what is of a join that is over is taken away first")),
     row("subnet-env-missing", Tier::Standard, LATER),
     row("swap-on", Tier::Quick, Ends::Cause("machine.swap", 3)).timed(),
-    row("token-without-authentication", Tier::Standard, Ends::Cause("api.auth", 3)).mended(),
-    row("token-without-group", Tier::Quick, Ends::Cause("api.token-group", 3)).mended(),
-    row("token-without-signing", Tier::Standard, Ends::Cause("api.token", 3)).mended(),
+    row("token-without-authentication", Tier::Standard, Ends::Cause("api.auth", 3)).fixed(),
+    row("token-without-group", Tier::Quick, Ends::Cause("api.token-group", 3)).fixed(),
+    row("token-without-signing", Tier::Standard, Ends::Cause("api.token", 3)).fixed(),
     row("ufw-on", Tier::Standard, Ends::Cause("firewall.kubelet", 3)),
-    row("unknown-token", Tier::Standard, Ends::Cause("api.token", 3)).mended(),
-    row("vxlan-blocked", Tier::Standard, Ends::Owed { today: Today::Joined, cause: "firewall.vxlan" }),
+    row("unknown-token", Tier::Standard, Ends::Cause("api.token", 3)).fixed(),
+    // Which port the overlay uses is known once its link is there.
+    row("vxlan-blocked", Tier::Standard, Ends::Cause("firewall.vxlan", 3)).shown_by(Shows::File("/run/flannel/subnet.env")).stays(),
     row("wrong-ca-hash", Tier::Quick, Ends::Cause("api.ca-pin", 3)),
-    row("wrong-token-secret", Tier::Standard, Ends::Cause("api.token", 3)).mended(),
+    row("wrong-token-secret", Tier::Standard, Ends::Cause("api.token", 3)).fixed(),
 ];
 
 impl Row {
@@ -270,7 +263,7 @@ impl Row {
 
     /// Whether it tells a cause, so that how soon can be asked.
     pub fn tells(&self) -> bool {
-        matches!(self.ends, Ends::Cause(..) | Ends::Line(..) | Ends::Owed { today: Today::Cause(..), .. })
+        matches!(self.ends, Ends::Cause(..) | Ends::Line(..) | Ends::Owed { .. })
     }
 
     /// Whether it ends because the time was up.
@@ -286,10 +279,7 @@ impl Row {
     /// What it is to do, and does not yet.
     pub fn owes(&self) -> Option<String> {
         match self.ends {
-            Ends::Owed { today: Today::Joined, cause } => Some(format!("ends joined, is to name {cause}")),
-            Ends::Owed { today: Today::Cause(today, _), cause } => {
-                Some(format!("names {today} first, is to name {cause}"))
-            }
+            Ends::Owed { today, cause, .. } => Some(format!("names {today} first, is to name {cause}")),
             Ends::Cause(..) | Ends::Line(..) | Ends::Joined(_) | Ends::Elsewhere(_) => None,
         }
     }
@@ -297,13 +287,9 @@ impl Row {
     /// How soon it was told.
     fn sighting(&self, scene: &Scene, done: &Done, started: Timestamp) -> Result<ToldCause> {
         let what = match self.ends {
-            Ends::Cause(cause, exit) | Ends::Owed { today: Today::Cause(cause, exit), .. } => {
-                format!("{cause}, exit {exit}")
-            }
+            Ends::Cause(cause, exit) | Ends::Owed { today: cause, exit, .. } => format!("{cause}, exit {exit}"),
             Ends::Line(_, exit) => format!("one line, exit {exit}"),
-            Ends::Joined(_) | Ends::Owed { today: Today::Joined, .. } | Ends::Elsewhere(_) => {
-                return said("nothing was to be told");
-            }
+            Ends::Joined(_) | Ends::Elsewhere(_) => return said("nothing was to be told"),
         };
         let told = match self.told_by {
             None => done.took,
@@ -334,7 +320,7 @@ pub fn play(bench: &mut Bench, row: &Row) -> Result<()> {
         };
         let sighting = row.sighting(&scene, &done, started)?;
         is_left(row.leaves, &scene, &before)?;
-        if row.mended {
+        if row.fixed {
             mend(bench, &scene, &done)?;
         }
         bench.told(sighting)
@@ -347,7 +333,7 @@ fn mend(bench: &mut Bench, scene: &Scene, done: &Done) -> Result<()> {
     remedy::bring_kubectl(scene.cluster)?;
     let line = remedy::carry_out(scene.cluster, &scene.machine, &done.text())?;
     let joined = join(&scene.machine, &[], &["-"], &line.unwrap_or_else(|| scene.plain_join_line()))?;
-    bench.say(format_args!("mended as told: {}\n{}", joined.code(), joined.text()));
+    bench.say(format_args!("fixed as told: {}\n{}", joined.code(), joined.text()));
     demand!(joined.code() == 0, "what the remedy says is not enough:\n{}", joined.text());
     is_joined(scene.cluster, &scene.machine)
 }
@@ -418,7 +404,7 @@ fn joined_meanwhile(scene: &Scene, row: &Row) -> Result<(Done, Timestamp)> {
 pub fn judge(ends: &Ends, done: &Done) -> Result<()> {
     let (exit, text) = (done.code(), done.text());
     match ends {
-        Ends::Cause(cause, expected) | Ends::Owed { today: Today::Cause(cause, expected), .. } => {
+        Ends::Cause(cause, expected) | Ends::Owed { today: cause, exit: expected, .. } => {
             let named = first_cause(&text);
             demand!(exit == *expected, "it ended with {exit}, not {expected}:\n{text}");
             demand!(named == Some(cause), "it names {} first, not {cause}:\n{text}", named.unwrap_or("no cause"));
@@ -429,7 +415,7 @@ pub fn judge(ends: &Ends, done: &Done) -> Result<()> {
             demand!(exit == *expected && text.trim().lines().count() == 1, "it ended with {exit}:\n{text}");
             demand!(text.contains(words), "it does not say {words:?}:\n{text}");
         }
-        Ends::Joined(_) | Ends::Owed { today: Today::Joined, .. } => {
+        Ends::Joined(_) => {
             demand!(exit == 0 && text.contains("joined: verified after"), "it ended with {exit}:\n{text}");
         }
         Ends::Elsewhere(why) => return said(format!("not to be played: {why}")),
@@ -472,9 +458,9 @@ mod tests {
             let own = fault::find(row.fault).unwrap().fault.cause;
             match row.ends {
                 Ends::Cause(cause, _) => assert_eq!(cause, own, "{}: what it is to name is owed", row.fault),
-                Ends::Owed { today, cause } => {
+                Ends::Owed { today, cause, .. } => {
                     assert_eq!(cause, own, "{}", row.fault);
-                    assert!(!matches!(today, Today::Cause(today, _) if today == own), "{}: it is paid", row.fault);
+                    assert_ne!(today, own, "{}: it is paid", row.fault);
                 }
                 // Why it names none.
                 Ends::Line(why, _) | Ends::Joined(why) | Ends::Elsewhere(why) => assert!(!why.is_empty()),

@@ -20,7 +20,7 @@ use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 
 pub const CASE: Case = Case {
-    about: "tokens, ConfigMaps, bindings and signers that are not as kubeadm leaves them: each named, mended as told, joined",
+    about: "tokens, ConfigMaps, bindings and signers that are not as kubeadm leaves them: each named, fixed as told, joined",
     tier: Tier::Standard,
     covers: &[Covers::Verb("join"), Covers::Promise(3), Covers::Family("api"), Covers::Family("csr")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12), Need::Alone],
@@ -192,7 +192,7 @@ fn play(bench: &mut Bench, lack: &Lack) -> Result<()> {
     }
     let line = remedy::carry_out(cluster, &machine, &told)?.unwrap_or(typed);
     let joined = join::join(&machine, &[], &["-"], &line)?;
-    bench.say(format_args!("{}, mended: {}\n{}", lack.what, joined.code(), joined.text()));
+    bench.say(format_args!("{}, fixed: {}\n{}", lack.what, joined.code(), joined.text()));
     demand!(joined.code() == 0, "{}: what the remedy says is not enough:\n{}", lack.what, joined.text());
     is_joined(cluster, &machine)
 }
