@@ -23,8 +23,7 @@ pub const CASE: Case = Case {
 };
 
 /// No machine has so much to spare; with all of it, or more, a kubelet does not start.
-const PRESSES: &str =
-    "echo 'KUBELET_EXTRA_ARGS=--eviction-hard=memory.available<99.99%' >/etc/default/kubelet; systemctl restart kubelet";
+const PRESSES: &str = "echo 'KUBELET_EXTRA_ARGS=--eviction-hard=memory.available<99.99%' >/etc/default/kubelet; systemctl restart kubelet";
 const RELIEVES: &str = "rm /etc/default/kubelet; systemctl restart kubelet";
 /// The kubelet measures every ten seconds, and tells as often.
 const MEASURED: Duration = Duration::from_mins(1);

@@ -88,7 +88,8 @@ pub enum SandboxError {
     /// The runtime's, or a plugin's, own words.
     #[error("{call}: {detail}")]
     Refused { call: &'static str, detail: String },
-    #[error("{call}: no answer in {} s", after.as_secs())]
+    // As a runtime says it of its own deadlines: signatures know it by these words.
+    #[error("{call}: rpc error: code = DeadlineExceeded desc = context deadline exceeded ({} s)", after.as_secs())]
     TimedOut { call: &'static str, after: Duration },
     #[error("the sandbox was made, and has no address")]
     NoAddress,

@@ -45,6 +45,9 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
             .fix("carrick diagnose")
             .explains([id!("pod.no-address")]),
         Err(Why::Absent) => return Ok(without_a_pod(seen.stand_in.as_ref())),
+        Err(why @ Why::NotCollected) => {
+            Verdict { says: "no sandbox has got an address yet".to_owned(), ..not_seen("sandbox", why) }
+        }
         Err(why) => return Err(missing("sandbox", why)),
     })
 }
