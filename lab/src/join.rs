@@ -23,7 +23,8 @@ pub const PROGRAM: &str = "/usr/local/bin/carrick";
 /// Longer than the longest of its own waits: it must be the one that gives up.
 const DEADLINE: Duration = Duration::from_mins(8);
 
-/// carrick's exit code where the time was up.
+/// carrick's exit codes where it failed, and where the time was up.
+const FAILED: i32 = 3;
 const TIMED_OUT: i32 = 6;
 
 /// One attempt, and half a minute for a certificate: what is named after that would be named after four, too.
@@ -104,6 +105,8 @@ pub fn nothing_left(machine: &Machine) -> Result<()> {
 pub enum Ends {
     /// Not joined: this cause comes first, with this exit code.
     Cause(&'static str, i32),
+    /// Not joined, with this cause first; whether before its stage's time was over is luck.
+    CauseAtSomeTime(&'static str),
     /// Nothing is tried: one line with these words, and this exit code.
     Line(&'static str, i32),
     /// Joined all the same; why that is right.
@@ -219,7 +222,7 @@ pub static ROWS: &[Row] = &[
     row("dropin-missing-running", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
     row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)).fixed(),
     row("firewalld-on", Tier::Quick, Ends::Cause("firewall.kubelet", 3)),
-    row("flannel-crash-looping", Tier::Standard, Ends::Cause("cni.daemon-crash-loop", 6)).shown_by(Shows::Kubelet("restarting failed container=kube-flannel")).told_by("does not stay up").stays(),
+    row("flannel-crash-looping", Tier::Standard, Ends::CauseAtSomeTime("cni.daemon-crash-loop")).shown_by(Shows::Kubelet("restarting failed container=kube-flannel")).told_by("does not stay up").stays(),
     // Only the configuration that the network's own pod writes says which plugins are needed.
     row("flannel-plugin-missing", Tier::Quick, Ends::Cause("cni.plugins", 3)).shown_by(Shows::File("/etc/cni/net.d/10-flannel.conflist")).stays().timed(),
     row("ip-forward-off", Tier::Quick, Ends::Joined("it is set for this join; check goes on saying that no file does")),
@@ -263,12 +266,12 @@ impl Row {
 
     /// Whether it tells a cause, so that how soon can be asked.
     pub fn tells(&self) -> bool {
-        matches!(self.ends, Ends::Cause(..) | Ends::Line(..) | Ends::Owed { .. })
+        matches!(self.ends, Ends::Cause(..) | Ends::CauseAtSomeTime(_) | Ends::Line(..) | Ends::Owed { .. })
     }
 
     /// Whether it ends because the time was up.
     pub fn waits_out_a_deadline(&self) -> bool {
-        matches!(self.ends, Ends::Cause(_, TIMED_OUT))
+        matches!(self.ends, Ends::Cause(_, TIMED_OUT) | Ends::CauseAtSomeTime(_))
     }
 
     /// Whether the whole machine is compared.
@@ -280,7 +283,7 @@ impl Row {
     pub fn owes(&self) -> Option<String> {
         match self.ends {
             Ends::Owed { today, cause, .. } => Some(format!("names {today} first, is to name {cause}")),
-            Ends::Cause(..) | Ends::Line(..) | Ends::Joined(_) | Ends::Elsewhere(_) => None,
+            Ends::Cause(..) | Ends::CauseAtSomeTime(_) | Ends::Line(..) | Ends::Joined(_) | Ends::Elsewhere(_) => None,
         }
     }
 
@@ -288,6 +291,7 @@ impl Row {
     fn sighting(&self, scene: &Scene, done: &Done, started: Timestamp) -> Result<ToldCause> {
         let what = match self.ends {
             Ends::Cause(cause, exit) | Ends::Owed { today: cause, exit, .. } => format!("{cause}, exit {exit}"),
+            Ends::CauseAtSomeTime(cause) => format!("{cause}, exit {}", done.code()),
             Ends::Line(_, exit) => format!("one line, exit {exit}"),
             Ends::Joined(_) | Ends::Elsewhere(_) => return said("nothing was to be told"),
         };
@@ -400,16 +404,26 @@ fn joined_meanwhile(scene: &Scene, row: &Row) -> Result<(Done, Timestamp)> {
     })
 }
 
+/// It is not joined, for this first of all.
+fn names(cause: &str, text: &str) -> Result<()> {
+    let named = first_cause(text);
+    demand!(named == Some(cause), "it names {} first, not {cause}:\n{text}", named.unwrap_or("no cause"));
+    let ends = ["Not joined.", "Registered, not verified."];
+    demand!(ends.iter().any(|end| text.contains(end)), "it does not say that it is not joined:\n{text}");
+    Ok(())
+}
+
 /// It ended so, and said what belongs to that.
 pub fn judge(ends: &Ends, done: &Done) -> Result<()> {
     let (exit, text) = (done.code(), done.text());
     match ends {
         Ends::Cause(cause, expected) | Ends::Owed { today: cause, exit: expected, .. } => {
-            let named = first_cause(&text);
             demand!(exit == *expected, "it ended with {exit}, not {expected}:\n{text}");
-            demand!(named == Some(cause), "it names {} first, not {cause}:\n{text}", named.unwrap_or("no cause"));
-            let ends = ["Not joined.", "Registered, not verified."];
-            demand!(ends.iter().any(|end| text.contains(end)), "it does not say that it is not joined:\n{text}");
+            names(cause, &text)?;
+        }
+        Ends::CauseAtSomeTime(cause) => {
+            demand!([FAILED, TIMED_OUT].contains(&exit), "it ended with {exit}:\n{text}");
+            names(cause, &text)?;
         }
         Ends::Line(words, expected) => {
             demand!(exit == *expected && text.trim().lines().count() == 1, "it ended with {exit}:\n{text}");
@@ -457,7 +471,9 @@ mod tests {
         for row in ROWS {
             let own = fault::find(row.fault).unwrap().fault.cause;
             match row.ends {
-                Ends::Cause(cause, _) => assert_eq!(cause, own, "{}: what it is to name is owed", row.fault),
+                Ends::Cause(cause, _) | Ends::CauseAtSomeTime(cause) => {
+                    assert_eq!(cause, own, "{}: what it is to name is owed", row.fault);
+                }
                 Ends::Owed { today, cause, .. } => {
                     assert_eq!(cause, own, "{}", row.fault);
                     assert_ne!(today, own, "{}: it is paid", row.fault);

@@ -89,7 +89,10 @@ impl Driver<'_, '_> {
             if let Err(Why::Broken(says)) = &trial.sandbox {
                 // Each time: what a runtime says last is what it refuses a sandbox for.
                 let known = causes::of_sentence(self.library, says, "the runtime");
+                self.refused_for.extend(known.iter().map(|cause| cause.id.clone()));
                 events.extend(known.into_iter().map(JoinEvent::Trouble));
+            } else if trial.sandbox.is_ok() {
+                events.extend(self.refused_for.drain(..).map(JoinEvent::Passed));
             }
             events.push(JoinEvent::Tried(Box::new(trial)));
         }
