@@ -121,7 +121,7 @@ const BREACHES: [Breach; 10] = [
         line: "verify",
         exit: 3,
         causes: &["verify.certificate"],
-        says: "another cluster's CA has signed it",
+        says: "does not accept it for",
         within: AT_ONCE,
         fixes: "ln -sfn $(cat /root/current) /var/lib/kubelet/pki/kubelet-client-current.pem",
     },
