@@ -37,6 +37,13 @@ pub struct MachineArgs {
     time_box: Duration,
 }
 
+impl MachineArgs {
+    /// No other machine is asked for.
+    pub fn is_here(&self) -> bool {
+        self.host.is_none()
+    }
+}
+
 /// The cluster to look at from there.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ClusterArgs {
@@ -52,6 +59,13 @@ pub struct ClusterArgs {
     /// An admin's kubeconfig: shows the state of the pod network's DaemonSet, too
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+}
+
+impl ClusterArgs {
+    /// No cluster is asked for.
+    pub fn is_nobody(&self) -> bool {
+        self.api.is_none() && self.kubeconfig.is_none()
+    }
 }
 
 /// An admin's way into the cluster, for verbs that need no more of it.

@@ -18,7 +18,7 @@ use crate::terminal;
 /// Find the root cause of a join that failed: on this machine, in a bundle, in any pasted text; read-only
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Texts, a directory of texts, a bundle made by `carrick collect`, or - for stdin; none looks at this machine
+    /// Texts, a directory of texts, a bundle made by `carrick collect`, or - for stdin; none reads what is piped in, else this machine
     #[arg(value_name = "FILE", conflicts_with_all = ["host", "api", "kubeconfig"])]
     inputs: Vec<PathBuf>,
     #[command(flatten)]
@@ -77,7 +77,10 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
 
 async fn case<'l>(args: &Args, library: &'l Library) -> Result<Case<'l>, Failure> {
     let node = args.node.clone();
-    let inputs = args.inputs.iter().map(|path| Input::of(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut inputs = args.inputs.iter().map(|path| Input::of(path)).collect::<Result<Vec<_>, _>>()?;
+    if inputs.is_empty() && args.place.is_here() && args.cluster.is_nobody() && input::is_piped() {
+        inputs.push(Input::Stdin);
+    }
     match inputs.as_slice() {
         [] => {
             let host = args.place.host().await?;

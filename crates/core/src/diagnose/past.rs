@@ -143,7 +143,7 @@ fn is_complaint(message: &str) -> bool {
 
 /// The pod that a line of the kubelet (`pod="ns/name"`, `in pod name_ns(uid)`) or of containerd
 /// (`PodSandboxMetadata{Name:…,Namespace:…}`) is about.
-fn pod_of(message: &str) -> Option<String> {
+pub(super) fn pod_of(message: &str) -> Option<String> {
     if let Some(rest) = after(message, " pod=\"") {
         let pod = rest.split('"').next()?;
         return pod.contains('/').then(|| pod.to_owned());

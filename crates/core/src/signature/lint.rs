@@ -89,8 +89,10 @@ fn classes(signature: &Signature) -> Vec<String> {
 
 fn literals(signature: &Signature) -> Vec<String> {
     let mut wrong = Vec::new();
-    if signature.literals.is_empty() {
-        wrong.push("there is no literal".to_owned());
+    match (signature.literals.is_empty(), signature.last_words) {
+        (true, false) => wrong.push("there is no literal".to_owned()),
+        (false, true) => wrong.push("has a literal, and last words need none".to_owned()),
+        _ => {}
     }
     for literal in &signature.literals {
         if literal.len() < SHORTEST_LITERAL {
@@ -138,7 +140,8 @@ fn lines(signature: &Signature) -> Vec<String> {
         Err(error) => return vec![format!("the regex does not compile: {error}")],
     };
     let mut wrong = Vec::new();
-    let has_literal = |line: &str| signature.literals.iter().any(|literal| line.contains(literal.as_str()));
+    let has_literal =
+        |line: &str| signature.last_words || signature.literals.iter().any(|literal| line.contains(literal.as_str()));
     if signature.hit.is_empty() {
         wrong.push("there is no [[hit]] line".to_owned());
     }
@@ -177,11 +180,14 @@ fn placeholders(text: &str) -> impl Iterator<Item = &str> {
         .filter(|name| is_capture(name))
 }
 
-/// Two signatures that both speak on a line, neither being over the other.
+/// Two signatures that both speak on a line, neither being over the other. What only shows how far a machine is says nothing
+/// that another could contradict, and last words are heard only where nobody else speaks.
 fn overlaps(signatures: &[Signature]) -> Vec<Complaint> {
+    let signatures: Vec<&Signature> =
+        signatures.iter().filter(|it| it.severity > Severity::Sign && !it.last_words).collect();
     let regexes: Vec<Option<Regex>> = signatures.iter().map(|signature| Regex::new(&signature.regex).ok()).collect();
     let mut complaints = Vec::new();
-    for signature in signatures {
+    for signature in &signatures {
         for line in signature.hit.iter().map(|hit| hit.line.as_str()) {
             for (other, regex) in signatures.iter().zip(&regexes) {
                 let stated = other.over.contains(&signature.id) || signature.over.contains(&other.id);

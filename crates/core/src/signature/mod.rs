@@ -42,7 +42,7 @@ pub struct Signature {
     /// What is wrong (or, of a good sign, what went well), in a few words.
     pub title: String,
     pub subsystem: Subsystem,
-    /// From when on it counts; of a good sign: what it proves to be reached.
+    /// From when on it counts; of a sign: what it proves to be reached.
     pub phase: Phase,
     pub severity: Severity,
     /// What a join does about it. A cause of its own has one; where it shows a check, the check's counts.
@@ -74,6 +74,10 @@ pub struct Signature {
     /// Where both hit a line, this one speaks and these do not.
     #[serde(default)]
     pub over: Vec<String>,
+    /// It speaks with a program's last words, where no signature says why on their line. It needs no literal: only lines that read
+    /// like an error are held against it.
+    #[serde(default)]
+    pub last_words: bool,
     /// Good signs after which it is past.
     #[serde(default)]
     pub cleared_by: Vec<String>,
@@ -129,6 +133,8 @@ pub enum Phase {
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Severity {
+    /// Neither good nor bad: it only shows how far the machine is.
+    Sign,
     /// A sign of progress or of health.
     Good,
     /// Noise: never a cause.
@@ -156,6 +162,7 @@ impl Severity {
     /// As a signature's file has it.
     pub fn name(self) -> &'static str {
         match self {
+            Severity::Sign => "sign",
             Severity::Good => "good",
             Severity::Benign => "benign",
             Severity::Warning => "warning",
@@ -216,6 +223,9 @@ fn is_capture(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
 
+/// How much of a literal a line that was cut has to end with: a word or two, which few literals have in common.
+const LEAST_OF_A_LITERAL: usize = 14;
+
 /// Every signature there is, ready to be looked for.
 pub struct Library {
     entries: Vec<Entry>,
@@ -224,8 +234,12 @@ pub struct Library {
     finder: Finder,
     /// Tells which literals a line has.
     literals: AhoCorasick,
+    /// The same, as text.
+    texts: Vec<Box<str>>,
     /// Which signatures a literal may lead to.
     led_to: Vec<Vec<usize>>,
+    /// Those that speak with a program's last words.
+    last_words: Vec<usize>,
     broken: OnceLock<Complaint>,
 }
 
@@ -274,7 +288,7 @@ impl Library {
             if by_id.insert(signature.id.clone(), n).is_some() {
                 return Err(Complaint::of(&signature.id, "the id is there twice"));
             }
-            for literal in &signature.literals {
+            for literal in signature.literals.iter().filter(|_| !signature.last_words) {
                 literals.entry(literal).or_default().push(n);
             }
         }
@@ -284,14 +298,16 @@ impl Library {
         // The small kind: it sees only the lines that were found.
         let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(literals.keys());
         let all = builder.map_err(wrong)?;
+        let texts = literals.keys().map(|literal| Box::from(*literal)).collect();
         let led_to = literals.into_values().collect();
+        let last_words = (0..signatures.len()).filter(|&n| signatures[n].last_words).collect();
         let entry = |signature: Signature| Entry {
             names_node: signature.regex.contains("<node>"),
             signature,
             expression: Expression::default(),
         };
         let entries = signatures.into_iter().map(entry).collect();
-        Ok(Library { entries, by_id, finder, literals: all, led_to, broken: OnceLock::new() })
+        Ok(Library { entries, by_id, finder, literals: all, texts, led_to, last_words, broken: OnceLock::new() })
     }
 
     pub fn find(&self, id: &str) -> Option<&Signature> {
@@ -327,6 +343,40 @@ impl Library {
             hits.retain(|&n| !under.contains(self.get(n).id.as_str()));
         }
         hits
+    }
+
+    /// The signature whose words these are, where none of those that recognise the line says what it means.
+    pub fn last_words(&self, line: &str, recognised: &[usize]) -> Option<usize> {
+        let says_why = |&n: &usize| {
+            let signature = self.get(n);
+            signature.severity > Severity::Sign && signature.about().is_none_or(|about| about.role == Role::Root)
+        };
+        if recognised.iter().any(says_why) {
+            return None;
+        }
+        let is_under = |id: &str| recognised.iter().any(|&n| self.get(n).over.iter().any(|under| under == id));
+        let speaks = |&n: &usize| {
+            let Entry { signature, expression, .. } = &self.entries[n];
+            !is_under(&signature.id)
+                && self.compiled(n, expression.is_match(&signature.regex, line)).unwrap_or_default()
+        };
+        self.last_words.iter().copied().find(speaks)
+    }
+
+    /// A line that a pager cut at the right, with the rest of the only literal that can have stood there.
+    pub fn completed(&self, line: &str) -> Option<String> {
+        let cut = line.trim_end().strip_suffix(['>', '…'])?;
+        let mut rest: Option<&str> = None;
+        for literal in &self.texts {
+            let begun = |at: &usize| literal.get(..*at).is_some_and(|begun| cut.ends_with(begun));
+            let end = (LEAST_OF_A_LITERAL..literal.len()).rev().find(begun).and_then(|at| literal.get(at..));
+            match (rest, end) {
+                (Some(rest), Some(end)) if rest != end => return None,
+                (_, Some(_)) => rest = end,
+                (_, None) => {}
+            }
+        }
+        rest.map(|rest| format!("{cut}{rest}"))
     }
 
     /// What a signature takes from a line it recognises.
