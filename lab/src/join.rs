@@ -222,7 +222,7 @@ pub static ROWS: &[Row] = &[
     row("dropin-missing-running", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
     row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)).fixed(),
     row("firewalld-on", Tier::Quick, Ends::Cause("firewall.kubelet", 3)),
-    row("flannel-crash-looping", Tier::Standard, Ends::CauseAtSomeTime("cni.daemon-crash-loop")).shown_by(Shows::Kubelet("restarting failed container=kube-flannel")).told_by("does not stay up").stays(),
+    row("flannel-crash-looping", Tier::Standard, Ends::CauseAtSomeTime("cni.daemon-crash-loop")).shown_by(Shows::Kubelet("restarting failed container=kube-flannel")).told_by("kube-flannel of pod kube-flannel").stays(),
     // Only the configuration that the network's own pod writes says which plugins are needed.
     row("flannel-plugin-missing", Tier::Quick, Ends::Cause("cni.plugins", 3)).shown_by(Shows::File("/etc/cni/net.d/10-flannel.conflist")).stays().timed(),
     row("ip-forward-off", Tier::Quick, Ends::Joined("it is set for this join; check goes on saying that no file does")),

@@ -9,10 +9,11 @@ use std::collections::BTreeMap;
 use jiff::{SignedDuration, Timestamp};
 
 use super::last_words::LastWords;
+use super::line;
+use super::names::MachineNames;
 use super::progress::ReachedPhases;
 use super::scan::{Scan, Sighting};
 use super::suspect::{self, Suspect};
-use super::{is_about, line};
 use crate::catalogue::{self, Stops};
 use crate::check::Evidence;
 use crate::fact::journal::{JournalEntry, JournalReader};
@@ -161,9 +162,10 @@ impl<'l> Listener<'l> {
             return Vec::new();
         }
         let sightings = self.scan.so_far();
-        let is_here = |sighting: &&Sighting| is_about(self.node.as_deref(), sighting.node.as_deref());
+        let names = MachineNames::default();
+        let is_here = |sighting: &&Sighting| names.is_about(self.node.as_deref(), sighting.node.as_deref());
         let here: Vec<&Sighting> = sightings.iter().filter(is_here).collect();
-        let progress = ReachedPhases::of(self.library, &here, reached);
+        let progress = ReachedPhases::of(self.library, &here, Some(reached), true);
         let suspects = suspect::weigh(self.library, &here, &[], &progress).suspects;
         let counts = |suspect: &&Suspect| suspect.severity >= Severity::Error;
         let mut heard = Vec::new();

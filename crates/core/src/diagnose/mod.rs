@@ -214,7 +214,7 @@ impl<'l> Case<'l> {
     /// What the remedies of lines leave open: as the machine tells it, unless another node is asked about.
     fn names(&self) -> Names {
         let names = Names::of(&self.facts);
-        let other = self.node.as_deref().filter(|node| !same_machine(node, &names.fill("{node}")));
+        let other = self.node.as_deref().filter(|node| !self.seen.names.are_one(node, &names.fill("{node}")));
         let names = names.with("node", other.map(str::to_lowercase));
         if names.has("server") {
             return names;
