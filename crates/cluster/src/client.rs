@@ -231,6 +231,12 @@ impl ClusterClient {
         self.send(path.create(&PostParams::default(), object.to_string().into_bytes())).await
     }
 
+    /// Asks by creating an object that is never stored.
+    pub(crate) async fn review<K: Kind>(&self, object: &Value) -> Result<Value, ApiError> {
+        let path = Path::new(K::url_path(&(), None));
+        self.send(path.create(&PostParams::default(), object.to_string().into_bytes())).await
+    }
+
     pub(crate) async fn create_subresource<K: Kind>(
         &self,
         namespace: &str,

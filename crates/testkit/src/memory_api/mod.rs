@@ -65,6 +65,9 @@ const LARGEST_BODY: usize = 3 << 20;
 /// Shapes of requests that are held against a real API server.
 static KNOWN: LazyLock<BTreeSet<String>> = LazyLock::new(rows::shapes);
 
+/// A version, and an object before and after it.
+pub type StoredChange = (u64, Option<Value>, Option<Value>);
+
 type Clock = dyn Fn() -> Timestamp + Send + Sync;
 
 /// The server. It lives as long as this is held, and when it is dropped, the test fails if a request was in no row.
@@ -130,6 +133,24 @@ impl MemoryApi {
     pub fn object(&self, path: &str) -> Option<Value> {
         let key = place(path)?;
         self.0.inner().store.get(&key).cloned()
+    }
+
+    /// The version of the last change.
+    pub fn version(&self) -> u64 {
+        self.0.inner().store.version()
+    }
+
+    /// Every change so far, in order: its version, and the object before and after it; `None` where there was none.
+    pub fn changes(&self) -> Vec<StoredChange> {
+        let changes = self.0.inner().store.since(0);
+        changes.into_iter().map(|change| (change.version, change.before, change.after)).collect()
+    }
+
+    /// Every watch hears of the object at a path once more, as it is.
+    pub fn repeat(&self, path: &str) {
+        if let Some(key) = place(path) {
+            self.0.inner().store.repeat(key);
+        }
     }
 
     /// The object at a path goes, without anybody asking.

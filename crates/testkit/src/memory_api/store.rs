@@ -168,6 +168,13 @@ impl Store {
         self.end_watches(&Notice::Expired(status));
     }
 
+    /// Tells everybody of an object that did not change.
+    pub(super) fn repeat(&mut self, key: Key) {
+        let Some(object) = self.objects.get(&key).cloned() else { return };
+        let change = Change { version: self.version, key, before: Some(object.clone()), after: Some(object) };
+        self.listeners.retain(|listener| listener.send(Notice::Change(change.clone())).is_ok());
+    }
+
     pub(super) fn end_watches(&mut self, notice: &Notice) {
         for listener in self.listeners.drain(..) {
             // Who does not listen any more need not be told.
