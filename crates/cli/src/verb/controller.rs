@@ -41,7 +41,7 @@ const READ_TOKEN: Duration = Duration::from_mins(1);
 pub struct Args {
     /// A kubeconfig; without it, the service account of the pod it runs in
     #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
-    kubeconfig: PathBuf,
+    kubeconfig: String,
     /// Where /healthz and /readyz are served; 0: nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     health_probe_bind_address: String,
@@ -89,7 +89,7 @@ struct MetricsArgs {
     metrics_secure: bool,
     /// Where tls.crt and tls.key of --metrics-secure are; without it, a certificate that Carrick signs itself
     #[arg(long, value_name = "DIR", default_value = "", hide_default_value = true)]
-    metrics_cert_dir: PathBuf,
+    metrics_cert_dir: String,
 }
 
 /// Flags of upstream that have no effect here, or only on the log.
@@ -178,9 +178,9 @@ fn election(args: &Args, instance: &str) -> Result<ElectionOptions, Failure> {
 }
 
 /// Whether it asks as the pod's service account.
-fn client(kubeconfig: &Path, machine: Weak<dyn Probe>) -> Result<(ClusterClient, bool), Failure> {
-    if !kubeconfig.as_os_str().is_empty() {
-        let credentials = read_kubeconfig(kubeconfig)?;
+fn client(kubeconfig: &str, machine: Weak<dyn Probe>) -> Result<(ClusterClient, bool), Failure> {
+    if !kubeconfig.is_empty() {
+        let credentials = read_kubeconfig(Path::new(kubeconfig))?;
         return Ok((dialer::patient_client(&credentials, machine, DEADLINE), false));
     }
     let (host, port) = (std::env::var("KUBERNETES_SERVICE_HOST"), std::env::var("KUBERNETES_SERVICE_PORT"));
@@ -249,9 +249,11 @@ async fn serve_all(
     })
 }
 
-fn metrics_certificate(directory: &Path) -> Result<Arc<Certificate>, Failure> {
-    let given = !directory.as_os_str().is_empty();
-    let certificate = if given { Certificate::read(directory) } else { Certificate::self_signed() };
+fn metrics_certificate(directory: &str) -> Result<Arc<Certificate>, Failure> {
+    let certificate = match directory {
+        "" => Certificate::self_signed(),
+        directory => Certificate::read(Path::new(directory)),
+    };
     certificate.map_err(|why| Failure::usage(format!("--metrics-secure: {why}")))
 }
 
@@ -306,7 +308,37 @@ pub fn go_flags(args: impl IntoIterator<Item = std::ffi::OsString>) -> Vec<std::
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// As in a pod: no flag at all is needed, and upstream's may be empty.
+    #[test]
+    fn upstreams_flags_are_taken_and_none_is_needed() {
+        let parsed = |args: &[&str]| Program::try_parse_from([&["controller"], args].concat());
+        let bare = parsed(&[]).map(|it| it.args).unwrap();
+        assert_eq!(
+            (bare.kubeconfig.as_str(), bare.metrics.metrics_cert_dir.as_str(), bare.leader_elect),
+            ("", "", false)
+        );
+        for flags in [
+            "--kubeconfig= --metrics-cert-dir= --leader-election-namespace= --pprof-bind-address=",
+            "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure",
+            "--metrics-secure=false --metrics-cert-dir /tmp/k8s-metrics-server/metrics-certs --enable-webhook=true",
+            "--kube-api-qps=-1 --kube-api-burst=-1 --node-concurrent-reconciles=50 --rule-concurrent-reconciles=10",
+            "--zap-devel --zap-encoder=console --zap-log-level=debug --zap-stacktrace-level=panic --zap-time-encoding=epoch",
+            "--enable-node-state-metrics --leader-elect=true --kubeconfig /etc/kubernetes/admin.conf",
+        ] {
+            let words: Vec<&str> = flags.split(' ').collect();
+            assert!(parsed(&words).is_ok(), "{flags}: {}", parsed(&words).err().unwrap());
+        }
+    }
 
     #[test]
     fn flags_may_be_written_as_go_takes_them() {
