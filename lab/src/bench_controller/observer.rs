@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::TAINT;
-use crate::error::{During, Error, Result};
+use crate::error::{During, Error, Result, said};
 
 const WATCH: &str = "/api/v1/nodes?watch=true&resourceVersion=0&timeoutSeconds=7200";
 
@@ -38,12 +38,13 @@ impl Observer {
             let (mut read, mut texts) = (Vec::new(), Texts::default());
             while let Some(Ok(frame)) = body.frame().await {
                 read.extend_from_slice(&frame.into_data().unwrap_or_default());
-                while let Some(end) = read.iter().position(|byte| *byte == b'\n') {
-                    let line: Vec<u8> = read.drain(..=end).collect();
-                    if let Ok(Event { object }) = serde_json::from_slice(&line) {
+                let Some(end) = read.iter().rposition(|byte| *byte == b'\n') else { continue };
+                for line in read[..end].split(|byte| *byte == b'\n') {
+                    if let Ok(Event { object }) = serde_json::from_slice(line) {
                         note(&noted, &SlimNode::of(object, &mut texts, Duration::ZERO));
                     }
                 }
+                read.drain(..=end);
             }
         });
         Ok(Self { seen, task })
@@ -58,7 +59,10 @@ impl Observer {
     pub async fn until(&self, held: usize, deadline: Duration) -> Result<()> {
         let begun = Instant::now();
         while self.held() != held {
-            if begun.elapsed() > deadline || self.task.is_finished() {
+            if self.task.is_finished() {
+                return said("the API server has ended the watch that looks on");
+            }
+            if begun.elapsed() > deadline {
                 let last = format!("{} have it", self.held());
                 return Err(Error::Deadline { what: format!("{held} nodes with the taint"), after: deadline, last });
             }
