@@ -80,6 +80,7 @@ pub struct Args {
 
 /// Where metrics are to be had.
 #[derive(Debug, clap::Args)]
+#[allow(clippy::struct_field_names, reason = "clap names the flags after them, and upstream has named these")]
 struct MetricsArgs {
     /// Where /metrics is served; 0: nowhere
     #[arg(long, value_name = "ADDRESS", default_value = "0")]
