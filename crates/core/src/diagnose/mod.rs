@@ -75,7 +75,7 @@ const MOST_OTHERS: usize = 8;
 impl<'l> Case<'l> {
     /// What was observed of a machine: its facts, and what its journals say.
     pub fn of_facts(library: &'l Library, facts: Facts, node: Option<String>) -> Self {
-        Case::of_facts_and(library, facts, &[], node)
+        Case::of_facts_and(library, facts, &[], node, None)
     }
 
     /// What a join has looked at and judged, and texts that belong to it.
@@ -85,12 +85,19 @@ impl<'l> Case<'l> {
         texts: &[(&str, &str)],
         node: Option<String>,
     ) -> Self {
-        Case { judged: Some(&looked.checked), ..Case::of_facts_and(library, looked.facts.clone(), texts, node) }
+        Case { judged: Some(&looked.checked), ..Case::of_facts_and(library, looked.facts.clone(), texts, node, None) }
     }
 
-    /// The same as [`Case::of_facts`], and texts that belong to it: their names, and what they say.
-    pub fn of_facts_and(library: &'l Library, facts: Facts, texts: &[(&str, &str)], node: Option<String>) -> Self {
-        let (mut scan, present) = (Scan::new(library, facts.taken_at), Present::of(&facts));
+    /// The same as [`Case::of_facts`], and texts that belong to it: their names, and what they say. What journals say of the time
+    /// before `since` is over.
+    pub fn of_facts_and(
+        library: &'l Library,
+        facts: Facts,
+        texts: &[(&str, &str)],
+        node: Option<String>,
+        since: Option<Timestamp>,
+    ) -> Self {
+        let (mut scan, present) = (Scan::new(library, facts.taken_at), Present::of(&facts).not_before(since));
         for query in [&journal::KUBELET, &journal::CONTAINERD] {
             if let Ok(Capture { text, .. }) = facts.query(query) {
                 scan.begin(query.name, false);
@@ -125,8 +132,9 @@ impl<'l> Case<'l> {
         let progress = ReachedPhases::of(library, &here, phase(&self.facts), self.node.is_some());
         let checked = self.checked(progress.end(), ignore);
         let suspects = suspect::weigh(library, &here, &checked.findings, &progress).suspects;
-        let causes = cause::order(library, &suspects).causes;
-        standing::of(library, &suspects, &causes, ignore)
+        let mut ordered = cause::order(library, &suspects);
+        ordered.put_in(&self.names());
+        standing::of(library, &suspects, &ordered.causes, ignore)
     }
 
     /// Of a paste that speaks of several machines: where the one it is about has no cause and another has a certain one, that one's. Who asks

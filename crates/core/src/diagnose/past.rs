@@ -60,6 +60,11 @@ impl Present {
         Present { since: since(facts), taken_at: facts.taken_at, pods, sandboxes, made, images }
     }
 
+    /// What was written before this is over as well: of a join that is under way, its beginning.
+    pub(super) fn not_before(self, since: Option<Timestamp>) -> Self {
+        Present { since: self.since.max(since), ..self }
+    }
+
     /// A journal as `journalctl -o json` gives it, without the entries that are over: their lines are empty, so that the others
     /// keep their places.
     pub(super) fn current<'t>(&self, journal: &'t str) -> Cow<'t, str> {
@@ -321,6 +326,12 @@ mod tests {
         let begun = unjoined.with_file(kubeconfig::BOOTSTRAP, "");
         assert!(!is_over(&begun, 59, line), "a join is under way: all of this boot counts");
         assert!(is_over(&begun, -1, line));
+    }
+
+    #[test]
+    fn what_was_before_the_join_that_goes_on_is_over() {
+        let over = |since| Present::of(&node()).not_before(since).current(&entry(25, NOT_PULLED)).trim().is_empty();
+        assert_eq!((over(Some(at(30))), over(Some(at(25))), over(None)), (true, false, false));
     }
 
     #[test]

@@ -274,7 +274,11 @@ impl Driver<'_, '_> {
         let texts = [("kubeadm join", output.as_str())];
         let case = match &self.looked {
             Some(looked) if nothing_done => Case::of_looked(self.library, looked, &texts, node),
-            _ => Case::of_facts_and(self.library, self.facts().await, &texts, node),
+            _ => {
+                // A kubeadm of this join began it: what was wrong with an earlier one says nothing of this.
+                let begun = self.kubeadm_since.map_or(self.attempt_began, |since| since.min(self.attempt_began));
+                Case::of_facts_and(self.library, self.facts().await, &texts, node, self.ours.then_some(begun))
+            }
         };
         case.report(&self.options.ignore)
     }
