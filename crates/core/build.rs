@@ -170,7 +170,7 @@ fn classified(file: &Path, id: &str) -> Result<String, String> {
         Some(value.trim().strip_prefix('"')?.strip_suffix('"')?.to_owned())
     };
     let needs = |key: &str| value(key).ok_or_else(|| format!("{}: there is no {key} = \"…\"", file.display()));
-    if ["good", "benign"].contains(&needs("severity")?.as_str()) {
+    if ["sign", "good", "benign"].contains(&needs("severity")?.as_str()) {
         return Ok(String::new());
     }
     let subsystem = variant(&needs("subsystem")?);

@@ -1,7 +1,7 @@
 //! Whatever objects an API server answers with: Nodes, leases, requests, pods are read for what they say, and decided about.
 #![no_main]
 
-use carrick_core::fact::identity::Identity;
+use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{cluster_network, daemon_sets, node};
 use carrick_core::join::observed;
 use carrick_core::reset::pods::Pod;
@@ -15,10 +15,11 @@ fuzz_target!(|text: &str| {
         cluster_network::parse_pod_cidr(text),
     );
     let Ok(object) = serde_json::from_str::<serde_json::Value>(text) else { return };
-    let own = Identity { uuid: Some("u".to_owned()), machine_id: Some("m".to_owned()) };
+    let own = MachineIdentity { uuid: Some("u".to_owned()), machine_id: Some("m".to_owned()) };
     let _ = (observed::node(&object, &own), observed::pod_ranges(&object), observed::renewal(&object));
     let _ = (observed::request(&object, "w1", &[]), observed::requests(&object, "w1", |_| true));
     let agents = observed::agents(&object);
-    let _ = (observed::network(&object), observed::addressed(&object), observed::looping(&agents));
-    let _ = (observed::held_up(&agents), observed::restarted(&agents, &agents), Pod::of(&object).moves());
+    let _ = (observed::network(&object), observed::needs_pod(&object), observed::agent_down(&object));
+    let _ = (observed::agents_since(&object), observed::on_its_way(&object), observed::peers(&object, "w1"));
+    let _ = (observed::restarted(&agents, &agents), Pod::of(&object).moves());
 });

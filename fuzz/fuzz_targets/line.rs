@@ -1,7 +1,8 @@
 //! Any bytes, any line of them: it is read, into a bounded number of lines that are lines.
 #![no_main]
 
-use carrick_core::diagnose::line::{HostTimeZones, read};
+use carrick_core::diagnose::last_words::{LastWords, Weight, said};
+use carrick_core::diagnose::line::{HostTimeZones, message, read};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (u16, u16, &[u8])| {
@@ -22,5 +23,11 @@ fuzz_target!(|input: (u16, u16, &[u8])| {
         let place = start..start + line.len();
         start = place.end;
         assert!(read(bytes, place, now).len() <= 4096);
+    }
+    // One of them may be the last that a program said.
+    let mut words = LastWords::default();
+    String::from_utf8_lossy(bytes).lines().for_each(|line| words.hear(message(line)));
+    if let Some(line) = words.line(Weight::Plain) {
+        assert!(said(line).chars().count() <= 303, "{line:?}");
     }
 });

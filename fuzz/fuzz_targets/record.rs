@@ -5,7 +5,7 @@ use carrick_core::join::before::MachineBefore;
 use carrick_core::join::state::JoinStatus;
 use carrick_core::plan::Effect;
 use carrick_core::record::journal::parse;
-use carrick_core::record::{Past, Run};
+use carrick_core::record::{PastRun, Run};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: (&[u8], &[u8])| {
@@ -17,7 +17,7 @@ fuzz_target!(|input: (&[u8], &[u8])| {
     }
     let Ok(run) = serde_json::from_slice::<Run>(run) else { return };
     let text = parse(journal, run.steps.len());
-    let past = Past { run, lines: text.lines, damage: text.damage };
+    let past = PastRun { run, lines: text.lines, damage: text.damage };
     let _ = (past.end().to_string(), past.final_steps(), past.taken_back(), past.no_way_back());
     assert!(past.begun().len() <= past.run.steps.len());
 });

@@ -77,6 +77,11 @@ impl Cluster {
         kubectl(&self.kubectl, &self.kubeconfig).args(args)
     }
 
+    /// The program itself.
+    pub fn kubectl_program(&self) -> &Path {
+        &self.kubectl
+    }
+
     pub fn apply(&self, manifests: &str) -> Result<()> {
         self.kubectl(["apply", "-f", "-"]).input(manifests).ok().map(drop)
     }

@@ -13,6 +13,7 @@ use crate::demand;
 use crate::error::{Error, Result, said};
 use crate::fault::{self, KubeadmTimeouts, Scene, csr_by};
 use crate::machine::{Kind, Machine};
+use crate::remedy;
 use crate::run::{Done, Run};
 use crate::sighting::{self, Shows, ToldCause};
 use crate::tier::Tier;
@@ -22,11 +23,12 @@ pub const PROGRAM: &str = "/usr/local/bin/carrick";
 /// Longer than the longest of its own waits: it must be the one that gives up.
 const DEADLINE: Duration = Duration::from_mins(8);
 
-/// carrick's exit code where the time was up.
+/// carrick's exit codes where it failed, and where the time was up.
+const FAILED: i32 = 3;
 const TIMED_OUT: i32 = 6;
 
 /// One attempt, and half a minute for a certificate: what is named after that would be named after four, too.
-const SHORT: [&str; 3] = ["env", "MAX_RETRIES=1", "JOIN_TIMEOUT=30"];
+pub const SHORT: [&str; 3] = ["env", "MAX_RETRIES=1", "JOIN_TIMEOUT=30"];
 
 /// Where carrick writes down what a join did, and what kubeadm printed.
 pub const JOINS: &str = "/var/lib/carrick/joins";
@@ -103,22 +105,16 @@ pub fn nothing_left(machine: &Machine) -> Result<()> {
 pub enum Ends {
     /// Not joined: this cause comes first, with this exit code.
     Cause(&'static str, i32),
+    /// Not joined, with this cause first; whether before its stage's time was over is luck.
+    CauseAtSomeTime(&'static str),
     /// Nothing is tried: one line with these words, and this exit code.
     Line(&'static str, i32),
     /// Joined all the same; why that is right.
     Joined(&'static str),
-    /// Ends so today, which is not right: this cause is to be named first, and is not yet.
-    Owed { today: Today, cause: &'static str },
+    /// Not joined, with another cause first today and this exit code: `cause` is to be named, and is not yet.
+    Owed { today: &'static str, exit: i32, cause: &'static str },
     /// Not played; why.
     Elsewhere(&'static str),
-}
-
-/// How a join ends that owes a cause.
-#[derive(Clone, Copy)]
-pub enum Today {
-    Joined,
-    /// With another cause first, and this exit code.
-    Cause(&'static str, i32),
 }
 
 /// What a join that failed leaves.
@@ -143,12 +139,23 @@ pub struct Row {
     shows: Shows,
     /// What the machine is like after it.
     leaves: Leaves,
+    /// What its remedy says is done, and the machine joins.
+    fixed: bool,
     /// The words that tell it, where it may pass and is waited for: else it is told at the end.
     told_by: Option<&'static str>,
 }
 
 const fn row(fault: &'static str, tier: Tier, ends: Ends) -> Row {
-    Row { fault, tier, alone: Tier::Full, ends, shows: Shows::Beforehand, leaves: Leaves::Everything, told_by: None }
+    Row {
+        fault,
+        tier,
+        alone: Tier::Full,
+        ends,
+        shows: Shows::Beforehand,
+        leaves: Leaves::Everything,
+        fixed: false,
+        told_by: None,
+    }
 }
 
 impl Row {
@@ -169,6 +176,11 @@ impl Row {
     /// It goes wrong once the kubelet has its certificate.
     const fn stays(self) -> Self {
         Self { leaves: Leaves::Node, ..self }
+    }
+
+    /// Doing what is told is enough: it is done, as it was printed, and the machine joins.
+    const fn fixed(self) -> Self {
+        Self { fixed: true, ..self }
     }
 
     const fn told_by(self, words: &'static str) -> Self {
@@ -193,7 +205,7 @@ pub static ROWS: &[Row] = &[
     row("cni-conf-moved", Tier::Standard, LATER),
     row("cni-conf-never-written", Tier::Standard, Ends::Cause("filesystem.read-only", 3)),
     // The file is of a network that is not here, neither its programs nor its pods: it was left, and will win over the cluster's own.
-    row("cni-conf-shadowed", Tier::Standard, Ends::Owed { today: Today::Cause("cni.plugins", 3), cause: "cni.first-file-wins" }),
+    row("cni-conf-shadowed", Tier::Standard, Ends::Owed { today: "cni.plugins", exit: 3, cause: "cni.first-file-wins" }),
     row("cni-folder-removed", Tier::Standard, LATER),
     row("cni-watch-lost", Tier::Standard, LATER),
     row("containerd-disk-full", Tier::Standard, Ends::Cause("filesystem.space", 3)),
@@ -208,14 +220,14 @@ pub static ROWS: &[Row] = &[
     row("cut-off-later", Tier::Standard, LATER),
     row("dropin-missing", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
     row("dropin-missing-running", Tier::Standard, Ends::Cause("kubelet.standalone", 3)),
-    row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)),
-    row("firewalld-on", Tier::Quick, Ends::Owed { today: Today::Joined, cause: "firewall.kubelet" }),
-    row("flannel-crash-looping", Tier::Standard, Ends::Elsewhere("Ready, and sandboxes start, between two crashes: for carrick verify --soak")),
+    row("expired-token", Tier::Quick, Ends::Cause("api.token", 3)).fixed(),
+    row("firewalld-on", Tier::Quick, Ends::Cause("firewall.kubelet", 3)),
+    row("flannel-crash-looping", Tier::Standard, Ends::CauseAtSomeTime("cni.daemon-crash-loop")).shown_by(Shows::Kubelet("restarting failed container=kube-flannel")).told_by("kube-flannel of pod kube-flannel").stays(),
     // Only the configuration that the network's own pod writes says which plugins are needed.
     row("flannel-plugin-missing", Tier::Quick, Ends::Cause("cni.plugins", 3)).shown_by(Shows::File("/etc/cni/net.d/10-flannel.conflist")).stays().timed(),
     row("ip-forward-off", Tier::Quick, Ends::Joined("it is set for this join; check goes on saying that no file does")),
     row("junk-manifest", Tier::Standard, Ends::Joined("the kubelet passes it by; check goes on saying it")),
-    row("kube-proxy-crash-looping", Tier::Standard, Ends::Elsewhere("it shows only in the restarts of a pod: for carrick verify --soak")),
+    row("kube-proxy-crash-looping", Tier::Standard, Ends::Cause("kube-proxy.crash-loop", 6)).shown_by(Shows::Kubelet("kube-proxy.* with (RunContainerError|CrashLoopBackOff)")).told_by("kube-system/kube-proxy-").stays(),
     row("kubeadm-killed", Tier::Standard, Ends::Joined("what kubeadm left is taken away first")),
     row("kubeadm-missing", Tier::Quick, Ends::Cause("kubeadm.installed", 3)),
     row("kubelet-disk-full", Tier::Standard, Ends::Cause("filesystem.space", 3)),
@@ -236,11 +248,15 @@ pub static ROWS: &[Row] = &[
     row("stale-files", Tier::Quick, Ends::Joined("what is of a join that is over is taken away first")),
     row("subnet-env-missing", Tier::Standard, LATER),
     row("swap-on", Tier::Quick, Ends::Cause("machine.swap", 3)).timed(),
-    row("ufw-on", Tier::Standard, Ends::Owed { today: Today::Joined, cause: "firewall.kubelet" }),
-    row("unknown-token", Tier::Standard, Ends::Cause("api.token", 3)),
-    row("vxlan-blocked", Tier::Standard, Ends::Owed { today: Today::Joined, cause: "firewall.vxlan" }),
+    row("token-without-authentication", Tier::Standard, Ends::Cause("api.auth", 3)).fixed(),
+    row("token-without-group", Tier::Quick, Ends::Cause("api.token-group", 3)).fixed(),
+    row("token-without-signing", Tier::Standard, Ends::Cause("api.token", 3)).fixed(),
+    row("ufw-on", Tier::Standard, Ends::Cause("firewall.kubelet", 3)),
+    row("unknown-token", Tier::Standard, Ends::Cause("api.token", 3)).fixed(),
+    // Which port the overlay uses is known once its link is there.
+    row("vxlan-blocked", Tier::Standard, Ends::Cause("firewall.vxlan", 3)).shown_by(Shows::File("/run/flannel/subnet.env")).stays(),
     row("wrong-ca-hash", Tier::Quick, Ends::Cause("api.ca-pin", 3)),
-    row("wrong-token-secret", Tier::Standard, Ends::Cause("api.token", 3)),
+    row("wrong-token-secret", Tier::Standard, Ends::Cause("api.token", 3)).fixed(),
 ];
 
 impl Row {
@@ -250,12 +266,12 @@ impl Row {
 
     /// Whether it tells a cause, so that how soon can be asked.
     pub fn tells(&self) -> bool {
-        matches!(self.ends, Ends::Cause(..) | Ends::Line(..) | Ends::Owed { today: Today::Cause(..), .. })
+        matches!(self.ends, Ends::Cause(..) | Ends::CauseAtSomeTime(_) | Ends::Line(..) | Ends::Owed { .. })
     }
 
     /// Whether it ends because the time was up.
     pub fn waits_out_a_deadline(&self) -> bool {
-        matches!(self.ends, Ends::Cause(_, TIMED_OUT))
+        matches!(self.ends, Ends::Cause(_, TIMED_OUT) | Ends::CauseAtSomeTime(_))
     }
 
     /// Whether the whole machine is compared.
@@ -266,24 +282,18 @@ impl Row {
     /// What it is to do, and does not yet.
     pub fn owes(&self) -> Option<String> {
         match self.ends {
-            Ends::Owed { today: Today::Joined, cause } => Some(format!("ends joined, is to name {cause}")),
-            Ends::Owed { today: Today::Cause(today, _), cause } => {
-                Some(format!("names {today} first, is to name {cause}"))
-            }
-            Ends::Cause(..) | Ends::Line(..) | Ends::Joined(_) | Ends::Elsewhere(_) => None,
+            Ends::Owed { today, cause, .. } => Some(format!("names {today} first, is to name {cause}")),
+            Ends::Cause(..) | Ends::CauseAtSomeTime(_) | Ends::Line(..) | Ends::Joined(_) | Ends::Elsewhere(_) => None,
         }
     }
 
     /// How soon it was told.
     fn sighting(&self, scene: &Scene, done: &Done, started: Timestamp) -> Result<ToldCause> {
         let what = match self.ends {
-            Ends::Cause(cause, exit) | Ends::Owed { today: Today::Cause(cause, exit), .. } => {
-                format!("{cause}, exit {exit}")
-            }
+            Ends::Cause(cause, exit) | Ends::Owed { today: cause, exit, .. } => format!("{cause}, exit {exit}"),
+            Ends::CauseAtSomeTime(cause) => format!("{cause}, exit {}", done.code()),
             Ends::Line(_, exit) => format!("one line, exit {exit}"),
-            Ends::Joined(_) | Ends::Owed { today: Today::Joined, .. } | Ends::Elsewhere(_) => {
-                return said("nothing was to be told");
-            }
+            Ends::Joined(_) | Ends::Elsewhere(_) => return said("nothing was to be told"),
         };
         let told = match self.told_by {
             None => done.took,
@@ -314,9 +324,22 @@ pub fn play(bench: &mut Bench, row: &Row) -> Result<()> {
         };
         let sighting = row.sighting(&scene, &done, started)?;
         is_left(row.leaves, &scene, &before)?;
+        if row.fixed {
+            mend(bench, &scene, &done)?;
+        }
         bench.told(sighting)
     });
     played.and(scene.clear())
+}
+
+/// What the remedy says is done, and the machine joins: by the line that was printed, where one was.
+fn mend(bench: &mut Bench, scene: &Scene, done: &Done) -> Result<()> {
+    remedy::bring_kubectl(scene.cluster)?;
+    let line = remedy::carry_out(scene.cluster, &scene.machine, &done.text())?;
+    let joined = join(&scene.machine, &[], &["-"], &line.unwrap_or_else(|| scene.plain_join_line()))?;
+    bench.say(format_args!("fixed as told: {}\n{}", joined.code(), joined.text()));
+    demand!(joined.code() == 0, "what the remedy says is not enough:\n{}", joined.text());
+    is_joined(scene.cluster, &scene.machine)
 }
 
 /// Nothing of the join is left; the rest is as it was, or a node that works for all but what is wrong with it.
@@ -336,7 +359,7 @@ fn is_left(leaves: Leaves, scene: &Scene, before: &Tree) -> Result<()> {
 }
 
 /// Without what the kubelet and the pods of a node change by themselves.
-fn without_a_nodes_own(mut changes: Vec<String>) -> Vec<String> {
+pub fn without_a_nodes_own(mut changes: Vec<String>) -> Vec<String> {
     const OWN: [&str; 10] = [
         // What it is about to put in the place of another file.
         "/kubelet/.",
@@ -381,21 +404,32 @@ fn joined_meanwhile(scene: &Scene, row: &Row) -> Result<(Done, Timestamp)> {
     })
 }
 
+/// It is not joined, for this first of all.
+fn names(cause: &str, text: &str) -> Result<()> {
+    let named = first_cause(text);
+    demand!(named == Some(cause), "it names {} first, not {cause}:\n{text}", named.unwrap_or("no cause"));
+    let ends = ["Not joined.", "Registered, not verified."];
+    demand!(ends.iter().any(|end| text.contains(end)), "it does not say that it is not joined:\n{text}");
+    Ok(())
+}
+
 /// It ended so, and said what belongs to that.
 pub fn judge(ends: &Ends, done: &Done) -> Result<()> {
     let (exit, text) = (done.code(), done.text());
     match ends {
-        Ends::Cause(cause, expected) | Ends::Owed { today: Today::Cause(cause, expected), .. } => {
-            let named = first_cause(&text);
+        Ends::Cause(cause, expected) | Ends::Owed { today: cause, exit: expected, .. } => {
             demand!(exit == *expected, "it ended with {exit}, not {expected}:\n{text}");
-            demand!(named == Some(cause), "it names {} first, not {cause}:\n{text}", named.unwrap_or("no cause"));
-            demand!(text.contains("Not joined."), "it does not say that it is not joined:\n{text}");
+            names(cause, &text)?;
+        }
+        Ends::CauseAtSomeTime(cause) => {
+            demand!([FAILED, TIMED_OUT].contains(&exit), "it ended with {exit}:\n{text}");
+            names(cause, &text)?;
         }
         Ends::Line(words, expected) => {
             demand!(exit == *expected && text.trim().lines().count() == 1, "it ended with {exit}:\n{text}");
             demand!(text.contains(words), "it does not say {words:?}:\n{text}");
         }
-        Ends::Joined(_) | Ends::Owed { today: Today::Joined, .. } => {
+        Ends::Joined(_) => {
             demand!(exit == 0 && text.contains("joined: verified after"), "it ended with {exit}:\n{text}");
         }
         Ends::Elsewhere(why) => return said(format!("not to be played: {why}")),
@@ -407,6 +441,18 @@ pub fn judge(ends: &Ends, done: &Done) -> Result<()> {
 fn first_cause(text: &str) -> Option<&str> {
     let mut lines = text.lines().skip_while(|line| !line.starts_with("  !!  ")).skip(1);
     lines.find_map(|line| line.strip_prefix("      ").filter(|rest| !rest.starts_with(' ')))?.split(' ').next()
+}
+
+/// The commands under the cause that stands first: what it says to do.
+pub fn first_fixes(text: &str) -> Vec<String> {
+    let under = text.lines().skip_while(|line| !line.starts_with("  !!  ")).skip(1);
+    // The first cause's id, and what is indented below it.
+    let of_first = under.skip_while(|line| !is_cause(line)).skip(1).take_while(|line| line.starts_with("        "));
+    of_first.filter_map(|line| line.trim_start().strip_prefix("fix    ")).map(str::to_owned).collect()
+}
+
+fn is_cause(line: &str) -> bool {
+    line.strip_prefix("      ").is_some_and(|rest| !rest.starts_with(' '))
 }
 
 #[cfg(test)]
@@ -425,10 +471,12 @@ mod tests {
         for row in ROWS {
             let own = fault::find(row.fault).unwrap().fault.cause;
             match row.ends {
-                Ends::Cause(cause, _) => assert_eq!(cause, own, "{}: what it is to name is owed", row.fault),
-                Ends::Owed { today, cause } => {
+                Ends::Cause(cause, _) | Ends::CauseAtSomeTime(cause) => {
+                    assert_eq!(cause, own, "{}: what it is to name is owed", row.fault);
+                }
+                Ends::Owed { today, cause, .. } => {
                     assert_eq!(cause, own, "{}", row.fault);
-                    assert!(!matches!(today, Today::Cause(today, _) if today == own), "{}: it is paid", row.fault);
+                    assert_ne!(today, own, "{}: it is paid", row.fault);
                 }
                 // Why it names none.
                 Ends::Line(why, _) | Ends::Joined(why) | Ends::Elsewhere(why) => assert!(!why.is_empty()),
@@ -442,5 +490,7 @@ mod tests {
             "  ok  looked  x\n      said\n  !!  joining   why\n      runtime.unit certain\n        why\n      x y\n";
         assert_eq!(first_cause(text), Some("runtime.unit"));
         assert_eq!(first_cause("carrick: nothing\n"), None);
+        let fixes = text.replace("        why\n", "        seen   x\n        fix    a b\n        fix    c    # d\n");
+        assert_eq!(first_fixes(&fixes), ["a b", "c    # d"]);
     }
 }

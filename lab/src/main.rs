@@ -1,6 +1,7 @@
 //! `cargo xtask lab …`: real kubeadm, kubelet, containerd and API server in systemd-nspawn machines. See docs/lab.md.
 #![allow(unreachable_pub)] // A program has no outside: `pub` says what a module offers to the others.
 
+mod bench_controller;
 mod bench_join;
 mod browser;
 mod build;
@@ -9,6 +10,7 @@ mod capture;
 mod carrick;
 mod case;
 mod cluster;
+mod controller;
 mod coverage;
 mod error;
 mod fault;
@@ -19,9 +21,11 @@ mod lock;
 mod machine;
 mod need;
 mod registry;
+mod remedy;
 mod run;
 mod say;
 mod sighting;
+mod stamped;
 mod stop;
 mod strace;
 mod sysctl;
@@ -78,6 +82,8 @@ enum Verb {
     Test(test::Options),
     /// Join fresh workers with plain kubeadm and with carrick, by turns, and compare how long it takes
     BenchJoin(bench_join::Options),
+    /// Run carrick controller on a real API server, beside a bare client that writes the same
+    BenchController(bench_controller::Options),
     /// Put a machine of the running lab into a named broken state, and leave it so
     Fault {
         name: String,
@@ -152,6 +158,7 @@ fn go(arguments: Arguments) -> anyhow::Result<ExitCode> {
         Verb::PowerCut { machines } => up::power_cut(&cache, persons, &machines)?,
         Verb::Down => up::down(&cache, persons)?,
         Verb::Test(options) => return Ok(test::test(&cache, lab, &options)?),
+        Verb::BenchController(options) => return Ok(bench_controller::bench_controller(&cache, &options)?),
         Verb::BenchJoin(options) => return Ok(bench_join::bench_join(&cache, lab, &options)?),
         Verb::Fault { name, machine } => capture::put_in(&cache, persons, &name, &machine)?,
         Verb::Capture(options) => return Ok(capture::capture(&cache, lab, &options)?),

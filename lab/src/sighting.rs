@@ -31,12 +31,21 @@ pub enum Shows {
     Denied,
     /// Twenty seconds after the kubelet made its request, as the API server has it, in whole seconds.
     Unsigned,
+    /// Since the kubelet first wrote a line with this pattern.
+    Kubelet(&'static str),
 }
 
 /// When carrick was started, and when it told the cause.
 pub struct ToldAt {
     pub started: Timestamp,
     pub told: Duration,
+}
+
+/// The times of a cause that a case has watched.
+pub struct MeasuredAt {
+    pub started: Timestamp,
+    pub seen: Timestamp,
+    pub told: Timestamp,
 }
 
 /// A cause that was told, and how soon.
@@ -64,6 +73,11 @@ impl Shows {
                 let made = first_of(scene, |request| request["metadata"]["creationTimestamp"].as_str())?;
                 made.checked_add(SIGNED_BY).unwrap_or(made)
             }
+            Self::Kubelet(pattern) => {
+                let argv = ["journalctl", "-b", "-u", "kubelet", "-o", "short-unix", "--no-pager", "-q", "-g", pattern];
+                let lines = scene.on(&argv)?;
+                written(lines.split_whitespace().next().unwrap_or_default())?
+            }
         };
         Ok(seen.max(started))
     }
@@ -74,6 +88,7 @@ impl Shows {
             Self::File(path) => format!("{path} written"),
             Self::Denied => "the request denied".to_owned(),
             Self::Unsigned => format!("the request {} s old", SIGNED_BY.as_secs()),
+            Self::Kubelet(pattern) => format!("the kubelet says {pattern:?}"),
         }
     }
 }
@@ -84,6 +99,13 @@ impl ToldCause {
         let before = shows.since(scene, run.started)?.duration_since(run.started);
         let after_seen = after_start.saturating_sub(before);
         Ok(Self { fault, told, after_start, after_seen, how: shows.how(), latest: LATEST })
+    }
+
+    /// What a case has measured itself: when it could be seen, and when it was told.
+    pub fn measured(fault: &'static str, told: &str, at: &MeasuredAt, how: &str) -> Self {
+        let MeasuredAt { started, seen, told: told_at } = at;
+        let (after_start, after_seen) = (told_at.duration_since(*started), told_at.duration_since(*seen.max(started)));
+        Self { fault, told: told.to_owned(), after_start, after_seen, how: how.to_owned(), latest: LATEST }
     }
 
     /// The stricter of two bars where no other case took its time.
@@ -116,7 +138,7 @@ fn seconds(time: SignedDuration) -> String {
 }
 
 /// `stat` writes seconds since 1970, with six digits behind the point.
-fn written(shown: &str) -> Result<Timestamp> {
+pub fn written(shown: &str) -> Result<Timestamp> {
     let micros = shown.trim().replacen('.', "", 1).parse().ok();
     let time = micros.and_then(|micros| Timestamp::from_microsecond(micros).ok());
     time.ok_or_else(|| Error::Said(format!("stat printed no time: {shown:?}")))

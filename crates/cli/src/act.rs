@@ -133,20 +133,23 @@ pub async fn begin(
 /// A sandbox is taken away in a second, or by the next that is tried.
 const SANDBOX_GOES: Duration = Duration::from_secs(10);
 
-/// Does something that tries throw-away sandboxes. Where a signal ends it, none stays behind.
+/// Does something that tries throw-away sandboxes. Where a signal ends it, none stays behind, nor what `also` takes away:
+/// whether it could.
 pub async fn with_sandboxes<T>(
     host: &dyn Host,
     signals: &Signals,
     work: impl Future<Output = T>,
+    also: impl Future<Output = bool>,
 ) -> Result<T, Failure> {
     let stopped = match signals.heed().or(work).await {
         Ok(done) => return Ok(done),
         Err(signal) => signal,
     };
-    let cleared = timeout(SANDBOX_GOES, cri::sandbox::clear(host, &cri::endpoints(host))).await;
-    let says = match cleared {
-        Ok(Ok(())) => "nothing of it is left",
-        Ok(Err(_)) | Err(_) => "a sandbox may be left; the next carrick verify removes it",
+    let endpoints = cri::endpoints(host);
+    let clearing = async { tokio::join!(cri::sandbox::clear(host, &endpoints), also) };
+    let says = match timeout(SANDBOX_GOES, Box::pin(clearing)).await {
+        Ok((Ok(()), true)) => "nothing of it is left",
+        Ok(_) | Err(_) => "a sandbox or a Pod of it may be left; the next carrick verify removes it",
     };
     Err(Failure::signal(stopped, format!("stopped by {}; {says}", stopped.name())))
 }

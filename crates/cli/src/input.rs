@@ -1,7 +1,9 @@
 //! What `diagnose` is given: a text, a bundle, a directory, or stdin. Texts are read as they come, never as a whole.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
+use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use carrick_core::diagnose::scan::Scan;
@@ -46,6 +48,17 @@ impl Input {
         }
         Ok(if bundle::is_tar(&head) { Input::Bundle(path.to_owned()) } else { Input::Texts(vec![path.to_owned()]) })
     }
+}
+
+/// Whether somebody piped a text in, or gave a file for stdin: `journalctl -u kubelet | carrick diagnose`. A pipe that is closed without
+/// a word, as schedulers give one, is none.
+pub fn is_piped() -> bool {
+    let stdin = io::stdin();
+    let Ok(kind) = stdin.as_fd().try_clone_to_owned().map(File::from).and_then(|file| file.metadata()) else {
+        return false;
+    };
+    let may_say = kind.file_type().is_fifo() || kind.is_file();
+    may_say && stdin.lock().fill_buf().is_ok_and(|text| !text.is_empty())
 }
 
 /// The regular files of a directory and of those in it; links are not followed.
@@ -124,6 +137,7 @@ pub fn scan(scan: &mut Scan, input: &Input, mut skipped: impl FnMut(String)) -> 
 fn read_into(scan: &mut Scan, name: &str, text: &mut dyn Read) -> Result<(), String> {
     let mut buffer = vec![0; CHUNK];
     let mut first = true;
+    let mut utf16 = None;
     scan.begin(name, true);
     loop {
         let filled = fill(text, &mut buffer).map_err(|error| format!("{name}: {error}"))?;
@@ -131,10 +145,17 @@ fn read_into(scan: &mut Scan, name: &str, text: &mut dyn Read) -> Result<(), Str
         if first && bytes.is_empty() {
             return Err(format!("{name} is empty: nothing to diagnose"));
         }
-        if first && is_binary(bytes) {
-            return Err(format!("{name} is no text (UTF-16 is made readable by: iconv -f UTF-16 -t UTF-8)"));
+        if first {
+            // Of what a log is written in, every letter has a zero byte there.
+            utf16 = Utf16::of(bytes).filter(|_| is_binary(bytes));
         }
-        scan.push(bytes);
+        if first && utf16.is_none() && is_binary(bytes) {
+            return Err(format!("{name} is no text"));
+        }
+        match utf16 {
+            Some(utf16) => scan.push(utf16.text(bytes).as_bytes()),
+            None => scan.push(bytes),
+        }
         if filled < buffer.len() {
             return Ok(());
         }
@@ -142,7 +163,55 @@ fn read_into(scan: &mut Scan, name: &str, text: &mut dyn Read) -> Result<(), Str
     }
 }
 
+/// What Windows saves a text as, by the mark it begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Utf16 {
+    Little,
+    Big,
+}
+
+impl Utf16 {
+    fn of(head: &[u8]) -> Option<Self> {
+        match head {
+            [0xff, 0xfe, ..] => Some(Utf16::Little),
+            [0xfe, 0xff, ..] => Some(Utf16::Big),
+            _ => None,
+        }
+    }
+
+    /// The text; a letter that a chunk cuts through is lost, and none that a log is written in has two halves.
+    fn text(self, bytes: &[u8]) -> String {
+        let (pairs, _) = bytes.as_chunks::<2>();
+        let units = pairs.iter().map(|pair| match self {
+            Utf16::Little => u16::from_le_bytes(*pair),
+            Utf16::Big => u16::from_be_bytes(*pair),
+        });
+        char::decode_utf16(units)
+            .map(|letter| letter.unwrap_or(char::REPLACEMENT_CHARACTER))
+            .filter(|letter| *letter != '\u{feff}')
+            .collect()
+    }
+}
+
 /// A zero byte is in no log.
 fn is_binary(head: &[u8]) -> bool {
     head.iter().take(8 << 10).any(|&byte| byte == 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_windows_is_read() {
+        let text = "error: ä\n";
+        let units: Vec<u16> = std::iter::once(0xfeff).chain(text.encode_utf16()).collect();
+        let little: Vec<u8> = units.iter().flat_map(|unit| unit.to_le_bytes()).collect();
+        let big: Vec<u8> = units.iter().flat_map(|unit| unit.to_be_bytes()).collect();
+        for (bytes, kind) in [(little, Utf16::Little), (big, Utf16::Big)] {
+            assert_eq!(Utf16::of(&bytes), Some(kind));
+            assert_eq!(kind.text(&bytes), text);
+        }
+        assert_eq!(Utf16::of(text.as_bytes()), None);
+    }
 }

@@ -10,7 +10,7 @@ use carrick_core::discovery::{Discovery, Endpoint, Pin, Token};
 use carrick_core::fact::Facts;
 use carrick_core::join::request::Socket;
 use carrick_engine::dialer;
-use carrick_engine::observe;
+use carrick_engine::{kubelets_socket, observe};
 use carrick_host::{Host, Local, Probe, Progress, Redactions, Ssh, SshOptions, bundle};
 use tokio::time::Instant;
 
@@ -37,6 +37,13 @@ pub struct MachineArgs {
     time_box: Duration,
 }
 
+impl MachineArgs {
+    /// No other machine is asked for.
+    pub fn is_here(&self) -> bool {
+        self.host.is_none()
+    }
+}
+
 /// The cluster to look at from there.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct ClusterArgs {
@@ -52,6 +59,13 @@ pub struct ClusterArgs {
     /// An admin's kubeconfig: shows the state of the pod network's DaemonSet, too
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
+}
+
+impl ClusterArgs {
+    /// No cluster is asked for.
+    pub fn is_nobody(&self) -> bool {
+        self.api.is_none() && self.kubeconfig.is_none()
+    }
 }
 
 /// An admin's way into the cluster, for verbs that need no more of it.
@@ -168,12 +182,25 @@ impl MachineArgs {
         self.host_with(socket.map_err(|why| Failure::usage(format!("--cri-socket: {why}")))?.as_ref()).await
     }
 
-    /// The same, with the socket that something else than the flag may have named.
+    /// The same, with the socket that something else than the flag may have named; where nothing did, a kubelet that has
+    /// joined says which it is.
     pub async fn host_with(&self, socket: Option<&Socket>) -> Result<Arc<dyn Host>, Failure> {
-        let runtime = socket.map(|socket| socket.path().to_owned());
+        let named = socket.map(|socket| socket.path().to_owned());
+        let socket = async |probe: &dyn Probe| match named {
+            Some(named) => Some(named),
+            None => kubelets_socket(probe).await,
+        };
         Ok(match &self.host {
-            None => Arc::new(Local::new(self.time_box).with_runtime(runtime)),
-            Some(destination) => Arc::new(self.connect(destination, runtime).await?),
+            None => {
+                let local = Local::new(self.time_box);
+                let socket = socket(&local).await;
+                Arc::new(local.with_runtime(socket))
+            }
+            Some(destination) => {
+                let ssh = self.connect(destination).await?;
+                let socket = socket(&ssh).await;
+                Arc::new(ssh.with_runtime(socket))
+            }
         })
     }
 
@@ -198,11 +225,10 @@ impl MachineArgs {
         }
     }
 
-    async fn connect(&self, destination: &str, runtime: Option<String>) -> Result<Ssh, Failure> {
+    async fn connect(&self, destination: &str) -> Result<Ssh, Failure> {
         let batch = !terminal::is_live();
         let config = self.ssh_config.clone();
-        let options =
-            SshOptions { batch, sudo: self.sudo, time_box: self.time_box, config, runtime, ..SshOptions::default() };
+        let options = SshOptions { batch, sudo: self.sudo, time_box: self.time_box, config, ..SshOptions::default() };
         Ssh::connect(destination, options).await.map_err(|unreachable| Failure::unreachable(unreachable.to_string()))
     }
 }

@@ -21,10 +21,8 @@ const MISSED_BY_BUNDLE: &[Miss] = &[
     ("bad-node-name", "none", 4, "the name stood on kubeadm's command line only"),
     ("clock-behind", "api.certificate", 3, "recorded before the path said that a certificate is of the future"),
     ("csr-never-approved", "kubelet.anonymous", 3, "requests are seen on the control plane only"),
-    ("firewalld-on", "firewall.vxlan", 3, "one firewall closes both ports, and this one is a failure"),
     ("name-of-the-dead", "none", 4, "the Node it took over is its own by now"),
     ("not-root", "none", 4, "who ran kubeadm is nowhere on the machine"),
-    ("ufw-on", "firewall.vxlan", 3, "one firewall closes both ports, and this one is a failure"),
 ];
 
 /// Of those that were set aside: the same two reasons.

@@ -64,7 +64,7 @@ drwxr-xr-x 3 root root 4096 Nov 15 19:00 ..
 fn a_missing_pod_network_is_expected_before_a_join() {
     let report = diagnosed(BEFORE_A_JOIN, 4);
     assert_eq!(report["causes"], Value::Array(vec![]), "{}", report["causes"]);
-    assert_eq!(report["phase"], "before");
+    assert_eq!(report["phase"], Value::Null, "nothing tells how far the machine is");
     for name in ["filesystem", "runtime"] {
         assert_eq!(subsystem(&report, name), "healthy", "{name}: {}", report["subsystems"]);
     }
@@ -300,4 +300,44 @@ fn a_compressed_text_is_read_like_the_text() {
     };
     assert_eq!(causes("join.log"), Some("api.token".to_owned()));
     assert_eq!(causes("join.log.gz"), causes("join.log"));
+}
+
+const SWAP: &str = "E1118 10:00:00.000001      12 run.go:74] \"command failed\" err=\"failed to run Kubelet: running with swap on is not supported\"\n";
+
+/// `journalctl -u kubelet | carrick diagnose`
+#[test]
+fn what_is_piped_in_is_read() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_carrick"))
+        .args(["diagnose", "-o", "json"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(SWAP.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!((done.status.code(), &report["causes"][0]["id"]), (Some(3), &Value::from("machine.swap")));
+}
+
+/// As Windows saves it.
+#[test]
+fn a_text_in_utf_16_is_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let units = std::iter::once(0xfeff).chain(SWAP.encode_utf16());
+    fs::write(dir.path().join("paste.txt"), units.flat_map(u16::to_le_bytes).collect::<Vec<u8>>()).unwrap();
+    let done = carrick(&["diagnose", "paste.txt", "-o", "json"], dir.path());
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(report["causes"][0]["id"], "machine.swap", "{done:?}");
+}
+
+/// The names in a folder say what its files are.
+#[test]
+fn a_folder_of_files_is_read_by_their_names() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("containerd-config.toml"), "version = 2\ndisabled_plugins = [\"cri\"]\n").unwrap();
+    fs::write(dir.path().join("hosts"), "127.0.0.1 localhost\n").unwrap();
+    let done = carrick(&["diagnose", ".", "-o", "json"], dir.path());
+    let report: Value = serde_json::from_slice(&done.stdout).unwrap();
+    assert_eq!(report["causes"][0]["id"], "runtime.cri-plugin", "{done:?}");
+    assert_eq!(report["causes"][0]["evidence"][0]["source"], "./containerd-config.toml", "{done:?}");
 }

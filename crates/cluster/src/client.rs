@@ -27,7 +27,7 @@ use crate::connections::Connections;
 use crate::credentials::ClusterCredentials;
 use crate::dialer::Dialer;
 use crate::error::{ApiError, ApiProblem};
-use crate::service::{ApiService, DEADLINE, Shared};
+use crate::service::{ApiService, AsItComes, DEADLINE, Shared};
 
 /// How many objects a list gives at a time: of the largest, pods and DaemonSets, 1 MB.
 const PAGE: u32 = 100;
@@ -199,9 +199,41 @@ impl ClusterClient {
         Err(self.error(ApiProblem::Unexpected("the list has no end")))
     }
 
+    /// The first page of what selectors leave: for who wants a few, and not all.
+    pub(crate) async fn first_page<K: Kind>(
+        &self,
+        namespace: Option<&str>,
+        fields: Option<&str>,
+        labels: Option<&str>,
+    ) -> Result<Vec<Value>, ApiError> {
+        let path = Path::new(K::url_path(&(), namespace.map(|namespace| self.checked(namespace)).transpose()?));
+        let (field_selector, label_selector) = (fields.map(str::to_owned), labels.map(str::to_owned));
+        let asked = ListParams { field_selector, label_selector, ..ListParams::default().limit(PAGE) };
+        match self.send(path.list(&asked)).await?.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => Ok(items),
+            Some(Value::Null) => Ok(Vec::new()),
+            _ => Err(self.error(ApiProblem::Unexpected("it is no list"))),
+        }
+    }
+
+    /// An answer as it came, whatever its status: it may be somebody else's than the API server's own.
+    pub(crate) async fn proxied(&self, path: &str) -> Result<(StatusCode, Bytes), ApiError> {
+        let request = Request::get(path).extension(AsItComes).body(Body::empty());
+        let request = request.map_err(|error| self.error(ApiProblem::BadRequest(error.to_string())))?;
+        let response = self.kube.send(request).await.map_err(|error| self.of_kube(error))?;
+        let status = response.status();
+        Ok((status, response.into_body().collect_bytes().await.map_err(|error| self.of_kube(error))?))
+    }
+
     pub(crate) async fn create<K: Kind>(&self, namespace: &str, object: &Value) -> Result<Value, ApiError> {
         let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
         let path = self.path::<K>(Some(namespace), name)?;
+        self.send(path.create(&PostParams::default(), object.to_string().into_bytes())).await
+    }
+
+    /// Asks by creating an object that is never stored.
+    pub(crate) async fn review<K: Kind>(&self, object: &Value) -> Result<Value, ApiError> {
+        let path = Path::new(K::url_path(&(), None));
         self.send(path.create(&PostParams::default(), object.to_string().into_bytes())).await
     }
 

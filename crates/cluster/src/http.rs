@@ -3,14 +3,16 @@
 
 use std::error::Error;
 
-use http_body_util::{BodyExt, Empty, Limited};
+use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, DATE, HOST, HeaderValue, USER_AGENT};
+use hyper::http::request::Builder;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822;
+use serde_json::Value;
 
 use carrick_core::discovery::Endpoint;
 
@@ -21,7 +23,7 @@ const LARGEST_ANSWER: usize = 4 << 20;
 pub(crate) const AGENT: &str = concat!("carrick/", env!("CARGO_PKG_VERSION"));
 
 pub(crate) struct Connection {
-    sender: SendRequest<Empty<Bytes>>,
+    sender: SendRequest<Full<Bytes>>,
     host: String,
 }
 
@@ -46,12 +48,31 @@ impl Connection {
 
     /// `authorization` is what [`bearer`] makes of a token.
     pub(crate) async fn get(&mut self, path: &str, authorization: Option<&HeaderValue>) -> Result<Response, String> {
-        let mut request =
-            Request::get(path).header(HOST, &self.host).header(ACCEPT, "application/json").header(USER_AGENT, AGENT);
+        self.send(Request::get(path), Bytes::new(), authorization).await
+    }
+
+    /// A question that is asked by POST: a review, of which nothing is kept.
+    pub(crate) async fn review(
+        &mut self,
+        path: &str,
+        review: &Value,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Response, String> {
+        let request = Request::post(path).header(CONTENT_TYPE, "application/json");
+        self.send(request, Bytes::from(review.to_string()), authorization).await
+    }
+
+    async fn send(
+        &mut self,
+        request: Builder,
+        body: Bytes,
+        authorization: Option<&HeaderValue>,
+    ) -> Result<Response, String> {
+        let mut request = request.header(HOST, &self.host).header(ACCEPT, "application/json").header(USER_AGENT, AGENT);
         if let Some(authorization) = authorization {
             request = request.header(AUTHORIZATION, authorization);
         }
-        let request = request.body(Empty::new()).map_err(|error| in_full(&error))?;
+        let request = request.body(Full::new(body)).map_err(|error| in_full(&error))?;
         self.sender.ready().await.map_err(|error| in_full(&error))?;
         let response = self.sender.send_request(request).await.map_err(|error| in_full(&error))?;
         let header = |name| response.headers().get(name).and_then(|value| value.to_str().ok());
@@ -86,8 +107,6 @@ pub(crate) fn parse_date(text: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use std::io;
-
-    use http_body_util::Full;
 
     use super::*;
 

@@ -3,9 +3,10 @@
 //! * [`ClusterCredentials`]: who asks an API server, and whom it trusts
 //! * [`ClusterClient`]: the one client; below it `service` (what every request has, and typed errors) and `connections`
 //! * [`ApiError`]: why there is no answer
-//! * [`nodes`], [`pods`], [`leases`], [`rules`], [`events`], [`certificate_requests`], [`config_maps`], [`daemon_sets`],
-//!   [`bootstrap_tokens`]: what is asked and said, a module a resource
+//! * [`nodes`], [`pods`], [`leases`], [`rules`], [`events`], [`reviews`], [`certificate_requests`], [`config_maps`],
+//!   [`daemon_sets`], [`bootstrap_tokens`]: what is asked and said, a module a resource
 //! * [`Watch`]: follows all objects of a kind
+//! * [`trial_pods`]: a throw-away Pod on one node
 //! * [`Dialer`]: how bytes get from the machine to the API server; whoever knows machines brings one
 //! * [`path`]: walks that way layer by layer, without a credential, and says which one failed
 //! * `tls`, `http`: the two layers that need a protocol
@@ -27,9 +28,11 @@ pub mod leases;
 pub mod nodes;
 pub mod path;
 pub mod pods;
+pub mod reviews;
 pub mod rules;
 mod service;
 mod tls;
+pub mod trial_pods;
 mod watch;
 
 pub use client::ClusterClient;

@@ -7,6 +7,7 @@ use carrick_core::fact::Capture;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::reset::CORDONED;
 use carrick_core::rule::{NodeJob, WireNode};
+use hyper::header::HeaderMap;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, Preconditions};
 use serde_json::{Value, json};
@@ -49,6 +50,29 @@ pub async fn write(client: &ClusterClient, job: &NodeJob) -> Result<Box<str>, Ap
     let metadata = client.patch_for_metadata::<Node>(&job.node, &job.patch()).await?;
     let version = metadata.pointer("/metadata/resourceVersion").and_then(Value::as_str);
     version.map(Into::into).ok_or_else(|| client.error(ApiProblem::Unexpected("it has no resourceVersion")))
+}
+
+/// Who answered where the API server was asked to reach a kubelet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KubeletAnswer {
+    /// The kubelet itself, whatever it said.
+    Kubelet,
+    /// The API server, as it did not reach it: its words.
+    NotReached(String),
+}
+
+/// Has the API server reach the kubelet of a node, as `kubectl logs` does.
+pub async fn ask_kubelet(client: &ClusterClient, name: &str) -> Result<KubeletAnswer, ApiError> {
+    let path = format!("/api/v1/nodes/{}/proxy/healthz", client.checked(name)?);
+    let (status, body) = client.proxied(&path).await?;
+    let own: Option<Value> = serde_json::from_slice(&body).ok().filter(|own: &Value| own["kind"] == "Status");
+    let Some(own) = own else { return Ok(KubeletAnswer::Kubelet) };
+    let says = own.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
+    match ApiProblem::of_status(status, &HeaderMap::new(), &body) {
+        // What it could not do, against what it was not to do.
+        ApiProblem::Status(status, _) if status.is_server_error() => Ok(KubeletAnswer::NotReached(says)),
+        problem => Err(client.error(problem)),
+    }
 }
 
 /// What the kubelet has told of itself, and nothing else of the Node.

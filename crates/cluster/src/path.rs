@@ -3,16 +3,18 @@
 //! The token is sent only over a connection whose certificate was made by the CA that the pin or the token's own signature
 //! vouches for.
 
-use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
+use std::{fmt, io};
 
-use carrick_core::discovery::Discovery;
-use carrick_core::discovery::{self, ClusterInfo};
+use carrick_core::discovery::{self, ClusterInfo, Discovery, Endpoint, Token, Unsigned};
 use carrick_core::fact::api_path::{ApiPath, Clocks, PathReason, PathStep, StepOutcome, Walked};
+use carrick_core::fact::bootstrap_token::{TokenRights, TokenSeen, TokenSignature};
 use carrick_core::fact::{Capture, Why};
 use hyper::StatusCode;
-use serde_json::Value;
+use hyper::header::HeaderValue;
+use serde_json::{Value, json};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout_at};
 
 use crate::client::is_name;
@@ -32,18 +34,27 @@ pub type PathFacts = Vec<(&'static str, Result<Capture, Why>)>;
 
 /// Walks the whole path. `node` is the name this machine would register under.
 pub async fn walk(dialer: &dyn Dialer, target: &Discovery, node: Option<&str>) -> PathFacts {
-    let mut walk =
-        Walk { dialer, target, until: Instant::now() + DEADLINE, steps: Vec::new(), clocks: None, ca_pins: Vec::new() };
+    let mut walk = Walk {
+        dialer,
+        target,
+        until: Instant::now() + DEADLINE,
+        steps: Vec::new(),
+        clocks: None,
+        ca_pins: Vec::new(),
+        advertised: None,
+        token: None,
+    };
     let mut found = match walk.find_trust().await {
-        Some((mut connection, info)) => {
+        Some((connection, info)) => {
             let mut found = vec![("cluster-ca", Ok(Capture::text(info.ca)))];
-            found.extend(walk.documents(&mut connection, node).await);
+            found.extend(walk.documents(connection, node).await);
             found
         }
         None => Vec::new(),
     };
-    let Walk { steps, clocks, ca_pins, .. } = walk;
-    let path = ApiPath { endpoint: target.endpoint.to_string(), steps, clocks, ca_pins };
+    let Walk { steps, clocks, ca_pins, advertised, token, .. } = walk;
+    let (endpoint, token_given) = (target.endpoint.to_string(), target.token.is_some());
+    let path = ApiPath { endpoint, steps, clocks, ca_pins, advertised, token_given, token };
     let path = serde_json::to_string_pretty(&path).map(Capture::text).map_err(|error| Why::Broken(error.to_string()));
     found.insert(0, ("path", path));
     for name in ["cluster-ca", "version", "kubelet-config", "kubeadm-config", "node"] {
@@ -66,6 +77,26 @@ struct Walk<'a> {
     steps: Vec<Walked>,
     clocks: Option<Clocks>,
     ca_pins: Vec<String>,
+    advertised: Option<String>,
+    token: Option<TokenSeen>,
+}
+
+/// Why a connection that is to be trusted was not made.
+enum Unopened {
+    NoAnswer,
+    NotDialled(String),
+    Untrusted(io::Error),
+    Broken(String),
+}
+
+impl fmt::Display for Unopened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Unopened::NoAnswer => f.write_str("no answer"),
+            Unopened::Untrusted(error) => f.write_str(&tls::explain(error)),
+            Unopened::NotDialled(says) | Unopened::Broken(says) => f.write_str(says),
+        }
+    }
 }
 
 impl Walk<'_> {
@@ -76,9 +107,14 @@ impl Walk<'_> {
         let mut connection = self.tls(stream).await?;
         let response = self.http(&mut connection).await?;
         let info = self.cluster_info(&response)?;
-        self.token(&info)?;
+        self.ca_pins = discovery::pins(&info.ca).unwrap_or_default();
+        if self.token(&info).is_none() {
+            self.ask_unsigned(address, &info).await;
+            return None;
+        }
         self.ca_pin(&info)?;
         let connection = self.certificate(address, &info).await?;
+        let connection = self.advertised(connection, address, &info).await?;
         Some((connection, info))
     }
 
@@ -183,12 +219,18 @@ impl Walk<'_> {
                 Ok(info) => self.ok(PathStep::ClusterInfo, format!("names {}", info.server), info),
                 Err(error) => self.failed(PathStep::ClusterInfo, format!("kube-public/cluster-info: {error}")),
             },
-            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => self.failed(
+            StatusCode::FORBIDDEN => self.failed_for(
+                PathReason::Forbidden,
                 PathStep::ClusterInfo,
-                format!("kube-public/cluster-info may not be read without credentials ({})", response.status.as_u16()),
+                "kube-public/cluster-info may not be read without credentials (403)",
+            ),
+            StatusCode::UNAUTHORIZED => self.failed_for(
+                PathReason::Unauthenticated,
+                PathStep::ClusterInfo,
+                "the API server answers nobody without credentials (401)",
             ),
             StatusCode::NOT_FOUND => {
-                self.failed(PathStep::ClusterInfo, "there is no kube-public/cluster-info in this cluster")
+                self.failed(PathStep::ClusterInfo, "the cluster has no ConfigMap kube-public/cluster-info (404)")
             }
             status => {
                 self.failed(PathStep::ClusterInfo, format!("kube-public/cluster-info: the API server answers {status}"))
@@ -200,19 +242,38 @@ impl Walk<'_> {
         let Some(token) = &self.target.token else {
             return self.not_needed(PathStep::Token, "no token was given", ());
         };
-        match info.verify(token) {
+        let verified = info.verify(token);
+        let signature = match &verified {
+            Ok(()) => TokenSignature::Fits,
+            Err(Unsigned::NoSignature(_)) => TokenSignature::Missing,
+            Err(Unsigned::WrongSecret(_)) => TokenSignature::Wrong,
+            Err(Unsigned::Unreadable(..)) => TokenSignature::Unreadable,
+        };
+        self.token = Some(TokenSeen::new(&token.id, signature, info.signed_for_others(&token.id)));
+        match verified {
             Ok(()) => self.ok(PathStep::Token, format!("cluster-info is signed with token {}", token.id), ()),
             Err(unsigned) => self.failed(PathStep::Token, unsigned.to_string()),
         }
     }
 
+    /// Whether the API server accepts a token that cluster-info does not prove itself for: it is sent only where the cluster's
+    /// CA was pinned, and that CA vouches for the server.
+    async fn ask_unsigned(&mut self, address: IpAddr, info: &ClusterInfo) -> Option<()> {
+        let token = self.target.token.clone()?;
+        let is_pinned = self.target.pins.iter().any(|pin| self.ca_pins.contains(&pin.to_string()));
+        let endpoint = self.target.endpoint.clone();
+        let connection = if is_pinned { self.open(&endpoint, &[address], &info.ca).await.ok()? } else { return None };
+        let mut asker = Asker::new(connection, &token, self.until);
+        let (accepted, groups) = asker.review_self().await?;
+        let seen = self.token.as_mut()?;
+        (seen.accepted, seen.groups) = (Some(accepted), groups);
+        Some(())
+    }
+
     fn ca_pin(&mut self, info: &ClusterInfo) -> Option<()> {
-        self.ca_pins = match discovery::pins(&info.ca) {
-            Ok(pins) => pins,
-            Err(error) => {
-                return self.failed(PathStep::CaPin, format!("the CA in cluster-info cannot be read: {error}"));
-            }
-        };
+        if let Err(error) = discovery::pins(&info.ca) {
+            return self.failed(PathStep::CaPin, format!("the CA in cluster-info cannot be read: {error}"));
+        }
         let pins: Vec<String> = self.target.pins.iter().map(ToString::to_string).collect();
         match pins.iter().find(|pin| self.ca_pins.contains(pin)) {
             Some(pin) => self.ok(PathStep::CaPin, format!("the CA's key is {pin}"), ()),
@@ -225,14 +286,14 @@ impl Walk<'_> {
     }
 
     async fn certificate(&mut self, address: IpAddr, info: &ClusterInfo) -> Option<Connection> {
-        let host = self.target.endpoint.host.clone();
-        let opened = async {
-            let stream = self.dialer.dial(address, self.target.endpoint.port).await?;
-            tls::handshake(stream, &host, &Trust::Ca(&info.ca), self.dialer.now()).await
-        };
-        match timeout_at(self.until, opened).await {
-            Err(_) => self.no_answer(PathStep::Certificate, "the second connection gets no answer"),
-            Ok(Err(error)) if tls::is_not_yet_valid(&error) => {
+        let endpoint = self.target.endpoint.clone();
+        match self.open(&endpoint, &[address], &info.ca).await {
+            Ok(connection) => {
+                let says = format!("the cluster's CA vouches for {}", endpoint.host);
+                self.ok(PathStep::Certificate, says, connection)
+            }
+            Err(Unopened::NoAnswer) => self.no_answer(PathStep::Certificate, "the second connection gets no answer"),
+            Err(Unopened::Untrusted(error)) if tls::is_not_yet_valid(&error) => {
                 let says = "this machine's clock is behind: to it the API server's certificate is not valid yet";
                 self.failed_for(
                     PathReason::NotYetValid,
@@ -240,68 +301,190 @@ impl Walk<'_> {
                     format!("{says} ({})", tls::explain(&error)),
                 )
             }
-            Ok(Err(error)) => self.failed(PathStep::Certificate, tls::explain(&error)),
-            Ok(Ok(stream)) => match Connection::open(stream, &self.target.endpoint).await {
-                Ok(connection) => {
-                    self.ok(PathStep::Certificate, format!("the cluster's CA vouches for {host}"), connection)
-                }
-                Err(error) => self.failed(PathStep::Certificate, error),
-            },
+            Err(unopened) => self.failed(PathStep::Certificate, unopened.to_string()),
         }
     }
 
+    /// kubeadm believes cluster-info, and goes on with the server that it names.
+    async fn advertised(&mut self, connection: Connection, address: IpAddr, info: &ClusterInfo) -> Option<Connection> {
+        let Some(named) = endpoint_of(&info.server) else {
+            let says = format!("cluster-info names no API server that can be asked: {:?}", info.server);
+            return self.failed(PathStep::Advertised, says);
+        };
+        self.advertised = Some(named.to_string());
+        if named == self.target.endpoint {
+            return self.ok(PathStep::Advertised, format!("cluster-info names {named}, too"), connection);
+        }
+        let unreached = |why: &dyn fmt::Display| {
+            format!("cluster-info names {named}: kubeadm goes on with that, and it does not answer from here: {why}")
+        };
+        let addresses = match named.address() {
+            Some(address) => Ok(vec![address]),
+            None => timeout_at(self.until, self.dialer.resolve(&named.host)).await.unwrap_or(Err(Why::TimedOut)),
+        };
+        let addresses = match addresses {
+            Ok(addresses) if !addresses.is_empty() => addresses,
+            Ok(_) => return self.failed(PathStep::Advertised, unreached(&"its name does not resolve")),
+            Err(why) => return self.failed(PathStep::Advertised, unreached(&format!("its name: {why}"))),
+        };
+        match self.open(&named, &addresses, &info.ca).await {
+            Ok(connection) => {
+                let is_other = named.port != self.target.endpoint.port || !addresses.contains(&address);
+                let reason = is_other.then_some(PathReason::OtherAddress);
+                let state = StepOutcome::Ok(format!("cluster-info names {named}, which answers"));
+                self.steps.push(Walked { step: PathStep::Advertised, state, reason });
+                Some(connection)
+            }
+            Err(unopened) => self.failed(PathStep::Advertised, unreached(&unopened)),
+        }
+    }
+
+    /// A connection to whom the cluster's CA vouches for.
+    async fn open(&self, endpoint: &Endpoint, addresses: &[IpAddr], ca: &str) -> Result<Connection, Unopened> {
+        let says = |errors: Vec<(IpAddr, io::Error)>| {
+            let each: Vec<String> = errors.iter().map(|(at, error)| format!("{at}: {}", in_words(error))).collect();
+            Unopened::NotDialled(each.join("; "))
+        };
+        let (stream, _) = dial_any(self.dialer, addresses, endpoint.port, self.until).await.map_err(says)?;
+        let trust = Trust::Ca(ca);
+        let shaking = tls::handshake(stream, &endpoint.host, &trust, self.dialer.now());
+        let stream = timeout_at(self.until, shaking).await.map_err(|_| Unopened::NoAnswer)?;
+        Connection::open(stream.map_err(Unopened::Untrusted)?, endpoint).await.map_err(Unopened::Broken)
+    }
+
     /// What only the cluster knows: needs a token, and a token goes only to a cluster that has proved itself.
-    async fn documents(&mut self, connection: &mut Connection, node: Option<&str>) -> PathFacts {
+    async fn documents(&mut self, connection: Connection, node: Option<&str>) -> PathFacts {
         let Some(token) = self.target.token.clone() else {
             self.not_needed(PathStep::Auth, "no token was given", ());
             return Vec::new();
         };
-        let until = self.until;
-        let bearer = http::bearer(&format!("{}.{}", token.id, token.secret()));
-        let mut get = async |path: &str| timeout_at(until, connection.get(path, bearer.as_ref())).await;
-        let kubelet_config = match get(KUBELET_CONFIG).await {
+        let mut asker = Asker::new(connection, &token, self.until);
+        let kubelet_config = match asker.get(KUBELET_CONFIG).await {
             Ok(Ok(response)) => response,
             Ok(Err(error)) => return self.failed(PathStep::Auth, error).unwrap_or_default(),
             Err(_) => {
                 return self.no_answer(PathStep::Auth, "a request with the token gets no answer").unwrap_or_default();
             }
         };
-        match kubelet_config.status {
-            StatusCode::OK => self.ok(PathStep::Auth, format!("token {} may read kubelet-config", token.id), ()),
-            status => self.failed(PathStep::Auth, refusal(status, &token.id)),
-        };
+        let mut rights = TokenRights { kubelet_config: Some(kubelet_config.status.as_u16()), ..TokenRights::default() };
         let mut found = vec![("kubelet-config", entry(&kubelet_config, "kubelet"))];
-        if let Ok(Ok(response)) = get(KUBEADM_CONFIG).await {
-            found.push(("kubeadm-config", entry(&response, "ClusterConfiguration")));
-        }
-        if let Ok(Ok(response)) = get("/version").await {
-            found.push(("version", whole(&response)));
-        }
-        match node {
-            Some(name) if !is_name(name) => {
-                found.push(("node", Err(Why::Broken(format!("{name:?} is not a name in Kubernetes")))));
+        let accepted = self.auth(kubelet_config.status, &token.id);
+        if accepted == Some(true) {
+            if let Ok(Ok(response)) = asker.get(KUBEADM_CONFIG).await {
+                rights.kubeadm_config = Some(response.status.as_u16());
+                found.push(("kubeadm-config", entry(&response, "ClusterConfiguration")));
             }
-            Some(name) => {
-                if let Ok(Ok(response)) = get(&format!("/api/v1/nodes/{name}")).await {
-                    found.push(("node", whole(&response)));
-                }
+            if let Ok(Ok(response)) = asker.get("/version").await {
+                found.push(("version", whole(&response)));
             }
-            None => {}
+            let (answer, object) = asker.node(node).await;
+            rights.node = answer;
+            found.extend(object.map(|object| ("node", object)));
+            rights.requests = asker.may_create("").await;
+            rights.approval = asker.may_create("nodeclient").await;
+        }
+        let groups = match accepted {
+            Some(true) if rights.is_refused_any() => asker.review_self().await.and_then(|(_, groups)| groups),
+            _ => None,
+        };
+        if let Some(seen) = &mut self.token {
+            (seen.accepted, seen.groups, seen.rights) = (accepted, groups, rights);
         }
         found
     }
+
+    /// What the first answer to a token says of it: whether it is accepted, where that can be told.
+    fn auth(&mut self, status: StatusCode, id: &str) -> Option<bool> {
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                self.failed::<()>(PathStep::Auth, format!("the API server does not accept token {id} (401)"));
+                Some(false)
+            }
+            status if status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error() => {
+                self.failed::<()>(PathStep::Auth, format!("with token {id} the API server answers {status}"));
+                None
+            }
+            _ => {
+                self.ok(PathStep::Auth, format!("the API server accepts token {id}"), ());
+                Some(true)
+            }
+        }
+    }
 }
 
-fn refusal(status: StatusCode, id: &str) -> String {
-    match status {
-        StatusCode::UNAUTHORIZED => format!(
-            "token {id} may sign, but not authenticate (401): it was made without that usage, or has just expired"
-        ),
-        StatusCode::FORBIDDEN => format!(
-            "token {id} may not read kubelet-config (403): it is not in system:bootstrappers:kubeadm:default-node-token"
-        ),
-        status => format!("with token {id} the API server answers {status}"),
+/// Asks with the token, over a connection whose other end has proved itself.
+struct Asker {
+    connection: Connection,
+    bearer: Option<HeaderValue>,
+    until: Instant,
+}
+
+impl Asker {
+    fn new(connection: Connection, token: &Token, until: Instant) -> Self {
+        Asker { connection, bearer: http::bearer(&format!("{}.{}", token.id, token.secret())), until }
     }
+
+    async fn get(&mut self, path: &str) -> Result<Result<Response, String>, Elapsed> {
+        timeout_at(self.until, self.connection.get(path, self.bearer.as_ref())).await
+    }
+
+    async fn review(&mut self, path: &str, review: &Value) -> Option<Response> {
+        timeout_at(self.until, self.connection.review(path, review, self.bearer.as_ref())).await.ok()?.ok()
+    }
+
+    /// The Node of this name: the status of the answer, and what it is.
+    async fn node(&mut self, name: Option<&str>) -> (Option<u16>, Option<Result<Capture, Why>>) {
+        match name {
+            Some(name) if !is_name(name) => {
+                (None, Some(Err(Why::Broken(format!("{name:?} is not a name in Kubernetes")))))
+            }
+            Some(name) => match self.get(&format!("/api/v1/nodes/{name}")).await {
+                Ok(Ok(response)) => (Some(response.status.as_u16()), Some(whole(&response))),
+                Ok(Err(_)) | Err(_) => (None, None),
+            },
+            None => (None, None),
+        }
+    }
+
+    /// Whether the API server accepts it, and the groups it is in. Every API server from 1.28 on says so to whom it knows; one that
+    /// does not knows who asks all the same.
+    async fn review_self(&mut self) -> Option<(bool, Option<Vec<String>>)> {
+        let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"});
+        let response = self.review("/apis/authentication.k8s.io/v1/selfsubjectreviews", &review).await?;
+        let groups = || {
+            let answer: Value = serde_json::from_str(&response.body).ok()?;
+            let groups = answer.pointer("/status/userInfo/groups")?.as_array()?;
+            Some(groups.iter().filter_map(Value::as_str).map(str::to_owned).collect())
+        };
+        match response.status {
+            StatusCode::CREATED => Some((true, groups())),
+            StatusCode::UNAUTHORIZED => Some((false, None)),
+            StatusCode::FORBIDDEN | StatusCode::NOT_FOUND => Some((true, None)),
+            _ => None,
+        }
+    }
+
+    /// Whether it may create CertificateSigningRequests, or the subresource by which kube-controller-manager tells whose it approves.
+    async fn may_create(&mut self, subresource: &str) -> Option<bool> {
+        let mut attributes =
+            json!({"group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": "create"});
+        if !subresource.is_empty() {
+            attributes["subresource"] = subresource.into();
+        }
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        });
+        let response = self.review("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", &review).await?;
+        let answer: Value = serde_json::from_str(&response.body).ok()?;
+        answer.pointer("/status/allowed")?.as_bool().filter(|_| response.status == StatusCode::CREATED)
+    }
+}
+
+/// The API server in cluster-info's kubeconfig, as an address: a URL that names no port has that of https.
+fn endpoint_of(server: &str) -> Option<Endpoint> {
+    let bare = server.strip_prefix("https://")?.trim_end_matches('/');
+    bare.parse().or_else(|_| format!("{bare}:443").parse()).ok()
 }
 
 /// A whole answer; "not found" is a fact.

@@ -21,6 +21,19 @@ pub async fn known_on_node(client: &ClusterClient, node: &str) -> Result<Vec<Kno
     client.list::<Pod, _>(Some(&bound_to(client, node)?), |pod| Some(KnownPod::of(&pod))).await
 }
 
+/// Pods that other nodes may have, to be dialled from this one: those of the cluster's DNS.
+pub async fn of_dns(client: &ClusterClient) -> Result<Value, ApiError> {
+    let items = client.first_page::<Pod>(Some("kube-system"), None, Some("k8s-app=kube-dns")).await?;
+    Ok(json!({ "items": items }))
+}
+
+/// The same: any that run elsewhere than on this node; a page of them.
+pub async fn elsewhere(client: &ClusterClient, node: &str) -> Result<Value, ApiError> {
+    let fields = format!("spec.nodeName!={},status.phase=Running", client.checked(node)?);
+    let items = client.first_page::<Pod>(None, Some(&fields), None).await?;
+    Ok(json!({ "items": items }))
+}
+
 fn bound_to(client: &ClusterClient, node: &str) -> Result<String, ApiError> {
     Ok(format!("spec.nodeName={}", client.checked(node)?))
 }

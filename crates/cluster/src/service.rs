@@ -49,6 +49,10 @@ impl Shared {
     }
 }
 
+/// Marks a request whose answer is not to be judged by its status: another than the API server may have given it.
+#[derive(Clone, Copy)]
+pub(crate) struct AsItComes;
+
 /// Over whatever carries a request to the server and its answer back.
 pub(crate) struct ApiService<S> {
     carrier: S,
@@ -104,6 +108,7 @@ where
     fn call(&mut self, mut request: Request<Body>) -> Self::Future {
         let (server, shared) = (self.server.clone(), self.shared.clone());
         let (method, watches) = (request.method().clone(), is_watch(request.uri()));
+        let as_it_comes = request.extensions().get::<AsItComes>().is_some();
         let sent = self.complete(&mut request).map(|()| self.carrier.call(request));
         Box::pin(async move {
             let answered = async {
@@ -115,7 +120,7 @@ where
                 if watches && response.status().is_success() {
                     return Ok(response.map(Either::Right));
                 }
-                Ok(answer(response).await?.map(Either::Left))
+                Ok(answer(response, as_it_comes).await?.map(Either::Left))
             };
             let answered = timeout(shared.deadline, answered).await;
             let answered = answered.unwrap_or(Err(ApiProblem::TimedOut(shared.deadline)));
@@ -137,14 +142,14 @@ pub(crate) fn is_watch(uri: &Uri) -> bool {
     uri.query().is_some_and(|query| query.split('&').any(|pair| pair == "watch=true"))
 }
 
-async fn answer<B>(response: Response<B>) -> Result<Response<Full<Bytes>>, ApiProblem>
+async fn answer<B>(response: Response<B>, as_it_comes: bool) -> Result<Response<Full<Bytes>>, ApiProblem>
 where
     B: HttpBody<Data = Bytes>,
     B::Error: Into<BoxError>,
 {
     let (head, body) = response.into_parts();
     let body = Limited::new(body, LARGEST_ANSWER).collect().await.map_err(|error| problem(&error))?.to_bytes();
-    if head.status.is_success() {
+    if head.status.is_success() || as_it_comes {
         return Ok(Response::from_parts(head, Full::new(body)));
     }
     Err(ApiProblem::of_status(head.status, &head.headers, &body))

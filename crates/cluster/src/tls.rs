@@ -21,7 +21,7 @@ use crate::dialer::DialedStream;
 pub(crate) enum Trust<'a> {
     /// Whoever answers: to read public documents that prove themselves by a signature, never to send a secret.
     Anybody,
-    /// Certificates of this CA (PEM), for this name, valid now.
+    /// Certificates of this CA, or of one of these (PEM), for this name, valid now.
     Ca(&'a str),
 }
 
@@ -83,9 +83,9 @@ pub(crate) fn settings(trust: &Trust<'_>, identity: Option<ClientIdentity>) -> i
 
 fn ca_verifier(pem: &str, provider: Arc<CryptoProvider>) -> io::Result<Arc<dyn ServerCertVerifier>> {
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(pem.as_bytes()) {
-        roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
-    }
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem.as_bytes()).collect();
+    // While a CA is rotated there are several. As for Go's TLS, those that can be used are; without any it is refused below.
+    roots.add_parsable_certificates(certificates.map_err(io::Error::other)?);
     let verifier = WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build();
     Ok(verifier.map_err(io::Error::other)?)
 }

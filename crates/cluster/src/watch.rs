@@ -6,27 +6,30 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use http_body_util::BodyExt as _;
+use hyper::StatusCode;
 use hyper::body::Bytes;
 use kube::Resource;
 use kube::client::Body;
 use serde::Deserialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::{DeserializeOwned, Deserializer};
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use crate::client::ClusterClient;
 use crate::error::{ApiError, ApiProblem};
 
 /// The server ends a watch after this; another goes on where it ended.
 const LASTS: u32 = 290;
-/// Longer than a watch lasts: nothing comes because the connection is dead.
-const DEAD: Duration = Duration::from_mins(5);
+/// A bookmark comes every minute: where nothing does, the connection is dead.
+const DEAD: Duration = Duration::from_secs(150);
+/// A watch that ends sooner, with nothing told, is no watch: who asks again at once would ask for ever.
+const TOO_SOON: Duration = Duration::from_secs(1);
 /// Of a page where the server cannot stream: 250 Nodes have 5 MB at most.
 const PAGE: u32 = 250;
 /// The largest object that etcd takes has 1.5 MiB.
 const LONGEST_LINE: usize = 8 << 20;
 /// How many pages a list may have: far more nodes than Kubernetes supports.
-const MOST_PAGES: usize = 1000;
+const MOST_PAGES: u32 = 1000;
 
 /// What a watch tells.
 #[derive(Debug)]
@@ -56,6 +59,8 @@ pub struct Watch<K, T> {
     listing: bool,
     /// What a page brought and was not told yet.
     pending: VecDeque<Watched<T>>,
+    /// The next page of a list, and how many there were.
+    page: Option<(String, u32)>,
     kind: PhantomData<fn() -> K>,
 }
 
@@ -63,8 +68,15 @@ pub struct Watch<K, T> {
 struct Head {
     #[serde(rename = "type")]
     kind: String,
-    #[allow(dead_code, reason = "it is only skipped")]
-    object: IgnoredAny,
+    #[serde(default)]
+    object: HeadObject,
+}
+
+/// Of any object the version; the rest is skipped.
+#[derive(Default, Deserialize)]
+struct HeadObject {
+    #[serde(default)]
+    metadata: PageMetadata,
 }
 
 #[derive(Deserialize)]
@@ -73,10 +85,24 @@ struct Of<T> {
 }
 
 #[derive(Deserialize)]
+#[serde(bound = "T: DeserializeOwned")]
 struct Page<T> {
     #[serde(default)]
     metadata: PageMetadata,
-    items: Option<Vec<T>>,
+    items: Option<Vec<Item<T>>>,
+}
+
+/// Of a page. One that cannot be read as what it should be must not hide the others.
+struct Item<T>(Watched<T>);
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Item<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let object = Value::deserialize(from)?;
+        Ok(Item(match T::deserialize(&object) {
+            Ok(object) => Watched::Applied(object),
+            Err(error) => Watched::Unreadable { name: name_of(&object), why: error.to_string() },
+        }))
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -89,8 +115,8 @@ struct PageMetadata {
 
 impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
     pub fn new(client: ClusterClient) -> Self {
-        let pending = VecDeque::new();
-        Watch { client, version: None, streams: true, open: None, listing: false, pending, kind: PhantomData }
+        let (pending, page) = (VecDeque::new(), None);
+        Watch { client, version: None, streams: true, open: None, listing: false, pending, page, kind: PhantomData }
     }
 
     /// What happens next. After an error the caller waits as long as it likes and asks again.
@@ -99,6 +125,10 @@ impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
             if let Some(told) = self.pending.pop_front() {
                 return Ok(told);
             }
+            if let Some((token, pages)) = self.page.take() {
+                self.list(&token, pages).await?;
+                continue;
+            }
             let Some(open) = &mut self.open else {
                 if let Some(told) = self.begin().await? {
                     return Ok(told);
@@ -106,13 +136,23 @@ impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
                 continue;
             };
             match open.next(&self.client).await {
-                Ok(Some(line)) => {
-                    if let Some(told) = self.told(&line)? {
-                        return Ok(told);
+                Ok(Some(line)) => match self.told(&line) {
+                    Ok(None) => {}
+                    Ok(Some(told)) => return Ok(told),
+                    // What the line was about comes again: the next watch begins before it.
+                    Err(error) => {
+                        self.close();
+                        return Err(error);
+                    }
+                },
+                // Ended as it should: another goes on.
+                Ok(None) => {
+                    let too_soon = open.is_empty() && open.since.elapsed() < TOO_SOON;
+                    self.close();
+                    if too_soon {
+                        return Err(self.client.error(ApiProblem::Closed));
                     }
                 }
-                // Ended as it should: another goes on.
-                Ok(None) => self.close(),
                 Err(error) => {
                     self.close();
                     return Err(error);
@@ -139,7 +179,7 @@ impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
                     Ok(None)
                 }
                 Err(error) => {
-                    if matches!(error.problem, ApiProblem::Gone(_)) {
+                    if is_unknown_version(&error.problem) {
                         self.version = None;
                     }
                     Err(error)
@@ -158,25 +198,28 @@ impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
                 Err(error) => return Err(error),
             }
         }
-        self.list(&path).await?;
+        self.page = Some((String::new(), 0));
         Ok(Some(Watched::Begin))
     }
 
-    /// All pages; a state that the server has forgotten meanwhile is an error, and begins anew.
-    async fn list(&mut self, path: &str) -> Result<(), ApiError> {
-        let mut told = VecDeque::new();
-        let mut next = String::new();
-        for _ in 0..MOST_PAGES {
-            let page: Page<T> = self.client.get_path(&format!("{path}?limit={PAGE}{next}")).await?;
-            told.extend(page.items.into_iter().flatten().map(Watched::Applied));
-            let Some(token) = page.metadata.next.filter(|token| !token.is_empty()) else {
-                told.push_back(Watched::Synced);
-                (self.pending, self.version) = (told, Some(page.metadata.resource_version));
-                return Ok(());
-            };
-            next = format!("&continue={}", encoded(&token));
+    /// One page; a state that the server has forgotten meanwhile is an error, and begins anew.
+    async fn list(&mut self, token: &str, pages: u32) -> Result<(), ApiError> {
+        let path = K::url_path(&(), None);
+        let next = if token.is_empty() { String::new() } else { format!("&continue={}", encoded(token)) };
+        let page: Page<T> = self.client.get_path(&format!("{path}?limit={PAGE}{next}")).await?;
+        self.pending.extend(page.items.into_iter().flatten().map(|Item(told)| told));
+        match page.metadata.next.filter(|token| !token.is_empty()) {
+            Some(_) if pages >= MOST_PAGES => Err(self.client.error(ApiProblem::Unexpected("the list has no end"))),
+            Some(token) => {
+                self.page = Some((token, pages + 1));
+                Ok(())
+            }
+            None => {
+                self.pending.push_back(Watched::Synced);
+                self.version = Some(page.metadata.resource_version);
+                Ok(())
+            }
         }
-        Err(self.client.error(ApiProblem::Unexpected("the list has no end")))
     }
 
     fn told(&mut self, line: &[u8]) -> Result<Option<Watched<T>>, ApiError> {
@@ -185,11 +228,22 @@ impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
         };
         let head: Head = serde_json::from_slice(line).map_err(|error| broken(&self.client, &error))?;
         match head.kind.as_str() {
-            kind @ ("ADDED" | "MODIFIED" | "DELETED") => Ok(Some(match serde_json::from_slice::<Of<T>>(line) {
-                Ok(Of { object }) if kind == "DELETED" => Watched::Deleted(object),
-                Ok(Of { object }) => Watched::Applied(object),
-                Err(error) => Watched::Unreadable { name: name_of(line), why: error.to_string() },
-            })),
+            kind @ ("ADDED" | "MODIFIED" | "DELETED") => {
+                let version = head.object.metadata.resource_version;
+                // What is there comes in no order of versions: only its end says where to go on.
+                if !self.listing && !version.is_empty() {
+                    self.version = Some(version);
+                }
+                Ok(Some(match serde_json::from_slice::<Of<T>>(line) {
+                    Ok(Of { object }) if kind == "DELETED" => Watched::Deleted(object),
+                    Ok(Of { object }) => Watched::Applied(object),
+                    Err(error) => {
+                        let of: Option<Of<Value>> = serde_json::from_slice(line).ok();
+                        let name = of.map(|of| name_of(&of.object)).unwrap_or_default();
+                        Watched::Unreadable { name, why: error.to_string() }
+                    }
+                }))
+            }
             "BOOKMARK" => {
                 let bookmark: Of<Value> = serde_json::from_slice(line).map_err(|error| broken(&self.client, &error))?;
                 let metadata = &bookmark.object["metadata"];
@@ -204,32 +258,31 @@ impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
             // The state it is at is not known any more, or something went wrong there: everything comes anew.
             _ => {
                 let status: Of<Value> = serde_json::from_slice(line).map_err(|error| broken(&self.client, &error))?;
-                self.open = None;
                 self.version = None;
-                self.listing = false;
                 let said = status.object["message"].as_str().map(str::to_owned);
                 Err(self.client.error(ApiProblem::Gone(crate::error::ServerMessage(said))))
             }
         }
     }
-
-    /// The version of an object that was told: a watch that breaks off goes on behind it.
-    pub fn seen(&mut self, version: &str) {
-        if !self.listing && !version.is_empty() {
-            self.version = Some(version.to_owned());
-        }
-    }
 }
 
-fn name_of(line: &[u8]) -> String {
-    let object: Option<Of<Value>> = serde_json::from_slice(line).ok();
-    let name = object.and_then(|of| of.object.pointer("/metadata/name")?.as_str().map(str::to_owned));
-    name.unwrap_or_default()
+fn name_of(object: &Value) -> String {
+    object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// The server has forgotten that state, or, put back from a backup, not come to it yet: it says 504 then.
+fn is_unknown_version(problem: &ApiProblem) -> bool {
+    match problem {
+        ApiProblem::Gone(_) | ApiProblem::Invalid(_) => true,
+        ApiProblem::Status(status, _) => matches!(*status, StatusCode::GATEWAY_TIMEOUT | StatusCode::BAD_REQUEST),
+        _ => false,
+    }
 }
 
 /// A body, line by line.
 struct Lines {
     body: Body,
+    since: Instant,
     read: Vec<u8>,
     /// Where the next line begins in what was read.
     at: usize,
@@ -237,7 +290,12 @@ struct Lines {
 
 impl Lines {
     fn new(body: Body) -> Self {
-        Lines { body, read: Vec::new(), at: 0 }
+        Lines { body, since: Instant::now(), read: Vec::new(), at: 0 }
+    }
+
+    /// Nothing ever came.
+    fn is_empty(&self) -> bool {
+        self.read.capacity() == 0
     }
 
     async fn next(&mut self, client: &ClusterClient) -> Result<Option<Vec<u8>>, ApiError> {

@@ -24,8 +24,8 @@ mod support;
 use support::{Asked, Authority, Dial, Reply, Server, Setting, TOKEN};
 
 const LIST: &str = r#"{"items":[{"metadata":{"name":"kube-flannel-ds","namespace":"kube-flannel","annotations":{"a":"s3cret"}},
-    "spec":{"template":{"env":"s3cret"}},"status":{"desiredNumberScheduled":3,"numberReady":2}}]}"#;
-const KEPT: &str = r#"{"kind":"DaemonSetList","items":[{"metadata":{"namespace":"kube-flannel","name":"kube-flannel-ds"},"status":{"desiredNumberScheduled":3,"numberReady":2}}]}"#;
+    "spec":{"template":{"spec":{"containers":[{"env":"s3cret"}],"nodeSelector":{"kubernetes.io/os":"linux"}}}},"status":{"desiredNumberScheduled":3,"numberReady":2}}]}"#;
+const KEPT: &str = r#"{"kind":"DaemonSetList","items":[{"metadata":{"namespace":"kube-flannel","name":"kube-flannel-ds"},"spec":{"template":{"spec":{"nodeSelector":{"kubernetes.io/os":"linux"}}}},"status":{"desiredNumberScheduled":3,"numberReady":2}}]}"#;
 const SETS: &str = "GET /apis/apps/v1/daemonsets?limit=100";
 
 fn node() -> Value {

@@ -7,6 +7,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::check::{self, Needed, Subsystem};
+use crate::join::verify::Until;
 use crate::signature;
 
 /// What a join does about a failure.
@@ -116,6 +117,16 @@ impl Stops {
             Stops::Pods => "pods",
             Stops::Network => "network",
             Stops::Traffic => "traffic",
+        }
+    }
+
+    /// From how far on nobody says *joined* over it; `None`: it keeps no pod from running, or the proofs see what comes of it.
+    pub fn forbidden_from(self) -> Option<Until> {
+        match self {
+            Stops::Nothing | Stops::Node => None,
+            Stops::Pods => Some(Until::Registered),
+            Stops::Network => Some(Until::Network),
+            Stops::Traffic => Some(Until::Verified),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Facts of a machine to what a report shows of them: the checks' findings, what of them the operator ignores, the fixes that
 //! are offered.
 
-use crate::catalogue::nearest;
+use crate::catalogue::{self, nearest};
 use crate::check::{self, CheckPolicy, Finding, Outcome};
 use crate::fact::Facts;
 use crate::fix;
@@ -51,7 +51,7 @@ pub fn machine(facts: &Facts) -> MachineVersions {
     }
 }
 
-/// What the operator says does not count: ids, kubeadm's names, or `all`.
+/// What the operator says does not count: ids of checks and of signatures, kubeadm's names, or `all`.
 #[derive(Clone, Debug, Default)]
 pub struct Ignore {
     all: bool,
@@ -69,6 +69,8 @@ impl Ignore {
             }
             let before = ignore.ids.len();
             ignore.ids.extend(check::find(name).map(|registered| registered.check.id));
+            // A cause that only a line of a log shows.
+            ignore.ids.extend(catalogue::about(&name.to_lowercase()).map(|about| about.id));
             if ignore.ids.len() == before {
                 let hint = nearest(name, check::ids()).map(|id| format!("; did you mean {id}?")).unwrap_or_default();
                 return Err(format!("{name:?} is no check{hint}"));

@@ -6,6 +6,7 @@
 //! * [`cni`]: pod networks, one file per flavour: status, lint, wait, sync
 //! * [`signature`]: failures as they read in text, one TOML file each
 //! * [`diagnose`]: the true cause out of any text
+//! * [`names`]: what remedies leave open, and what is put in
 //! * [`plan`]: changes as data, and what no plan may touch
 //! * [`fix`]: what `check --fix` would change, one file per fix
 //! * [`record`]: what was changed, as it is written down on the machine
@@ -30,6 +31,7 @@ pub mod fix;
 pub mod join;
 pub mod judge;
 pub mod lease;
+pub mod names;
 pub mod plan;
 pub mod record;
 pub mod redact;

@@ -54,11 +54,13 @@ pub struct Reached {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Reading {
     /// How far the machine had come by the end of the capture.
-    pub phase: Phase,
+    pub phase: Option<Phase>,
     /// What is wrong because of a cause: the consequences, not the reason.
     pub symptoms: Vec<Noted>,
     /// What looks bad and is normal at this stage, or is over.
     pub normal: Vec<Noted>,
+    /// What reads like an error and is not known: the last, then the most frequent.
+    pub unrecognised: Vec<UnrecognisedError>,
     /// What was said of other nodes than this one.
     pub elsewhere: Vec<Elsewhere>,
     pub timeline: Vec<TimelineEvent>,
@@ -97,6 +99,14 @@ pub struct Noted {
     /// Ids of the causes it follows from.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub because: Vec<String>,
+}
+
+/// A line that reads like an error, and how often it was there but for its numbers.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct UnrecognisedError {
+    pub count: u64,
+    pub evidence: Evidence,
 }
 
 #[derive(Debug, Serialize)]

@@ -146,7 +146,7 @@ impl Network<'_> {
     pub async fn wanted(&self, facts: &Facts) -> Result<ClusterCniConfig, NoClusterConfig> {
         let own = self.own(facts).await.map_err(NoClusterConfig::Credential)?;
         let client = self.admin.or(own.as_ref()).ok_or(NoClusterConfig::NotJoined)?;
-        let name = facts.node_name().unwrap_or_else(|_| "NODE".to_owned());
+        let name = facts.kubelet_node_name().unwrap_or_else(|_| "NODE".to_owned());
         let mut first = None;
         for flavour in sync::networks(facts) {
             let found = match sync::key(flavour, &name) {

@@ -90,6 +90,7 @@ pub(crate) mod stub {
     use carrick_cluster::ApiProblem;
     use carrick_testkit::MemoryApi;
     use carrick_testkit::memory_api::User;
+    use http_body_util::BodyExt as _;
     use rcgen::{CertificateParams, KeyPair};
     use tower::BoxError;
 
@@ -131,8 +132,27 @@ pub(crate) mod stub {
         ClusterClient::over(&credentials(), Arc::new(Clock(Timestamp::UNIX_EPOCH)), carrier)
     }
 
-    /// A clock that goes on with tokio's.
-    struct Running(Timestamp, Instant);
+    /// What is said to each path, with what was sent along.
+    pub(crate) fn answering(says: fn(&str, &str) -> String) -> ClusterClient {
+        let carrier = tower::service_fn(move |request| answer(request, says));
+        ClusterClient::over(&credentials(), Arc::new(Clock(Timestamp::UNIX_EPOCH)), carrier)
+    }
+
+    async fn answer<B>(
+        request: http::Request<B>,
+        says: fn(&str, &str) -> String,
+    ) -> Result<http::Response<String>, BoxError>
+    where
+        B: hyper::body::Body,
+        B::Error: Into<BoxError>,
+    {
+        let path = request.uri().path().to_owned();
+        let body = request.into_body().collect().await.map_err(Into::into)?.to_bytes();
+        Ok(http::Response::builder().status(201).body(says(&path, &String::from_utf8_lossy(&body)))?)
+    }
+
+    /// A clock that goes on with tokio's, and that somebody may set.
+    struct Running(Arc<Mutex<Timestamp>>, Instant);
 
     impl Dialer for Running {
         fn resolve<'a>(&'a self, _: &'a str) -> DialFuture<'a, Result<Vec<IpAddr>, Why>> {
@@ -144,13 +164,19 @@ pub(crate) mod stub {
         }
 
         fn now(&self) -> Timestamp {
-            self.0.checked_add(self.1.elapsed()).unwrap_or(self.0)
+            let set = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            set.checked_add(self.1.elapsed()).unwrap_or(set)
         }
     }
 
     /// An admin who asks an API server in memory, all day, from a machine whose clock says this at first.
     pub(crate) fn asking_for_long(api: &MemoryApi, now: Timestamp) -> ClusterClient {
-        let clock = Arc::new(Running(now, Instant::now()));
+        asking_by(api, Arc::new(Mutex::new(now)))
+    }
+
+    /// The same; its clock may be set while it asks.
+    pub(crate) fn asking_by(api: &MemoryApi, clock: Arc<Mutex<Timestamp>>) -> ClusterClient {
+        let clock = Arc::new(Running(clock, Instant::now()));
         ClusterClient::over(&credentials(), clock, api.service_for(Some(User::admin())))
     }
 

@@ -37,8 +37,7 @@ const AGAIN: Duration = Duration::from_millis(200);
 pub enum UnitProgress {
     /// No unit of this name.
     None,
-    /// Since then, in microseconds after the boot.
-    Running { since: Option<u64> },
+    Running,
     /// With a status, or killed without one.
     Ended(Option<i32>),
 }
@@ -46,7 +45,7 @@ pub enum UnitProgress {
 impl UnitProgress {
     pub fn is_running(self) -> bool {
         match self {
-            UnitProgress::Running { .. } => true,
+            UnitProgress::Running => true,
             UnitProgress::None | UnitProgress::Ended(_) => false,
         }
     }
@@ -115,22 +114,27 @@ pub async fn run(
     match ended {
         UnitProgress::Ended(Some(0)) | UnitProgress::None => host.remove(log).await,
         UnitProgress::Ended(Some(status)) => Err(Trouble::new(unit.does, format!("exit {status}: {}", last()))),
-        UnitProgress::Running { .. } => Err(Trouble::new(unit.does, format!("no end in {} s", limit.as_secs()))),
+        UnitProgress::Running => Err(Trouble::new(unit.does, format!("no end in {} s", limit.as_secs()))),
         UnitProgress::Ended(None) => Err(Trouble::new(unit.does, format!("was killed: {}", last()))),
     }
 }
 
 /// How the unit is now.
 pub async fn state(host: &dyn Host, unit: TransientUnit) -> Result<UnitProgress, Trouble> {
-    let argv = [
-        "systemctl",
-        "show",
-        "--property=Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,ExecMainStartTimestampMonotonic",
-        unit.name,
-    ];
+    let argv = ["systemctl", "show", "--property=Id,LoadState,ActiveState,SubState,Result,ExecMainStatus", unit.name];
     let shown = host.run(&argv, SHORT).await?.well(&argv)?;
     let shown = parse_show(&shown);
     Ok(shown.iter().find(|shown| shown.id == unit.name).map_or(UnitProgress::None, judge))
+}
+
+/// For how long its program has run, the time included in which the machine slept; `None`: it does not run, or nobody can say.
+pub async fn runs_for(host: &dyn Host, unit: TransientUnit) -> Option<Duration> {
+    let argv = ["systemctl", "show", "--property=Id,MainPID", unit.name];
+    let shown = host.run(&argv, SHORT).await.ok()?.well(&argv).ok()?;
+    let pid = parse_show(&shown).iter().find(|shown| shown.id == unit.name)?.main_pid?.to_string();
+    let argv = ["ps", "-o", "etimes=", "-p", &pid];
+    let seconds = host.run(&argv, SHORT).await.ok()?.well(&argv).ok()?;
+    seconds.trim().parse().ok().map(Duration::from_secs)
 }
 
 /// An unknown unit says `Result=success` and `ExecMainStatus=0`, too: whether it is there comes first.
@@ -141,7 +145,7 @@ fn judge(unit: &UnitState) -> UnitProgress {
         (_, "active", "exited", _) | (_, "failed", _, "exit-code") => UnitProgress::Ended(status),
         (_, "failed", ..) => UnitProgress::Ended(None),
         (_, "inactive", ..) => UnitProgress::None,
-        _ => UnitProgress::Running { since: unit.started_after_boot },
+        _ => UnitProgress::Running,
     }
 }
 
@@ -150,7 +154,7 @@ pub async fn ends_within(host: &dyn Host, unit: TransientUnit, limit: Duration) 
     let begun = Instant::now();
     loop {
         match state(host, unit).await? {
-            UnitProgress::Running { .. } if begun.elapsed() < limit => sleep(AGAIN).await,
+            UnitProgress::Running if begun.elapsed() < limit => sleep(AGAIN).await,
             last => return Ok(last),
         }
     }
@@ -179,12 +183,12 @@ mod tests {
                 UnitProgress::None,
             ),
             (
-                "LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nExecMainStatus=0\nExecMainStartTimestampMonotonic=990000000",
-                UnitProgress::Running { since: Some(990_000_000) },
+                "LoadState=loaded\nActiveState=active\nSubState=running\nResult=success\nExecMainStatus=0",
+                UnitProgress::Running,
             ),
             (
-                "LoadState=loaded\nActiveState=activating\nSubState=start\nResult=success\nExecMainStatus=0\nExecMainStartTimestampMonotonic=7",
-                UnitProgress::Running { since: Some(7) },
+                "LoadState=loaded\nActiveState=activating\nSubState=start\nResult=success\nExecMainStatus=0",
+                UnitProgress::Running,
             ),
             (
                 "LoadState=loaded\nActiveState=active\nSubState=exited\nResult=success\nExecMainStatus=0",

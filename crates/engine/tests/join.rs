@@ -35,7 +35,8 @@ fn options() -> JoinOptions<'static> {
     JoinOptions {
         request,
         policy: JoinPolicy::default(),
-        ignore: Ignore::default(),
+        // Nothing is on this machine that a join needs: only the way counts here.
+        ignore: Ignore::of(["all"]).unwrap_or_default(),
         admin: None,
         asker: None,
         protect: Vec::new(),

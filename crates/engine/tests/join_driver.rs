@@ -9,6 +9,7 @@ use std::time::Duration;
 use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::StopSignal;
 use carrick_core::discovery;
+use carrick_core::join::failure::JoinFailure;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::{JoinOutcome, Withdrawal};
@@ -17,6 +18,7 @@ use carrick_core::judge::Ignore;
 use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::Protected;
 use carrick_core::record::printed;
+use carrick_core::report::Confidence;
 use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
 use carrick_core::testing::secret::{KINDS, Plant, pieces_found, plant_one};
@@ -28,7 +30,7 @@ use carrick_host::{Host, PathEntry, Probe};
 use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
 use carrick_testkit::memory_api::tls::kubeconfig;
-use carrick_testkit::{API, Authority, Kubeadm, Machine, MemoryCluster, NODE, Worker};
+use carrick_testkit::{API, Authority, Kubeadm, Machine, MemoryCluster, NODE, SYSTEM_UUID, Worker};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -206,6 +208,150 @@ async fn a_worker_that_has_joined_is_verified_and_left_alone() {
     assert_eq!((worker.kubeadm_runs(), worker.sandboxes(), ended.record), (1, 0, None));
 }
 
+fn says(told: &[JoinProgress], words: &str) -> bool {
+    told.iter().any(|it| matches!(it, JoinProgress::Says(says) if says.contains(words)))
+}
+
+/// The name that a host has by now says nothing of the node it is.
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_host_was_renamed_is_verified_and_left_alone() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let (first, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&first, &told);
+    machine.meddle("/proc/sys/kernel/hostname", "w1-dhcp\n");
+    let before = (files(&machine), worker.kubelet_starts());
+    let (again, told) = joined(&machine, options(&cluster)).await;
+    assert!(matches!(again.outcome, JoinOutcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", again.outcome);
+    assert!(says(&told, "has joined already, as w1: verifying it. Its host name is w1-dhcp now"), "{told:#?}");
+    assert_eq!((files(&machine), worker.kubelet_starts()), before);
+}
+
+/// With its certificate a machine is in the cluster, also where kubeadm stumbles right behind it.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_has_its_certificate_is_not_cleaned_up_after_kubeadm() {
+    let cluster = cluster();
+    let words = "error execution phase kubelet-start: error writing CRISocket for this node: timed out";
+    let (machine, worker) = Worker::start(&cluster, [Kubeadm::FailsLate(words)]);
+    worker.connect_network("10.244.0.7");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&ended, &told);
+    assert!(says(&told, "the kubelet has its certificate by now"), "{told:#?}");
+    assert_eq!((worker.kubeadm_runs(), worker.kubelet_starts()), (1, 1), "{told:#?}");
+    assert_eq!((machine.text(DROP_IN), machine.text(BOOTSTRAP_CONF)), (None, None));
+}
+
+/// While a cluster's CA is rotated it shows two: the pin may be of either, and either may have signed.
+#[tokio::test(start_paused = true)]
+async fn any_ca_that_the_cluster_shows_is_the_clusters() {
+    for pinned_old in [true, false] {
+        let (cluster, other) = (cluster(), Authority::new().unwrap());
+        let cas = [other.pem(), cluster.authority.pem()];
+        cluster.show_cas(&cas.concat());
+        let pins = discovery::pins(cas[usize::from(pinned_old)]).unwrap();
+        let asked = || {
+            let options = options(&cluster);
+            let pins = pins.iter().map(|pin| pin.parse().unwrap()).collect();
+            JoinOptions { request: Request { pins, ..options.request }, ..options }
+        };
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let (ended, told) = joined(&machine, asked()).await;
+        assert_joined(&ended, &told);
+        let (again, told) = joined(&machine, asked()).await;
+        assert!(matches!(again.outcome, JoinOutcome::Joined { already: true, .. }), "{:#?}\n{told:#?}", again.outcome);
+        assert_eq!(worker.kubeadm_runs(), 1);
+    }
+}
+
+/// The Node of this name, of a machine with the same UUID and another machine-id.
+fn of_the_same_uuid(cluster: &MemoryCluster, ready: &str) {
+    renew(cluster, "2026-11-16T11:59:55.000000Z");
+    cluster.api.put(&json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE},
+        "status": {
+            "conditions": [{"type": "Ready", "status": ready, "reason": "x"}],
+            "nodeInfo": {"machineID": "f".repeat(32), "systemUUID": SYSTEM_UUID.to_uppercase()},
+        },
+    }));
+}
+
+fn renew(cluster: &MemoryCluster, at: &str) {
+    cluster.api.put(&json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": {"name": NODE, "namespace": "kube-node-lease"},
+        "spec": {"holderIdentity": NODE, "leaseDurationSeconds": 40, "renewTime": at},
+    }));
+}
+
+/// Same UUID, another machine-id: set up anew, or one of two. What is heard of the other's kubelet tells.
+#[tokio::test(start_paused = true)]
+async fn a_machine_with_the_uuid_of_its_node_is_set_up_anew_or_one_of_two() {
+    let cluster = cluster();
+    of_the_same_uuid(&cluster, "Unknown");
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&ended, &told);
+    assert!(says(&told, "no kubelet keeps it alive: this machine was set up anew"), "{told:#?}");
+    for (with_lease, ready, within) in
+        [(false, "True", 80), (false, "False", 80), (true, "True", 20), (true, "False", 20)]
+    {
+        let cluster = self::cluster();
+        of_the_same_uuid(&cluster, ready);
+        let (machine, worker) = Worker::start(&cluster, []);
+        let (admin, begun) = (admin(&cluster, &machine), Instant::now());
+        let asked = if with_lease { with_admin(&cluster, &admin, true) } else { options(&cluster) };
+        let alive = |it: &JoinProgress| {
+            if let JoinProgress::Waits { stage: Stage::Blocked, elapsed, .. } = it
+                && elapsed.as_secs() == 8
+            {
+                renew(&cluster, "2026-11-16T12:00:05.000000Z");
+            }
+        };
+        let (ended, told) = joined_and(&machine, asked, alive).await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        let told = failure.causes.iter().map(|cause| (cause.id.as_str(), cause.says.contains("with the same UUID")));
+        assert_eq!(told.collect::<Vec<_>>(), [("api.node-name", true)], "{failure:#?}");
+        assert!(begun.elapsed() < Duration::from_secs(within), "{with_lease} {ready}: {:?}", begun.elapsed());
+        assert_eq!((worker.kubeadm_runs(), machine.text(DROP_IN)), (0, None));
+    }
+}
+
+/// What is made in the cluster is dated by it: where the clocks are apart nothing is.
+#[tokio::test(start_paused = true)]
+async fn no_token_is_made_for_a_machine_whose_clock_is_wrong() {
+    for minutes in [-60, 60] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.set_clock_ahead(SignedDuration::from_mins(minutes));
+        let admin = admin(&cluster, &machine);
+        let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        assert!(failure.causes.iter().any(|cause| cause.id == "time.skew"), "{failure:#?}");
+        assert_eq!((cluster.api.count("create secrets"), worker.kubeadm_runs()), (0, 0), "{minutes} min");
+    }
+}
+
+/// That all was put back is said of a unit that was looked at.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_does_not_come_back_is_told() {
+    let cluster = undecided();
+    deny(&cluster);
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.start_unconfigured_kubelet();
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if matches!(it, JoinProgress::Waits { stage: Stage::KubeletUp, .. }) {
+            worker.never_start_kubelet();
+        }
+    })
+    .await;
+    assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{:#?}", ended.outcome);
+    assert!(ended.left.stuck, "{told:#?}");
+    assert!(says(&told, "kubelet.service is stopped, enabled; it was being started, enabled"), "{told:#?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn what_passes_is_tried_again() {
     const REFUSED: &str = "error execution phase preflight: couldn't validate the identity of the API Server: failed to request the cluster-info ConfigMap: Get \"https://10.0.0.11:6443/api/v1/namespaces/kube-public/configmaps/cluster-info?timeout=10s\": dial tcp 10.0.0.11:6443: connect: connection refused";
@@ -221,6 +367,225 @@ async fn what_passes_is_tried_again() {
         .filter_map(|it| if let JoinProgress::Again { attempt, .. } = it { Some(*attempt) } else { None })
         .collect();
     assert_eq!((again, ended.state.attempt, worker.kubeadm_runs()), (vec![1, 2], 3, 2), "{told:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_here_and_on_the_way_is_told_in_one_run() {
+    const SWAP: &str = "Filename Type Size Used Priority\n/swapfile file 2097148 0 -2\n";
+    for (swap, told_ids, attempts) in [(false, &["api.tcp"][..], 3), (true, &["machine.swap", "api.tcp"], 1)] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        if swap {
+            machine.meddle("/proc/swaps", SWAP);
+        }
+        cluster.api.fail("get configmaps", None, Fault::Refuse);
+        let (ended, told) = joined(&machine, options(&cluster)).await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        let ids: Vec<&str> = failure.causes.iter().map(|cause| cause.id.as_str()).collect();
+        assert_eq!((ids.as_slice(), ended.state.attempt, worker.kubeadm_runs()), (told_ids, attempts, 0), "{told:#?}");
+        assert!(failure.causes.iter().all(|cause| !cause.remedy.is_empty()), "{failure:#?}");
+    }
+}
+
+/// A way for a cluster to have a token, or what tokens need, out of order; and its undoing.
+struct TokenCase {
+    name: &'static str,
+    breaks: fn(&MemoryCluster),
+    /// What is told without an admin: first what is certain, then what is possible.
+    told: &'static [&'static str],
+    /// What is told with one.
+    by_admin: &'static [&'static str],
+    mends: fn(&MemoryCluster),
+}
+
+const SIGNS_NOTHING: &str = "usage-bootstrap-signing";
+const LOGS_IN_NOWHERE: &str = "usage-bootstrap-authentication";
+const CLUSTER_INFO: &str = "/api/v1/namespaces/kube-public/configmaps/cluster-info";
+const KUBELET_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubelet-config";
+const KUBEADM_CONFIG: &str = "/api/v1/namespaces/kube-system/configmaps/kubeadm-config";
+const SECRET: &str = "/api/v1/namespaces/kube-system/secrets/bootstrap-token-abcdef";
+
+/// Everything but the token's own Secret is as kubeadm leaves it: a new one mends it.
+fn with_new_token(cluster: &MemoryCluster) {
+    cluster.api.take(SECRET);
+    cluster.token(TOKEN);
+}
+
+const TOKEN_CASES: &[TokenCase] = &[
+    TokenCase {
+        name: "unknown",
+        breaks: |_| {},
+        told: &["api.token", "api.token-expired", "api.token-unknown"],
+        by_admin: &["api.token-unknown"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "expired, and not yet cleaned away",
+        breaks: |cluster| cluster.token_with(TOKEN, &json!({"expiration": "2026-11-16T11:00:00Z"})),
+        told: &["api.token", "api.token-expired", "api.token-unknown"],
+        by_admin: &["api.token-expired"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "another secret",
+        breaks: |cluster| cluster.token("abcdef.zzzzzzzzzzzzzzzz"),
+        told: &["api.token"],
+        by_admin: &["api.token"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "without signing",
+        breaks: |cluster| cluster.token_with(TOKEN, &json!({SIGNS_NOTHING: "false"})),
+        told: &["api.token", "api.token-signing", "api.token-unsigned"],
+        by_admin: &["api.token-signing"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "without authentication",
+        breaks: |cluster| cluster.token_with(TOKEN, &json!({LOGS_IN_NOWHERE: "false"})),
+        told: &["api.auth", "api.token-authentication", "api.token-expired", "api.token-unknown"],
+        by_admin: &["api.token-authentication"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "without the group",
+        breaks: |cluster| cluster.token_with(TOKEN, &json!({"auth-extra-groups": "system:bootstrappers:other"})),
+        told: &["api.token-group"],
+        by_admin: &["api.token-group"],
+        mends: with_new_token,
+    },
+    TokenCase {
+        name: "no cluster-info",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.take(CLUSTER_INFO);
+        },
+        told: &["api.cluster-info"],
+        by_admin: &["api.cluster-info"],
+        mends: |cluster| cluster.configure(),
+    },
+    TokenCase {
+        name: "nobody may read cluster-info",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.unbind("kubeadm:bootstrap-signer-clusterinfo");
+        },
+        told: &["api.cluster-info-role"],
+        by_admin: &["api.cluster-info-role"],
+        mends: |cluster| cluster.api.bind("kubeadm:bootstrap-signer-clusterinfo"),
+    },
+    TokenCase {
+        name: "no kubelet-config",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.take(KUBELET_CONFIG);
+        },
+        told: &["api.kubelet-config"],
+        by_admin: &["api.kubelet-config"],
+        mends: |cluster| cluster.configure(),
+    },
+    TokenCase {
+        name: "no kubeadm-config, and nobody may read kubelet-config",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.take(KUBEADM_CONFIG);
+            cluster.api.unbind("kubeadm:kubelet-config");
+        },
+        told: &["api.kubeadm-config", "api.kubelet-config"],
+        by_admin: &["api.kubeadm-config", "api.kubelet-config"],
+        mends: |cluster| {
+            cluster.configure();
+            cluster.api.bind("kubeadm:kubelet-config");
+        },
+    },
+    TokenCase {
+        name: "nobody may get Nodes",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.unbind("kubeadm:get-nodes");
+        },
+        told: &["api.get-node"],
+        by_admin: &["api.get-node"],
+        mends: |cluster| cluster.api.bind("kubeadm:get-nodes"),
+    },
+    TokenCase {
+        name: "nobody may ask for a certificate",
+        breaks: |cluster| {
+            cluster.token(TOKEN);
+            cluster.api.unbind("kubeadm:kubelet-bootstrap");
+        },
+        told: &["api.certificate-requests"],
+        by_admin: &["api.certificate-requests"],
+        mends: |cluster| cluster.api.bind("kubeadm:kubelet-bootstrap"),
+    },
+];
+
+fn certain_and_possible(failure: &JoinFailure) -> Vec<&str> {
+    let (certain, mut possible): (Vec<_>, Vec<_>) =
+        failure.causes.iter().partition(|cause| cause.confidence > Confidence::Possible);
+    possible.sort_by_key(|cause| &cause.id);
+    certain.into_iter().chain(possible).map(|cause| cause.id.as_str()).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_wrong_with_a_token_is_told_apart_and_mended() {
+    for TokenCase { name, breaks, told: expected, by_admin, mends } in TOKEN_CASES {
+        let cluster = MemoryCluster::start(BEGAN.parse().unwrap()).unwrap();
+        breaks(&cluster);
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let admin = admin(&cluster, &machine);
+        for (admin, expected) in [(None, expected), (Some(&admin), by_admin)] {
+            let (ended, told) = joined(&machine, JoinOptions { admin, ..options(&cluster) }).await;
+            let JoinOutcome::Failed(failure) = &ended.outcome else {
+                panic!("{name}: {:#?}\n{told:#?}", ended.outcome)
+            };
+            assert_eq!(certain_and_possible(failure), *expected, "{name}: {failure:#?}");
+            assert_eq!(worker.kubeadm_runs(), 0, "{name}");
+            for cause in &failure.causes {
+                let remedy = cause.remedy.join("\n");
+                assert!(!remedy.is_empty() && !remedy.contains('{') || remedy.contains("{.data"), "{name}: {remedy}");
+            }
+        }
+        mends(&cluster);
+        let (ended, told) = joined(&machine, options(&cluster)).await;
+        assert_joined(&ended, &told);
+    }
+}
+
+/// An admin's own join knows as well: it makes the token, and waits for the signature.
+#[tokio::test(start_paused = true)]
+async fn that_nobody_signs_is_told_as_such() {
+    let cluster = MemoryCluster::without_controllers(BEGAN.parse().unwrap()).unwrap();
+    cluster.token(TOKEN);
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let admin = admin(&cluster, &machine);
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    let first = |ended: &JoinReport| match &ended.outcome {
+        JoinOutcome::Failed(failure) => certain_and_possible(failure).join(" "),
+        other => panic!("{other:#?}"),
+    };
+    let (alone, _) = joined(&machine, options(&cluster)).await;
+    assert_eq!(first(&alone), "api.token api.token-signing api.token-unsigned");
+    assert_eq!(alone.state.attempt, 3, "the token is alive: its signature may come");
+    let (with_token, _) = joined(&machine, JoinOptions { admin: Some(&admin), ..options(&cluster) }).await;
+    assert_eq!(first(&with_token), "api.token-unsigned");
+    let (with_admin, _) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+    assert_eq!(first(&with_admin), "api.token-unsigned");
+    assert_eq!(worker.kubeadm_runs(), 0);
+}
+
+/// kubeadm goes on with the server that cluster-info names.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_names_another_address_is_told_before_kubeadm_runs() {
+    let cluster = cluster();
+    cluster.name_server("https://10.9.9.9:6443");
+    let (machine, worker) = Worker::start(&cluster, []);
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert_eq!((certain_and_possible(failure), worker.kubeadm_runs()), (vec!["api.advertised"], 0), "{failure:#?}");
+    assert!(failure.causes[0].says.contains("10.9.9.9:6443"), "{failure:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -242,6 +607,118 @@ async fn a_join_that_failed_late_is_continued_by_the_next() {
     assert_joined(&ended, &told);
     assert_eq!(cluster.api.object("/api/v1/nodes/w1").unwrap()["metadata"]["uid"], uid);
     assert_eq!((worker.kubeadm_runs(), worker.sandboxes()), (1, 0));
+}
+
+/// What the API server says of a Node that is Ready and takes no pods, or cannot be reached.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_ready_and_runs_no_pods_is_not_joined() {
+    type Change = fn(&mut serde_json::Value, &Worker);
+    let pressed: Change = |node, _| {
+        let conditions = node["status"]["conditions"].as_array_mut().unwrap();
+        conditions.push(json!({"type": "MemoryPressure", "status": "True", "reason": "KubeletHasInsufficientMemory"}));
+    };
+    let elsewhere: Change = |node, worker| {
+        node["status"]["addresses"][0]["address"] = json!("10.0.0.99");
+        worker.set_node_ip("10.0.0.99");
+    };
+    for (change, cause, says) in [
+        (pressed, "node.memory-pressure", "node w1 is short of memory and takes no pods"),
+        (elsewhere, "verify.node-address", "node w1 has the InternalIP 10.0.0.99, which this machine has not"),
+    ] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let (mut changed, mut since) = (false, Instant::now());
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if matches!(it, JoinProgress::Reached { stage, .. } if *stage >= Stage::Registered) && !changed {
+                (changed, since) = (true, Instant::now());
+                let mut node = cluster.api.object("/api/v1/nodes/w1").unwrap();
+                change(&mut node, &worker);
+                cluster.api.put(&node);
+            }
+        })
+        .await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{cause}: {:#?}\n{told:#?}", ended.outcome) };
+        let took = since.elapsed().as_secs();
+        assert!((120..130).contains(&took), "{cause}: {took} s");
+        assert_eq!((failure.stage, failure.causes[0].id.as_str()), (Stage::NetworkReady, cause), "{failure:#?}");
+        assert!(failure.says.starts_with(says), "{failure:#?}");
+        // Told long before, with what to do in the end; the machine stays in the cluster.
+        assert!(told.iter().any(|it| matches!(it, JoinProgress::Says(_))), "{told:#?}");
+        assert!(!failure.causes[0].remedy.is_empty() && machine.text(KUBELET_CONF).is_some(), "{failure:#?}");
+        assert_eq!((machine.text(CONFIG), worker.sandboxes()), (None, 0));
+    }
+}
+
+/// The node is Ready, and live diagnosis knows better.
+#[tokio::test(start_paused = true)]
+async fn a_cause_that_keeps_pods_from_others_ends_a_join_unless_it_is_ignored() {
+    const FORWARD: &str = "/proc/sys/net/ipv4/ip_forward";
+    for ignored in [&[][..], &["kernel.ip-forward"]] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let ignore = Ignore::of(ignored.iter().copied()).unwrap();
+        let mut since = None;
+        let (ended, told) = joined_and(&machine, JoinOptions { ignore, ..options(&cluster) }, |it| {
+            if matches!(it, JoinProgress::Reached { stage, .. } if *stage >= Stage::Registered) && since.is_none() {
+                since = Some(Instant::now());
+                machine.meddle(FORWARD, "0\n");
+            }
+        })
+        .await;
+        if ignored.is_empty() {
+            let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+            assert_eq!((failure.stage, failure.causes[0].id.as_str()), (Stage::NetworkReady, "kernel.ip-forward"));
+            assert!(!failure.overdue && !failure.causes[0].remedy.is_empty(), "{failure:#?}");
+            assert!(since.unwrap().elapsed() < Duration::from_secs(15), "{told:#?}");
+            assert!(machine.text(KUBELET_CONF).is_some(), "it stays in the cluster");
+            // What was said to do is done: the next join verifies it.
+            machine.meddle(FORWARD, "1\n");
+            let (ended, told) = joined(&machine, options(&cluster)).await;
+            assert!(
+                matches!(ended.outcome, JoinOutcome::Joined { already: true, .. }),
+                "{:#?}\n{told:#?}",
+                ended.outcome
+            );
+        } else {
+            assert_joined(&ended, &told);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn kube_proxys_pod_is_waited_for_where_the_node_has_one() {
+    let kube_proxy = |phase: &str, ready: &str, state: serde_json::Value| {
+        let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "kube-proxy", "uid": "1"});
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": "kube-proxy-x", "namespace": "kube-system", "ownerReferences": [set]},
+            "spec": {"nodeName": NODE, "hostNetwork": true, "containers": [{"name": "kube-proxy", "image": "x"}]},
+            "status": {
+                "phase": phase, "conditions": [{"type": "Ready", "status": ready}],
+                "containerStatuses": [{"name": "kube-proxy", "restartCount": 0, "state": state}],
+            },
+        })
+    };
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    cluster.api.put(&kube_proxy("Pending", "False", json!({"waiting": {"reason": "ErrImagePull", "message": "EOF"}})));
+    let mut since = None;
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if !matches!(it, JoinProgress::Waits { stage: Stage::NetworkReady, .. }) {
+            return;
+        }
+        if since.get_or_insert_with(Instant::now).elapsed() > Duration::from_secs(20) {
+            cluster.api.put(&kube_proxy("Running", "True", json!({"running": {}})));
+        }
+    })
+    .await;
+    assert_joined(&ended, &told);
+    let says = "the image of kube-system/kube-proxy-x cannot be pulled: ErrImagePull";
+    assert_eq!(told.iter().filter(|it| **it == JoinProgress::Says(says.to_owned())).count(), 1, "{told:#?}");
+    assert!(since.unwrap().elapsed() < Duration::from_secs(22) && ended.state.troubles.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -289,8 +766,7 @@ async fn what_a_pod_may_run_on_stays_and_is_told() {
     })
     .await;
     assert!(ended.left.stuck && machine.text("/var/lib/kubelet/pods/a/etc-hosts").is_some());
-    let says =
-        |it: &JoinProgress| matches!(it, JoinProgress::Says(says) if says.contains("not empty: /var/lib/kubelet/pods"));
+    let says = |it: &JoinProgress| matches!(it, JoinProgress::Says(says) if says.contains("/var/lib/kubelet/pods is not empty"));
     assert!(told.iter().any(says), "{told:#?}");
 }
 
@@ -309,6 +785,144 @@ async fn an_admin_needs_no_token_and_the_one_that_is_made_does_not_stay() {
     assert!(expires.duration_since(began) <= SignedDuration::from_hours(1), "it is good until {expires}");
     let place = format!("/api/v1/namespaces/kube-system/secrets/{}", secret["metadata"]["name"].as_str().unwrap());
     assert_eq!(cluster.api.object(&place), None, "it was revoked");
+}
+
+/// The agent of a pod network whose plugin serves nobody but Pods of the cluster.
+fn deploy_calico(cluster: &MemoryCluster, ready: &str) {
+    cluster.api.put(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": "calico-node-x", "namespace": "kube-system",
+            "ownerReferences": [{"kind": "DaemonSet", "name": "calico-node", "apiVersion": "apps/v1", "uid": "u"}],
+        },
+        "spec": {"nodeName": NODE, "hostNetwork": true, "containers": [{"name": "a", "image": "a"}]},
+        "status": {
+            "phase": "Running", "conditions": [{"type": "Ready", "status": ready}],
+            "containerStatuses": [{"restartCount": 0, "state": {"running": {"startedAt": "2026-11-16T12:00:01Z"}}}],
+        },
+    }));
+}
+
+/// The throw-away Pods that were asked for, as they are now.
+fn trial_pods(cluster: &MemoryCluster) -> Vec<Option<serde_json::Value>> {
+    let made = cluster.api.sent("create pods");
+    let place = |pod: &serde_json::Value| {
+        format!("/api/v1/namespaces/default/pods/{}", pod["metadata"]["name"].as_str().unwrap())
+    };
+    made.iter().map(|pod| cluster.api.object(&place(pod))).collect()
+}
+
+/// The kubelet gives every one of them an address.
+fn address_pods(cluster: &MemoryCluster) {
+    for mut pod in trial_pods(cluster).into_iter().flatten() {
+        pod["status"] = json!({"phase": "Running", "podIP": "10.9.0.7"});
+        cluster.api.put(&pod);
+    }
+}
+
+/// All of them are gone, or about to be.
+fn are_going(pods: &[Option<serde_json::Value>]) -> bool {
+    pods.iter().flatten().all(|pod| pod["metadata"]["deletionTimestamp"].is_string())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_that_serves_only_pods_is_not_proven_without_one() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "True");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Unproven { says } = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert!(says.contains("serves only Pods"), "{says}");
+    // It is in the cluster, and stays there; what was only for the join is gone.
+    assert!(machine.text(KUBELET_CONF).is_some() && cluster.api.object("/api/v1/nodes/w1").is_some());
+    for path in [CONFIG, BOOTSTRAP_CONF, DROP_IN] {
+        assert_eq!(machine.text(path), None, "{path}");
+    }
+    assert_eq!((worker.sandboxes(), cluster.api.count("create pods")), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_admin_proves_it_with_a_throw_away_pod() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "True");
+    let admin = admin(&cluster, &machine);
+    let (ended, told) = joined_and(&machine, with_admin(&cluster, &admin, false), |_| address_pods(&cluster)).await;
+    assert_joined(&ended, &told);
+    let proven = ended.state.seen.sandbox.as_ref().unwrap();
+    let made = cluster.api.sent("create pods");
+    let [pod] = made.as_slice() else { panic!("{} were made", made.len()) };
+    assert_eq!(proven.pod, Some(format!("default/{}", pod["metadata"]["name"].as_str().unwrap())));
+    assert_eq!((&pod["spec"]["nodeName"], &pod["spec"]["automountServiceAccountToken"]), (&NODE.into(), &false.into()));
+    assert_eq!(pod["spec"]["containers"][0]["image"], "registry.k8s.io/pause:3.10.1", "the one that is on the node");
+    assert!(are_going(&trial_pods(&cluster)), "{:?}", trial_pods(&cluster));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_the_cluster_does_not_take_is_no_failure() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "True");
+    cluster.api.fail("create pods", None, Fault::Status(403));
+    let admin = admin(&cluster, &machine);
+    let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+    let JoinOutcome::Unproven { says } = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert!(says.contains("did not take a throw-away Pod") && says.contains("403"), "{says}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_that_never_gets_ready_is_a_failure() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "False");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert!(failure.overdue && failure.stage == Stage::Registered, "{failure:#?}");
+    assert_eq!(failure.causes[0].id, "cni.daemon-set");
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_is_stopped_leaves_no_pod_behind() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "True");
+    let admin = admin(&cluster, &machine);
+    let (teller, stop) = StopTeller::new();
+    let (ended, told) = joined_until(stop, &machine, with_admin(&cluster, &admin, false), |_| {
+        if cluster.api.count("create pods") > 0 {
+            teller.tell(StopSignal::Terminate);
+        }
+    })
+    .await;
+    assert!(matches!(ended.outcome, JoinOutcome::Interrupted { .. }), "{:#?}\n{told:#?}", ended.outcome);
+    assert!(!trial_pods(&cluster).is_empty() && are_going(&trial_pods(&cluster)), "{:?}", trial_pods(&cluster));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_whose_kubelet_the_api_server_does_not_reach_is_not_joined() {
+    let refused = "dial tcp 10.0.0.21:10250: connect: no route to host";
+    for (ignored, joins) in [(&[][..], false), (&["firewall.kubelet"][..], true)] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        cluster.api.set_kubelet(NODE, Some(refused));
+        let admin = admin(&cluster, &machine);
+        let ignore = Ignore::of(ignored.iter().copied()).unwrap();
+        let (ended, told) = joined(&machine, JoinOptions { ignore, ..with_admin(&cluster, &admin, false) }).await;
+        if joins {
+            assert_joined(&ended, &told);
+            continue;
+        }
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        assert_eq!((failure.causes[0].id.as_str(), failure.stage), ("kubelet.unreached", Stage::NetworkReady));
+        assert!(failure.causes[0].seen[0].text.contains(refused), "{failure:#?}");
+        assert!(machine.text(KUBELET_CONF).is_some(), "it stays in the cluster");
+    }
 }
 
 /// The Node of a machine of this name that fell silent a while ago.
@@ -514,6 +1128,202 @@ async fn what_can_be_seen_is_told_within_a_second() {
     assert!(after.unwrap() < SECOND, "the pod network came, and that was told {after:?} later");
 }
 
+/// When something was told for the first time, after the test began.
+fn told_at(at: &mut Option<Duration>, begun: Instant, told: &JoinProgress, words: &str) {
+    if matches!(told, JoinProgress::Says(says) | JoinProgress::Again { says, .. } if says.contains(words))
+        && at.is_none()
+    {
+        *at = Some(begun.elapsed());
+    }
+}
+
+const FLAG: &str = "E1116 12:00:00.0     812 run.go:72] \"command failed\" err=\"failed to parse kubelet flag: unknown flag: --bogus\"";
+const MOON: &str =
+    "E1116 12:00:00.0     812 run.go:72] \"command failed\" err=\"failed to run Kubelet: the moon is full\"";
+
+/// A kubelet that ends at its first start ends the join, where its words say why; the file that carries the flag is named.
+#[tokio::test(start_paused = true)]
+async fn a_kubelet_that_ends_is_told_by_its_last_words() {
+    for (words, id, restarts, says) in [
+        (FLAG, "kubelet.removed-flags", 0, "does not know --bogus"),
+        (MOON, "kubelet.restart-loop", 1, "the moon is full"),
+    ] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        worker.break_kubelet(Some(words));
+        machine.meddle("/etc/default/kubelet", "KUBELET_EXTRA_ARGS=--bogus\n");
+        let before = (files(&machine), worker.kubelet_unit());
+        let (mut began, mut told_after): (Option<Instant>, Option<Duration>) = (None, None);
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if is_at(it, Stage::Joining) {
+                began.get_or_insert_with(Instant::now);
+            }
+            told_at(&mut told_after, began.unwrap_or_else(Instant::now), it, says);
+        })
+        .await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{words}: {:#?}\n{told:#?}", ended.outcome) };
+        let cause = &failure.causes[0];
+        assert_eq!((cause.id.as_str(), ended.state.attempt), (id, 1), "{failure:#?}");
+        assert!(cause.says.contains(says), "{cause:#?}");
+        let took = began.unwrap().elapsed();
+        if restarts == 0 {
+            assert!(took < Duration::from_secs(5), "told after {took:?}");
+            assert!(cause.seen.iter().any(|seen| seen.source == "/etc/default/kubelet"), "{cause:#?}");
+        } else {
+            // Once more: then nobody doubts it.
+            assert!(
+                told_after.unwrap() < Duration::from_secs(5) && took < Duration::from_secs(25),
+                "{told_after:?}, {took:?}"
+            );
+        }
+        assert_put_back(&machine, worker.kubelet_unit(), &before, &format!("{told:#?}"));
+        // The remedy.
+        worker.break_kubelet(None);
+        let (again, told) = joined(&machine, options(&cluster)).await;
+        assert_joined(&again, &told);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_is_refused_is_told_as_refused_and_goes_on_once_it_is_not() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    worker.deny_node(Some("admission webhook \\\"nodes.example.com\\\" denied the request: not in the inventory"));
+    let mut issued: Option<Instant> = None;
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if is_at(it, Stage::CertificateIssued) {
+            issued.get_or_insert_with(Instant::now);
+        }
+    })
+    .await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert_eq!((failure.causes[0].id.as_str(), failure.stage), ("node.registration-denied", Stage::CertificateIssued));
+    assert!(failure.says.contains("not in the inventory"), "{failure:#?}");
+    assert!(issued.unwrap().elapsed() < Duration::from_secs(5), "{:?}", issued.unwrap().elapsed());
+    worker.deny_node(None);
+    let (again, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&again, &told);
+    assert_eq!(worker.kubeadm_runs(), 1, "it went on where it stopped");
+}
+
+/// A rule that is changed while the kubelet asks ends nothing.
+#[tokio::test(start_paused = true)]
+async fn a_line_that_a_later_one_clears_ends_nothing() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    worker.deny_node(Some("admission webhook \\\"x\\\" denied the request: wait"));
+    let mut issued: Option<Instant> = None;
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if is_at(it, Stage::CertificateIssued)
+            && issued.get_or_insert_with(Instant::now).elapsed() > Duration::from_secs(1)
+        {
+            worker.deny_node(None);
+        }
+    })
+    .await;
+    assert_joined(&ended, &told);
+    assert!(
+        told.iter().any(|it| matches!(it, JoinProgress::Says(says) if says.contains("refuses the Node"))),
+        "{told:#?}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_network_agent_that_ends_is_told_by_its_last_words() {
+    const POD: (&str, &str) = ("kube-flannel", "kube-flannel-ds-x7k2p");
+    const CIDR: &str = "E1116 12:00:00.0       1 main.go:280] Error registering network: failed to acquire lease: node \"w1\" pod cidr not assigned";
+    const MOON: &str = "F1116 12:00:00.0       1 main.go:39] the moon is full";
+    for (line, id, says) in
+        [(CIDR, "cni.no-pod-cidr", "has no podCIDR"), (MOON, "cni.daemon-crash-loop", "the moon is full")]
+    {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        let (mut ended_at, mut told_after): (Option<Instant>, Option<Duration>) = (None, None);
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if is_at(it, Stage::Registered) && ended_at.is_none() {
+                worker.end_container(POD, "kube-flannel", 1, &["I1116 12:00:00.0       1 main.go:1] hello", line]);
+                // Of somebody else's pod: nothing.
+                worker.end_container(("default", "web-1"), "web", 1, &["panic: no matter"]);
+                ended_at = Some(Instant::now());
+            }
+            told_at(&mut told_after, ended_at.unwrap_or_else(Instant::now), it, says);
+        })
+        .await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        assert!(told_after.is_some_and(|after| after < Duration::from_secs(5)), "{told_after:?}: {told:#?}");
+        assert_eq!(
+            (failure.stage, failure.overdue, failure.causes[0].id.as_str()),
+            (Stage::Registered, true, id),
+            "{failure:#?}"
+        );
+        assert!(!told.iter().any(|it| format!("{it:?}").contains("no matter")), "{told:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_hangs_is_told_within_five_seconds_and_forgotten_when_it_goes_on() {
+    for (what, says) in
+        [("kubelet", "the kubelet does not answer"), ("runtime", "the container runtime does not answer")]
+    {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        let freeze =
+            |frozen| if what == "kubelet" { worker.freeze_kubelet(frozen) } else { worker.freeze_runtime(frozen) };
+        let (mut frozen_at, mut told_after): (Option<Instant>, Option<Duration>) = (None, None);
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if is_at(it, Stage::Registered) && frozen_at.is_none() {
+                freeze(true);
+                frozen_at = Some(Instant::now());
+            }
+            told_at(&mut told_after, frozen_at.unwrap_or_else(Instant::now), it, says);
+            if told_after.is_some() {
+                freeze(false);
+                worker.connect_network("10.244.0.7");
+            }
+        })
+        .await;
+        assert!(told_after.is_some_and(|after| after < Duration::from_secs(5)), "{what}: {told_after:?}: {told:#?}");
+        assert_joined(&ended, &told);
+    }
+}
+
+/// A kubelet that hangs to the end of its stage is the cause.
+#[tokio::test(start_paused = true)]
+async fn who_hangs_for_good_is_the_cause() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+        if is_at(it, Stage::Registered) {
+            worker.freeze_kubelet(true);
+        }
+    })
+    .await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert_eq!(failure.causes[0].id, "kubelet.not-answering", "{failure:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reset_by_hand_in_mid_join_is_noticed() {
+    for at in [Stage::CertificateRequested, Stage::Registered] {
+        let cluster = if at == Stage::Registered { cluster() } else { undecided() };
+        let (machine, worker) = Worker::start(&cluster, []);
+        let mut reset: Option<Instant> = None;
+        let (ended, told) = joined_and(&machine, options(&cluster), |it| {
+            if matches!(it, JoinProgress::Waits { stage, .. } if *stage == at) && reset.is_none() {
+                worker.reset();
+                reset = Some(Instant::now());
+            }
+        })
+        .await;
+        let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        assert_eq!((failure.causes[0].id.as_str(), ended.state.attempt), ("join.reset-meanwhile", 1), "{failure:#?}");
+        assert!(reset.unwrap().elapsed() < Duration::from_secs(6), "{:?}", reset.unwrap().elapsed());
+    }
+}
+
 /// What a join that was killed had changed, the next one takes back where it fails; unless somebody has done so in between.
 #[tokio::test(start_paused = true)]
 async fn what_a_killed_join_changed_is_taken_back_once() {
@@ -659,6 +1469,7 @@ async fn history_knows_joins_and_what_to_do_about_one_that_was_cut_off() {
     cluster.api.start(Controller::Approver);
     cluster.api.start(Controller::Signer(Arc::clone(&cluster.authority)));
     cluster.api.start(Controller::PodCidr);
+    cluster.api.start(Controller::NodeLifecycle);
     tokio::time::advance(Duration::from_secs(2)).await;
     let (ended, progress) = joined(&machine, options(&cluster)).await;
     assert_joined(&ended, &progress);
@@ -972,7 +1783,9 @@ async fn no_secret_that_kubeadm_prints_is_told_or_written_down() {
     assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{:?}", ended.outcome);
     let record = ended.record.as_deref().and_then(|place| machine.text(place)).unwrap();
     let report = ended.diagnosis.as_ref().map(|report| serde_json::to_string(report).unwrap()).unwrap_or_default();
-    for shown in [format!("{told:?}"), format!("{:?}", ended.outcome), ended.last_words.join("\n"), report, record] {
+    // What kubeadm said last is told where the time was up; here it is known why kubeadm stopped.
+    assert_eq!(pieces_found(ended.last_words.join("\n").as_bytes(), &secrets), Vec::<String>::new());
+    for shown in [format!("{told:?}"), format!("{:?}", ended.outcome), report, record] {
         assert!(!shown.is_empty());
         assert_eq!(pieces_found(shown.as_bytes(), &secrets), Vec::<String>::new(), "{shown}");
     }

@@ -17,6 +17,7 @@ use tonic::transport::{Channel, Endpoint};
 use tonic::{Code, Request, Status};
 
 pub mod image;
+pub mod logs;
 pub mod message;
 pub mod pods;
 pub mod sandbox;
@@ -45,22 +46,24 @@ pub(crate) const STATUS: &str = "cri status";
 const CONFIG: &str = "cri runtime-config";
 const IMAGES: &str = "cri images";
 const CONTAINERS: &str = "cri containers";
+const PODS: &str = "cri pods";
 
 /// Asks the first runtime that is there; each call in its own time box, side by side.
 pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Vec<Observation> {
     match reach(probe, endpoints, time_box).await {
         Err(why) => {
-            let keys = [STATUS, CONFIG, IMAGES, CONTAINERS];
+            let keys = [STATUS, CONFIG, IMAGES, CONTAINERS, PODS];
             keys.map(|key| Observation::new(key.to_owned(), Err(why.clone()))).into()
         }
         Ok((endpoint, channel)) => {
-            let (status, config, images, containers) = tokio::join!(
+            let (status, config, images, containers, pods) = tokio::join!(
                 boxed(time_box, status(channel.clone(), endpoint)),
                 boxed(time_box, config(channel.clone())),
                 boxed(time_box, images(channel.clone())),
-                boxed(time_box, containers(channel)),
+                boxed(time_box, containers(channel.clone())),
+                boxed(time_box, pods::list(channel)),
             );
-            let seen = [(STATUS, status), (CONFIG, config), (IMAGES, images), (CONTAINERS, containers)];
+            let seen = [(STATUS, status), (CONFIG, config), (IMAGES, images), (CONTAINERS, containers), (PODS, pods)];
             seen.map(|(key, answer)| Observation::new(key.to_owned(), answer.map(|answer| keep(&answer)))).into()
         }
     }
@@ -190,15 +193,17 @@ async fn containers(channel: Channel) -> Result<Value, Why> {
     Ok(json!({ "containers": containers.into_iter().map(container).collect::<Vec<_>>() }))
 }
 
-fn container(Container { id, pod_sandbox_id, metadata, state }: Container) -> Value {
+fn container(Container { id, pod_sandbox_id, metadata, state, created_at, labels: _ }: Container) -> Value {
     let state = match state {
         0 => "CONTAINER_CREATED",
         CONTAINER_RUNNING => "CONTAINER_RUNNING",
-        2 => "CONTAINER_EXITED",
+        CONTAINER_EXITED => "CONTAINER_EXITED",
         _ => "CONTAINER_UNKNOWN",
     };
     let ContainerMetadata { name, attempt } = metadata.unwrap_or_default();
-    json!({"id": id, "podSandboxId": pod_sandbox_id, "metadata": {"name": name, "attempt": attempt}, "state": state})
+    // As JSON of a protobuf has it: a number of 64 bits is a text.
+    let (metadata, created_at) = (json!({"name": name, "attempt": attempt}), created_at.to_string());
+    json!({"id": id, "podSandboxId": pod_sandbox_id, "metadata": metadata, "state": state, "createdAt": created_at})
 }
 
 async fn call<Q, A>(channel: Channel, service: &str, method: &str, request: Q) -> Result<A, Status>
@@ -238,6 +243,7 @@ fn broken(error: &(dyn Error + 'static)) -> Why {
 }
 
 const CONTAINER_RUNNING: i32 = 1;
+const CONTAINER_EXITED: i32 = 2;
 
 #[cfg(test)]
 mod tests {
@@ -246,10 +252,19 @@ mod tests {
     #[test]
     fn a_container_reads_as_crictl_prints_it() {
         let metadata = Some(ContainerMetadata { name: "flannel".into(), attempt: 2 });
-        let sent = Container { id: "a".into(), pod_sandbox_id: "b".into(), metadata, state: CONTAINER_RUNNING };
+        let labels = [("secret".to_owned(), "s3cret".to_owned())].into();
+        let sent = Container {
+            id: "a".into(),
+            pod_sandbox_id: "b".into(),
+            metadata,
+            state: CONTAINER_RUNNING,
+            created_at: 1_794_744_000_000_000_001,
+            labels,
+        };
         let read = Container::decode(sent.encode_to_vec().as_slice()).unwrap();
         let metadata = json!({"name": "flannel", "attempt": 2});
-        let expected = json!({"id": "a", "podSandboxId": "b", "metadata": metadata, "state": "CONTAINER_RUNNING"});
+        let expected = json!({"id": "a", "podSandboxId": "b", "metadata": metadata, "state": "CONTAINER_RUNNING",
+            "createdAt": "1794744000000000001"});
         assert_eq!(container(read), expected);
         assert_eq!(container(Container::default())["state"], "CONTAINER_CREATED");
     }

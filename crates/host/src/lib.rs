@@ -5,6 +5,7 @@
 //! * [`Local`]: this machine
 //! * [`Ssh`]: another machine, with the system's OpenSSH client, in one round trip
 //! * [`cri`]: the container runtime, over its socket, on either
+//! * [`dial`]: whether an address answers, from the machine or from a network of its pods
 //! * [`bundle`]: a machine's facts in a file
 //!
 //! Nothing that is read leaves this crate without having gone through [`carrick_core::fact::keep::Keeper`]: secrets out,
@@ -18,6 +19,7 @@
 pub mod bundle;
 mod command;
 pub mod cri;
+pub mod dial;
 mod host;
 mod listing;
 mod local;

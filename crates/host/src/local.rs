@@ -9,7 +9,8 @@ mod change;
 use std::ffi::OsString;
 use std::fs::{self, File, FileType, OpenOptions};
 use std::io::{self, Read as _};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -21,9 +22,11 @@ use carrick_core::fact::{Source, Why, dir_key, file_key, shown};
 use jiff::Timestamp;
 use rustix::fs::OFlags;
 use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::process::{Child, Command};
+use tokio::sync::oneshot;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -125,9 +128,28 @@ impl Probe for Local {
                     Box::new(TcpStream::connect((host.as_str(), *port)).await?) as Box<dyn ByteStream>
                 }
                 Target::Unix(path) => Box::new(UnixStream::connect(path).await?),
+                Target::Within { network, to } => Box::new(connect_within(network.clone(), *to).await?),
             })
         })
     }
+}
+
+/// Longer than anybody waits for it; the thread that dials ends then, too.
+const LONGEST_DIAL: Duration = Duration::from_secs(10);
+
+/// Dials on a thread of its own: it moves into that network for good, and ends there.
+async fn connect_within(network: String, to: SocketAddr) -> io::Result<TcpStream> {
+    let (sender, dialled) = oneshot::channel();
+    let dial = move || -> io::Result<std::net::TcpStream> {
+        let network = File::open(network)?;
+        move_into_link_name_space(network.as_fd(), Some(LinkNameSpaceType::Network))?;
+        std::net::TcpStream::connect_timeout(&to, LONGEST_DIAL)
+    };
+    // Whoever does not wait any longer does not want the answer.
+    std::thread::Builder::new().name("dial".to_owned()).spawn(move || drop(sender.send(dial())))?;
+    let stream = dialled.await.map_err(|_| io::Error::other("the thread that dials has ended"))??;
+    stream.set_nonblocking(true)?;
+    TcpStream::from_std(stream)
 }
 
 async fn look(source: Source, time_box: Duration) -> Vec<Observation> {

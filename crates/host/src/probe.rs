@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -60,8 +60,17 @@ pub trait Probe: Send + Sync {
 /// What a connection is made to, seen from the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Target {
-    Tcp { host: String, port: u16 },
+    Tcp {
+        host: String,
+        port: u16,
+    },
     Unix(String),
+    /// From within a network namespace of the machine, by its path: as a pod in it would. Over SSH nobody gets into one:
+    /// `Unsupported`.
+    Within {
+        network: String,
+        to: SocketAddr,
+    },
 }
 
 pub trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}

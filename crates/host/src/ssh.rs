@@ -104,6 +104,12 @@ pub struct Ssh {
 }
 
 impl Ssh {
+    /// The same machine, whose container runtime is asked on this socket alone.
+    pub fn with_runtime(mut self, socket: Option<String>) -> Self {
+        self.options.runtime = socket;
+        self
+    }
+
     /// Logs in. What is given is one a later call can use.
     pub async fn connect(destination: &str, options: SshOptions) -> Result<Self, Unreachable> {
         let unreachable = |reason: String| Unreachable { destination: destination.to_owned(), reason };
@@ -405,6 +411,7 @@ impl Probe for Ssh {
             match target {
                 Target::Tcp { host, port } => self.tunnel(host, *port).await,
                 Target::Unix(path) => self.forward(path).await,
+                Target::Within { .. } => Err(io::ErrorKind::Unsupported.into()),
             }
         })
     }

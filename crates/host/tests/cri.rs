@@ -61,7 +61,7 @@ async fn containerd_tells_its_state_here_and_over_ssh() {
 async fn refused(probe: &dyn Probe, socket: &str) {
     let (seen, _) = ask(probe, socket).await;
     let why = Why::Broken("connection refused".into());
-    let keys = ["cri status", "cri runtime-config", "cri images", "cri containers"];
+    let keys = ["cri status", "cri runtime-config", "cri images", "cri containers", "cri pods"];
     assert_eq!(whys(&seen), keys.map(|key| (key, Some(&why))));
 }
 
@@ -76,6 +76,7 @@ async fn a_containerd_without_cri_says_so() {
         ("cri runtime-config", Some(&runtime)),
         ("cri images", Some(&image)),
         ("cri containers", Some(&runtime)),
+        ("cri pods", Some(&runtime)),
     ];
     assert_eq!(whys(&seen), expected);
 }

@@ -39,35 +39,66 @@ pub struct Api {
     url: String,
     authority: Authority,
     etcd: u16,
+    secure: u16,
+    programs: Programs,
+    // Dropped first of all that matters: they end the processes.
+    server: Option<Keeper>,
+    store: Option<Keeper>,
+}
+
+struct Programs {
+    server: PathBuf,
     kubectl: PathBuf,
-    // Dropped first of all that matters: it ends the processes.
-    keeper: Option<Keeper>,
 }
 
 impl Api {
     /// A fresh, empty API server, ready to be talked to.
     pub fn start() -> Result<Self, Error> {
+        Self::start_with(&[])
+    }
+
+    /// The same, with flags of kube-apiserver besides: `("feature-gates", "WatchList=false")`.
+    pub fn start_with(flags: &[(&str, &str)]) -> Result<Self, Error> {
         let [etcd, server, kubectl] = ["etcd", "kube-apiserver", "kubectl"].map(find);
         let (etcd, server, kubectl) = (etcd?, server?, kubectl?);
         let folder =
             tempfile::Builder::new().prefix("carrick-api-").tempdir().map_err(during("cannot make a folder"))?;
         let authority = credentials::write(folder.path()).map_err(during("cannot make certificates"))?;
         let [client, peer, secure] = free_ports().map_err(during("no port is free"))?;
-        let commands =
-            [etcd_command(&etcd, folder.path(), client, peer), server_command(&server, folder.path(), client, secure)];
-        let keeper = Keeper::start(commands).map_err(during("cannot start etcd and kube-apiserver"))?;
+        let store =
+            Keeper::start(etcd_command(&etcd, folder.path(), client, peer)).map_err(during("cannot start etcd"))?;
         let mut api = Self {
             url: format!("https://127.0.0.1:{secure}"),
             authority,
             etcd: client,
-            kubectl,
-            keeper: Some(keeper),
+            secure,
+            programs: Programs { server, kubectl },
+            server: None,
+            store: Some(store),
             folder: Some(folder),
         };
         let kubeconfig = api.kubeconfig_text(ADMIN_TOKEN);
         fs::write(api.kubeconfig(), kubeconfig).map_err(during("cannot write a kubeconfig"))?;
-        api.wait()?;
+        api.start_server(flags)?;
         Ok(api)
+    }
+
+    /// kube-apiserver is killed; etcd goes on.
+    pub fn kill_server(&mut self) {
+        self.server.take();
+    }
+
+    /// Another one, on the same port and the same etcd.
+    pub fn start_server(&mut self, flags: &[(&str, &str)]) -> Result<(), Error> {
+        self.kill_server();
+        let command = server_command(&self.programs.server, self.place(), self.etcd, self.secure, flags);
+        self.server = Some(Keeper::start(command).map_err(during("cannot start kube-apiserver"))?);
+        self.wait()
+    }
+
+    /// The processes of kube-apiserver and of etcd.
+    pub fn processes(&self) -> [Option<u32>; 2] {
+        [&self.server, &self.store].map(|keeper| keeper.as_ref().map(|keeper| keeper.process))
     }
 
     pub fn url(&self) -> &str {
@@ -143,8 +174,11 @@ impl Api {
 
     /// kubectl as the admin; what it printed.
     pub fn kubectl(&self, words: &[&str]) -> Result<String, Error> {
-        let done =
-            Command::new(&self.kubectl).env("KUBECONFIG", self.kubeconfig()).args(words).stdin(Stdio::null()).output();
+        let done = Command::new(&self.programs.kubectl)
+            .env("KUBECONFIG", self.kubeconfig())
+            .args(words)
+            .stdin(Stdio::null())
+            .output();
         let done = done.map_err(during("cannot run kubectl"))?;
         if done.status.success() {
             return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
@@ -171,7 +205,7 @@ impl Api {
                 Ok(_) => return Ok(()),
                 Err(error) => error.to_string(),
             };
-            let ended = self.keeper.as_ref().is_none_or(Keeper::has_ended);
+            let ended = [&self.server, &self.store].iter().any(|keeper| keeper.as_ref().is_none_or(Keeper::has_ended));
             if ended || begun.elapsed() > READY {
                 let last = if ended { "etcd or kube-apiserver ended by itself".to_owned() } else { last };
                 return Err(Error::NotReady { after: begun.elapsed(), logs: self.keep_logs(), last });
@@ -183,7 +217,8 @@ impl Api {
 
 impl Drop for Api {
     fn drop(&mut self) {
-        self.keeper.take();
+        self.server.take();
+        self.store.take();
         if thread::panicking() && self.folder.is_some() {
             let logs = self.keep_logs();
             #[allow(clippy::print_stderr)] // The test harness shows it under the failed test.
@@ -194,44 +229,43 @@ impl Drop for Api {
     }
 }
 
-/// A thread that starts the processes and outlives them. The kernel ends a process told to die with its parent when the
-/// *thread* that started it ends, and a test's thread may end before the test's server should.
+/// A thread that starts a process and outlives it. The kernel ends a process told to die with its parent when the *thread*
+/// that started it ends, and a test's thread may end before the test's server should.
 struct Keeper {
+    process: u32,
     ended: Arc<AtomicBool>,
     release: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Keeper {
-    fn start(commands: [io::Result<Command>; 2]) -> io::Result<Self> {
+    fn start(command: io::Result<Command>) -> io::Result<Self> {
         let (release, released) = mpsc::channel::<()>();
         let (started, starting) = mpsc::channel();
         let ended = Arc::new(AtomicBool::new(false));
         let noted = Arc::clone(&ended);
         let thread = thread::spawn(move || {
-            let children: io::Result<Vec<Child>> = commands.into_iter().map(|command| command?.spawn()).collect();
-            match children {
-                Ok(mut children) => {
-                    let _ = started.send(Ok(()));
+            let child: io::Result<Child> = command.and_then(|mut command| command.spawn());
+            match child {
+                Ok(mut child) => {
+                    let _ = started.send(Ok(child.id()));
                     // Nothing is ever sent: the wait ends when the other end is dropped.
                     while released.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout) {
-                        if children.iter_mut().any(|child| !matches!(child.try_wait(), Ok(None))) {
+                        if !matches!(child.try_wait(), Ok(None)) {
                             noted.store(true, Ordering::Relaxed);
                         }
                     }
-                    for child in children.iter_mut().rev() {
-                        let _ = child.kill();
-                        let _ = child.wait();
-                    }
+                    let _ = child.kill();
+                    let _ = child.wait();
                 }
                 Err(error) => drop(started.send(Err(error))),
             }
         });
-        starting.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that starts them ended")))?;
-        Ok(Self { ended, release: Some(release), thread: Some(thread) })
+        let process = starting.recv().unwrap_or_else(|_| Err(io::Error::other("the thread that starts it ended")))?;
+        Ok(Self { process, ended, release: Some(release), thread: Some(thread) })
     }
 
-    /// Whether one of the processes ended without being told to.
+    /// Whether the process ended without being told to.
     fn has_ended(&self) -> bool {
         self.ended.load(Ordering::Relaxed)
     }
@@ -293,10 +327,18 @@ fn etcd_command(program: &Path, folder: &Path, client: u16, peer: u16) -> io::Re
     command.args(["--initial-cluster", &format!("default={peer}")]);
     // What a test writes need not survive a power cut.
     command.arg("--unsafe-no-fsync");
+    // Every version of 15,000 nodes, until the API server compacts.
+    command.arg("--quota-backend-bytes=8589934592");
     Ok(command)
 }
 
-fn server_command(program: &Path, folder: &Path, etcd: u16, secure: u16) -> io::Result<Command> {
+fn server_command(
+    program: &Path,
+    folder: &Path,
+    etcd: u16,
+    secure: u16,
+    flags: &[(&str, &str)],
+) -> io::Result<Command> {
     let mut command = tied(program, &folder.join("kube-apiserver.log"))?;
     let file = |name: &str| folder.join(name).display().to_string();
     for (flag, value) in [
@@ -326,5 +368,6 @@ fn server_command(program: &Path, folder: &Path, etcd: u16, secure: u16) -> io::
     ] {
         command.arg(format!("--{flag}={value}"));
     }
+    command.args(flags.iter().map(|(flag, value)| format!("--{flag}={value}")));
     Ok(command)
 }

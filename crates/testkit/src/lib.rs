@@ -5,6 +5,7 @@
 //! `cargo test --workspace`.
 
 mod api;
+mod caller;
 mod credentials;
 mod machine;
 pub mod memory_api;
@@ -14,9 +15,10 @@ mod runtime;
 mod worker;
 
 pub use api::{Api, Error};
+pub use caller::Caller;
 pub use credentials::{Authority, Issued};
 pub use machine::{Machine, Script};
 pub use memory_api::MemoryApi;
 pub use need::{need, skip};
 pub use node::{node, nodes};
-pub use worker::{API, Kubeadm, MemoryCluster, NODE, Worker};
+pub use worker::{API, Kubeadm, MemoryCluster, NODE, SYSTEM_UUID, Worker};

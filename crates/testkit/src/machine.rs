@@ -584,7 +584,9 @@ fn listed(name: &str, entry: &PathEntry, mtime: i64) -> String {
 fn is_a_look(argv: &[&str]) -> bool {
     let saves = |program: &str| program.ends_with("tables-nft-save") || program.ends_with("tables-save");
     match argv {
-        ["cat" | "readlink" | "journalctl", ..] | ["systemctl", "is-enabled" | "is-active" | "show", ..] => true,
+        ["cat" | "readlink" | "journalctl" | "tail", ..] | ["systemctl", "is-enabled" | "is-active" | "show", ..] => {
+            true
+        }
         [program] => saves(program),
         _ => false,
     }

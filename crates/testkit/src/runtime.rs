@@ -1,14 +1,16 @@
 //! A container runtime that is only pretended: it speaks CRI over gRPC on a stream in memory. It has the pause image, makes
 //! sandboxes with an address, and says of its network what a test says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
+use carrick_host::cri::logs::{NAMESPACE, POD};
 use carrick_host::cri::message::{
-    Image, LinuxRuntimeConfiguration, ListImagesResponse, ListPodSandboxResponse, PodSandbox, PodSandboxNetworkStatus,
-    PodSandboxStatus, PodSandboxStatusResponse, RunPodSandboxRequest, RunPodSandboxResponse, RuntimeCondition,
-    RuntimeConfigResponse, RuntimeStatus, SandboxId, StatusResponse, VersionResponse,
+    Container, ContainerMetadata, ContainerStatus, ContainerStatusRequest, ContainerStatusResponse, Image,
+    LinuxRuntimeConfiguration, ListContainersResponse, ListImagesResponse, ListPodSandboxResponse, PodSandbox,
+    PodSandboxNetworkStatus, PodSandboxStatus, PodSandboxStatusResponse, RunPodSandboxRequest, RunPodSandboxResponse,
+    RuntimeCondition, RuntimeConfigResponse, RuntimeStatus, SandboxId, StatusResponse, VersionResponse,
 };
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -43,6 +45,7 @@ struct State {
     hangs: Hangs,
     made: u32,
     sandboxes: BTreeMap<String, PodSandbox>,
+    containers: Vec<(Container, ContainerStatus)>,
 }
 
 impl Runtime {
@@ -62,6 +65,19 @@ impl Runtime {
 
     pub(crate) fn hang_plugin(&self) {
         self.state().hangs = Hangs::Plugin;
+    }
+
+    /// A container of a pod: it runs, or has ended with a status.
+    pub(crate) fn put_container(&self, pod: (&str, &str), name: &str, ended: Option<(i32, i64)>, log: &str) {
+        let mut state = self.state();
+        let id = format!("container-{}", state.containers.len() + 1);
+        let number = if ended.is_some() { 2 } else { 1 };
+        let labels = [(NAMESPACE, pod.0), (POD, pod.1)].map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let metadata = Some(ContainerMetadata { name: name.to_owned(), attempt: 0 });
+        let container = Container { id, metadata, state: number, labels, ..Container::default() };
+        let (exit_code, finished_at) = ended.unwrap_or_default();
+        let status = ContainerStatus { state: number, finished_at, exit_code, log_path: log.to_owned() };
+        state.containers.push((container, status));
     }
 
     pub(crate) fn is_networked(&self) -> bool {
@@ -160,7 +176,15 @@ impl State {
                 let images = if self.imageless { Vec::new() } else { vec![pause] };
                 ListImagesResponse { images }.encode_to_vec()
             }
-            "ListContainers" => Vec::new(),
+            "ListContainers" => {
+                let containers = self.containers.iter().map(|(container, _)| container.clone()).collect();
+                ListContainersResponse { containers }.encode_to_vec()
+            }
+            "ContainerStatus" => {
+                let asked = ContainerStatusRequest::decode(request).map_err(|_| UNIMPLEMENTED)?.container_id;
+                let known = self.containers.iter().find(|(container, _)| container.id == asked).ok_or(NOT_FOUND)?;
+                ContainerStatusResponse { status: Some(known.1.clone()) }.encode_to_vec()
+            }
             "PullImage" => return Err(NOT_FOUND),
             "ListPodSandbox" => {
                 ListPodSandboxResponse { items: self.sandboxes.values().cloned().collect() }.encode_to_vec()
@@ -170,7 +194,7 @@ impl State {
                 self.sandboxes.get(&id()?).ok_or(NOT_FOUND)?;
                 let network = PodSandboxNetworkStatus { ip: self.address.clone(), additional_ips: Vec::new() };
                 let status = PodSandboxStatus { state: 0, network: Some(network) };
-                PodSandboxStatusResponse { status: Some(status) }.encode_to_vec()
+                PodSandboxStatusResponse { status: Some(status), info: HashMap::new() }.encode_to_vec()
             }
             "StopPodSandbox" => self.sandboxes.get(&id()?).map(|_| Vec::new()).ok_or(NOT_FOUND)?,
             "RemovePodSandbox" => self.sandboxes.remove(&id()?).map(|_| Vec::new()).ok_or(NOT_FOUND)?,

@@ -5,6 +5,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -18,6 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::{Value, json};
+use tokio::io::{AsyncWriteExt as _, DuplexStream, duplex};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 use tower::Service as _;
@@ -59,11 +61,14 @@ const MADE_EMPTY: [&str; 4] = [
     "/usr/libexec/kubernetes/kubelet-plugins/volume/exec",
 ];
 const MACHINE_ID: &str = "0123456789abcdef0123456789abcdef";
-const SYSTEM_UUID: &str = "4c4c4544-0042-4a10-8034-b7c04f4d3732";
+/// Its UUID, in lower case as its firmware has it.
+pub const SYSTEM_UUID: &str = "4c4c4544-0042-4a10-8034-b7c04f4d3732";
 /// Between a kubelet's looks at what it waits for.
 const SOON: Duration = Duration::from_millis(300);
 /// What a cluster takes to sign a request.
 const SIGNED: Duration = Duration::from_secs(1);
+/// systemd starts a kubelet that ended again after this.
+const RESTARTS: Duration = Duration::from_secs(10);
 /// A kubelet renews its lease this often.
 const RENEWS: Duration = Duration::from_secs(10);
 
@@ -94,39 +99,71 @@ impl MemoryCluster {
         cluster.api.start(Controller::Approver);
         cluster.api.start(Controller::Signer(Arc::clone(&cluster.authority)));
         cluster.api.start(Controller::PodCidr);
+        cluster.api.start(Controller::NodeLifecycle);
         Ok(cluster)
     }
 
     pub fn without_controllers(began: Timestamp) -> io::Result<Self> {
         let (authority, clock) = (Arc::new(Authority::new()?), Clock(began, Instant::now()));
         let api = MemoryApi::new(move || clock.now());
-        let server = format!("https://{}:{}", API.0, API.1);
-        let maps = [
-            ("kube-public", "cluster-info", "kubeconfig", kubeconfig(&server, authority.pem(), None)),
-            ("kube-system", "kubelet-config", "kubelet", "cgroupDriver: systemd\n".to_owned()),
-            ("kube-system", "kubeadm-config", "ClusterConfiguration", "kubernetesVersion: v1.34.4\n".to_owned()),
-        ];
-        for (namespace, name, key, text) in maps {
-            api.put(&json!({
-                "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
-                "data": {key: text},
-            }));
-        }
         let gate = Gate::new(&api, &authority, &[API.0])?;
-        Ok(Self { api, authority, gate, clock })
+        let cluster = Self { api, authority, gate, clock };
+        cluster.configure();
+        Ok(cluster)
+    }
+
+    /// Makes the ConfigMaps that a join reads, as `kubeadm init` does.
+    pub fn configure(&self) {
+        for (name, key, text) in [
+            ("kubelet-config", "kubelet", "cgroupDriver: systemd\n"),
+            ("kubeadm-config", "ClusterConfiguration", "kubernetesVersion: v1.34.4\n"),
+        ] {
+            self.config_map("kube-system", name, key, text);
+        }
+        self.name_server(&format!("https://{}:{}", API.0, API.1));
+    }
+
+    /// cluster-info names this API server.
+    pub fn name_server(&self, server: &str) {
+        self.config_map("kube-public", "cluster-info", "kubeconfig", &kubeconfig(server, self.authority.pem(), None));
+    }
+
+    fn config_map(&self, namespace: &str, name: &str, key: &str, text: &str) {
+        self.api.put(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": namespace},
+            "data": {key: text},
+        }));
+    }
+
+    /// What cluster-info shows as the cluster's CA from now on, as PEM: more than one while it is rotated.
+    pub fn show_cas(&self, pem: &str) {
+        let server = format!("https://{}:{}", API.0, API.1);
+        self.api.put(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cluster-info", "namespace": "kube-public"},
+            "data": {"kubeconfig": kubeconfig(&server, pem, None)},
+        }));
     }
 
     /// Makes a bootstrap token as `kubeadm token create` does.
     pub fn token(&self, token: &str) {
+        self.token_with(token, &json!({}));
+    }
+
+    /// The same, with other entries in its Secret: a usage that is not there, another group, an end.
+    pub fn token_with(&self, token: &str, entries: &Value) {
         let (id, secret) = token.split_once('.').unwrap_or_default();
+        let mut data = json!({
+            "token-id": id, "token-secret": secret, "usage-bootstrap-signing": "true",
+            "usage-bootstrap-authentication": "true",
+            "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
+        });
+        for (key, value) in entries.as_object().into_iter().flatten() {
+            data[key] = value.clone();
+        }
         self.api.put(&json!({
             "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
             "metadata": {"name": format!("bootstrap-token-{id}"), "namespace": "kube-system"},
-            "stringData": {
-                "token-id": id, "token-secret": secret, "usage-bootstrap-signing": "true",
-                "usage-bootstrap-authentication": "true",
-                "auth-extra-groups": "system:bootstrappers:kubeadm:default-node-token",
-            },
+            "stringData": data,
         }));
     }
 }
@@ -137,6 +174,9 @@ pub enum Kubeadm {
     Joins,
     /// It prints these lines and ends with status 1, having changed nothing.
     Fails(&'static str),
+    /// It does all that one does that joins, until the kubelet has its certificate; then it prints these lines and ends with
+    /// status 1.
+    FailsLate(&'static str),
 }
 
 /// The programs of a worker.
@@ -148,6 +188,8 @@ pub struct Worker {
     runtime: Runtime,
     machine: Weak<Machine>,
     own: Weak<Worker>,
+    /// How far its clock is ahead of the cluster's, in seconds. Not in the state: a file is dated while that is held.
+    ahead: AtomicI64,
     state: Mutex<State>,
 }
 
@@ -168,6 +210,20 @@ struct State {
     kubelet: Option<(u32, Duration)>,
     /// It has no configuration: it ends, and systemd starts it again, for ever.
     crash_loops: bool,
+    /// An order to start it leads to nothing.
+    never_starts: bool,
+    /// What it says when it is started, and ends.
+    breaks: Option<String>,
+    /// When it was started that ended so, and how often systemd has started it again.
+    ended: Option<(Duration, u64)>,
+    /// It hangs: it neither answers nor does anything.
+    frozen: bool,
+    /// The address it was told to give its Node, where that is not the machine's own.
+    node_ip: Option<&'static str>,
+    /// Who refuses its Node, in the API server's words.
+    denied: Option<String>,
+    /// What units have written: when, which, who, its process, and the line.
+    journal: Vec<(Timestamp, &'static str, &'static str, u32, String)>,
     kubelets: u32,
     kubeadms: u32,
     /// Who may read what kubeadm was started with, and who the directory it is in.
@@ -180,6 +236,8 @@ struct State {
 impl Worker {
     /// A machine on which everything is installed and nothing has joined.
     pub fn start(cluster: &MemoryCluster, plays: impl IntoIterator<Item = Kubeadm>) -> (Arc<Machine>, Arc<Self>) {
+        // Whoever joins is reached by the API server, unless a test says otherwise.
+        cluster.api.set_kubelet(NODE, None);
         let mut worker = None;
         let machine = Arc::new_cyclic(|machine: &Weak<Machine>| {
             let state = State { plays: plays.into_iter().collect(), ..State::default() };
@@ -191,6 +249,7 @@ impl Worker {
                 clock: cluster.clock,
                 runtime: Runtime::default(),
                 machine: machine.clone(),
+                ahead: AtomicI64::new(0),
                 state: Mutex::new(state),
             });
             worker = Some(Arc::clone(&made));
@@ -198,6 +257,11 @@ impl Worker {
         });
         #[allow(clippy::expect_used, reason = "it is made right above")]
         (machine, worker.expect("made"))
+    }
+
+    /// From now on the kubelet gives its Node this address.
+    pub fn set_node_ip(&self, address: &'static str) {
+        self.state().node_ip = Some(address);
     }
 
     /// The pod network comes up, as flannel brings it: its file is written, and sandboxes get this address.
@@ -227,13 +291,59 @@ impl Worker {
         self.state().crash_loops = true;
     }
 
+    /// From now on the kubelet ends as soon as it is started, with these words; or, with none, does no more.
+    pub fn break_kubelet(&self, words: Option<&str>) {
+        self.state().breaks = words.map(str::to_owned);
+    }
+
+    /// The kubelet hangs, as by SIGSTOP, or goes on.
+    pub fn freeze_kubelet(&self, frozen: bool) {
+        self.state().frozen = frozen;
+    }
+
+    /// Admission refuses the kubelet's Node in these words; or, with none, no more.
+    pub fn deny_node(&self, words: Option<&str>) {
+        self.state().denied = words.map(str::to_owned);
+    }
+
+    /// A unit writes a line to the journal.
+    pub fn write_journal(&self, unit: &'static str, line: &str) {
+        let pid = 800 + self.state().kubelets;
+        let entry = (self.clock.now(), unit, unit.trim_end_matches(".service"), pid, line.to_owned());
+        self.state().journal.push(entry);
+    }
+
+    /// A container of a pod (its namespace and name) ended with a status, having written these lines.
+    pub fn end_container(&self, pod: (&str, &str), name: &str, exit: i32, lines: &[&str]) {
+        let Some((machine, _)) = self.both() else { return };
+        let (now, path) = (self.clock.now(), format!("/var/log/pods/{}_{}_uid/{name}/0.log", pod.0, pod.1));
+        machine.meddle(&path, &lines.iter().map(|line| format!("{now} stderr F {line}\n")).collect::<String>());
+        let at = i64::try_from(now.as_nanosecond()).unwrap_or_default();
+        self.runtime.put_container(pod, name, Some((exit, at)), &path);
+    }
+
     /// How systemd has the kubelet's unit.
     pub fn kubelet_unit(&self) -> &'static str {
         match &*self.state() {
             State { kubelet: Some(_), .. } => "active",
-            State { crash_loops: true, .. } => "activating",
+            State { crash_loops: true, .. } | State { ended: Some(_), .. } => "activating",
             _ => "inactive",
         }
+    }
+
+    /// systemd takes the order to start the kubelet's unit, and does not start it.
+    pub fn never_start_kubelet(&self) {
+        self.state().never_starts = true;
+    }
+
+    /// How often a kubelet was started.
+    pub fn kubelet_starts(&self) -> u32 {
+        self.state().kubelets
+    }
+
+    /// Its clock is so far ahead of the cluster's.
+    pub fn set_clock_ahead(&self, by: SignedDuration) {
+        self.ahead.store(by.as_secs(), Ordering::Relaxed);
     }
 
     /// The pause image is not here, and cannot be pulled.
@@ -297,11 +407,12 @@ fn installed() -> Machine {
 }
 
 const ROUTES: &str = r#"[{"dst":"default","gateway":"10.0.0.1","dev":"eth0","table":"main","flags":[]},{"dst":"10.0.0.0/24","dev":"eth0","prefsrc":"10.0.0.21","flags":[]}]"#;
+const ADDRESSES: &str = r#"[{"ifname":"lo","mtu":65536,"operstate":"UNKNOWN","addr_info":[{"local":"127.0.0.1","prefixlen":8}]},{"ifname":"eth0","mtu":1500,"operstate":"UP","addr_info":[{"local":"10.0.0.21","prefixlen":24}]}]"#;
 const FLANNEL: &str = r#"{"name":"cbr0","cniVersion":"0.3.1","plugins":[{"type":"flannel","delegate":{"isDefaultGateway":true}},{"type":"portmap","capabilities":{"portMappings":true}}]}"#;
 
 /// As the package of Kubernetes' own repository has them.
 const UNIT_FILES: &str = "# /usr/lib/systemd/system/kubelet.service\n[Service]\nExecStart=/usr/bin/kubelet\nRestart=always\nStartLimitInterval=0\nRestartSec=10\n\n# /usr/lib/systemd/system/kubelet.service.d/10-kubeadm.conf\n[Service]\nEnvironment=\"KUBELET_KUBECONFIG_ARGS=--bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf\"\nEnvironment=\"KUBELET_CONFIG_ARGS=--config=/var/lib/kubelet/config.yaml\"\nEnvironmentFile=-/var/lib/kubelet/kubeadm-flags.env\nEnvironmentFile=-/etc/default/kubelet\nExecStart=\nExecStart=/usr/bin/kubelet $KUBELET_KUBECONFIG_ARGS $KUBELET_CONFIG_ARGS $KUBELET_KUBEADM_ARGS $KUBELET_EXTRA_ARGS\n";
-const KUBELET_PROCESS: &str = "812 /usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n";
+const KUBELET_PROCESS: &str = "/usr/bin/kubelet --bootstrap-kubeconfig=/etc/kubernetes/bootstrap-kubelet.conf --kubeconfig=/etc/kubernetes/kubelet.conf --config=/var/lib/kubelet/config.yaml\n";
 
 impl Script for Worker {
     fn run(&self, machine: &Machine, argv: &[&str]) -> Option<CommandOutput> {
@@ -321,17 +432,20 @@ impl Script for Worker {
                 well(String::new())
             }
             ["systemctl", "start", .., "kubelet.service"] => {
-                self.start_kubelet(machine);
+                if !self.state().never_starts {
+                    self.start_kubelet(machine);
+                }
                 well(String::new())
             }
             ["systemctl", "stop", "kubelet.service"] => {
                 let mut state = self.state();
-                (state.kubelet, state.crash_loops) = (None, false);
+                (state.kubelet, state.crash_loops, state.ended) = (None, false, None);
                 well(String::new())
             }
             ["systemctl", "cat", .., "kubelet.service"] => well(UNIT_FILES.to_owned()),
             ["ps", "-ww", "-C", "kubelet", ..] => {
-                well(if self.state().kubelet.is_some() { KUBELET_PROCESS.to_owned() } else { String::new() })
+                let since = self.state().kubelet.map(|(_, since)| self.up().saturating_sub(since).as_secs());
+                well(since.map(|elapsed| format!("812 {elapsed} {KUBELET_PROCESS}")).unwrap_or_default())
             }
             ["sh", "-c", script] if script.contains("command -v") => {
                 let tools = ["mount", "losetup", "cp", "touch", "conntrack", "iptables", "ip", "nsenter", "socat"];
@@ -339,8 +453,12 @@ impl Script for Worker {
                     ["ethtool", "ebtables", "tc", "crictl", "modprobe", "kubelet", "kubeadm", "containerd", "runc"];
                 well(tools.iter().chain(&more).map(|tool| format!("{tool} /usr/bin/{tool}\n")).collect())
             }
+            ["sh", "-c", script] if script.contains("journalctl") => well(String::new()),
             ["kubelet", "--version"] => well("Kubernetes v1.34.4\n".to_owned()),
             ["ip", "-j", "route", ..] => well(ROUTES.to_owned()),
+            ["ip", "-j", "-d", "addr", ..] => well(ADDRESSES.to_owned()),
+            ["journalctl", .., from] if argv.contains(&"json") => well(self.journal(from)),
+            ["tail", "-c", _, "--", path] => well(machine.text(path).unwrap_or_default()),
             ["journalctl", ..] | ["systemctl", "reset-failed", "kubelet.service"] => well(String::new()),
             _ => None,
         }
@@ -350,6 +468,7 @@ impl Script for Worker {
         match target {
             Target::Tcp { host, port } if (host.as_str(), *port) == API => Ok(Box::new(self.gate.dial()?)),
             Target::Unix(path) if path == "/run/containerd/containerd.sock" => Ok(Box::new(self.runtime.dial())),
+            Target::Tcp { host, port: 10248 } if host == "127.0.0.1" => Ok(Box::new(self.healthz()?)),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -359,7 +478,8 @@ impl Script for Worker {
     }
 
     fn now(&self) -> Timestamp {
-        self.clock.now()
+        let (now, ahead) = (self.clock.now(), self.ahead.load(Ordering::Relaxed));
+        now.checked_add(SignedDuration::from_secs(ahead)).unwrap_or(now)
     }
 }
 
@@ -367,6 +487,42 @@ impl Worker {
     /// Since the boot, which was an hour before the test began.
     fn up(&self) -> Duration {
         Duration::from_hours(1) + self.clock.1.elapsed()
+    }
+
+    /// What `journalctl -o json` prints behind a place, or since a time.
+    fn journal(&self, from: &str) -> String {
+        let after: usize = from.strip_prefix("--after-cursor=").and_then(|at| at.parse().ok()).unwrap_or_default();
+        let since = from.strip_prefix("--since=@").map(|at| at.replace('.', "")).and_then(|at| at.parse().ok());
+        let since: i64 = since.unwrap_or_default();
+        let state = self.state();
+        let entries = state.journal.iter().zip(1usize..).filter(|(_, number)| *number > after);
+        let entries = entries.filter(|((at, ..), _)| at.as_microsecond() >= since);
+        let line = |((at, unit, program, pid, message), number): (&(Timestamp, &str, &str, u32, String), usize)| {
+            let at = at.as_microsecond().to_string();
+            json!({"__CURSOR": number.to_string(), "__REALTIME_TIMESTAMP": at, "MESSAGE": message, "_PID": pid.to_string(),
+                "SYSLOG_IDENTIFIER": program, "_SYSTEMD_UNIT": unit})
+            .to_string()
+                + "\n"
+        };
+        entries.map(line).collect()
+    }
+
+    /// The kubelet's healthz port, where one runs.
+    fn healthz(&self) -> io::Result<DuplexStream> {
+        let (near, mut far) = duplex(4096);
+        let state = self.state();
+        if state.kubelet.is_none() {
+            return Err(io::ErrorKind::ConnectionRefused.into());
+        }
+        let frozen = state.frozen;
+        tokio::spawn(async move {
+            if frozen {
+                std::future::pending::<()>().await;
+            }
+            // Who hangs up does not want the answer.
+            let _ = far.write_all(b"HTTP/1.0 200 OK\r\n\r\nok").await;
+        });
+        Ok(near)
     }
 
     fn show(&self, unit: &str) -> String {
@@ -383,7 +539,12 @@ impl Worker {
             ("kubelet.service", _, Some((_, since))) => {
                 let since = since.as_micros();
                 shown("loaded", "active", "running", "success", 0)
-                    + &format!("ExecMainStartTimestampMonotonic={since}\n")
+                    + &format!("MainPID=812\nExecMainStartTimestampMonotonic={since}\n")
+            }
+            ("kubelet.service", _, None) if let Some((since, restarts)) = state.ended => {
+                shown("loaded", "activating", "auto-restart", "exit-code", 1)
+                    .replace("NRestarts=0", &format!("NRestarts={restarts}"))
+                    + &format!("ExecMainStartTimestampMonotonic={}\n", since.as_micros())
             }
             ("kubelet.service", _, None) if state.crash_loops => {
                 shown("loaded", "activating", "auto-restart", "exit-code", 1)
@@ -426,7 +587,7 @@ impl Worker {
         say("[preflight] Running pre-flight checks");
         let refused = match play {
             Kubeadm::Fails(says) => Some(says.to_owned()),
-            Kubeadm::Joins => self.preflight(machine),
+            Kubeadm::Joins | Kubeadm::FailsLate(_) => self.preflight(machine),
         };
         if let Some(says) = refused {
             say(&says);
@@ -456,6 +617,11 @@ impl Worker {
             if self.state().unit == Unit::None {
                 return;
             }
+        }
+        if let Kubeadm::FailsLate(says) = play {
+            say(says);
+            self.end_kubeadm(machine, Unit::Ended(1));
+            return;
         }
         sleep(SOON).await;
         machine.meddle_remove(BOOTSTRAP_CONF);
@@ -516,8 +682,13 @@ impl Worker {
         if self.state().kubelet.is_some() {
             return;
         }
+        let breaks = self.state().breaks.clone();
+        if let Some(words) = breaks {
+            return self.end_kubelet(&words);
+        }
         let running = {
             let mut state = self.state();
+            state.ended = None;
             state.kubelets += 1;
             state.kubelet = Some((state.kubelets, self.up()));
             state.kubelets
@@ -526,6 +697,26 @@ impl Worker {
             tokio::spawn(async move {
                 // What it is refused, it tries again when it is started again.
                 let _ = worker.kubelet(&machine, running).await;
+            });
+        }
+    }
+
+    /// It ends as soon as it is started; systemd starts it again ten seconds later.
+    fn end_kubelet(&self, words: &str) {
+        let up = self.up();
+        {
+            let mut state = self.state();
+            state.kubelets += 1;
+            state.ended = Some((up, state.ended.map_or(0, |(_, restarts)| restarts + 1)));
+        }
+        self.write_journal("kubelet.service", words);
+        if let Some((machine, worker)) = self.both() {
+            tokio::spawn(async move {
+                sleep(RESTARTS).await;
+                let is_down = worker.state().ended.is_some_and(|(since, _)| since == up);
+                if is_down {
+                    worker.start_kubelet(&machine);
+                }
             });
         }
     }
@@ -549,11 +740,33 @@ impl Worker {
         let user = User::of_certificate(&der).ok_or("a certificate without a name")?;
         let node = format!("/api/v1/nodes/{NODE}");
         while self.ask(Some(&user), None, "GET", &node, "", &Value::Null).await?.0 == 404 {
+            let denied = self.state().denied.clone();
+            if let Some(words) = denied {
+                let line = format!("\"Unable to register node with API server\" err=\"{words}\" node=\"{NODE}\"");
+                self.write_journal(
+                    "kubelet.service",
+                    &format!("E1116 12:00:00.0     812 kubelet_node_status.go:107] {line}"),
+                );
+                sleep(SIGNED).await;
+                if !self.runs(running) {
+                    return Err("stopped".to_owned());
+                }
+                continue;
+            }
             self.ask(Some(&user), None, "POST", "/api/v1/nodes", "json", &self.node()).await?;
+            self.write_journal(
+                "kubelet.service",
+                "I1116 12:00:00.0     812 kubelet_node_status.go:78] \"Successfully registered node\" node=\"w1\"",
+            );
         }
         let lease = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{NODE}");
         while self.runs(running) {
-            let status = json!({"status": {"conditions": [self.ready()]}});
+            if self.state().frozen {
+                sleep(SOON).await;
+                continue;
+            }
+            // What the machine is, too: the Node may have been another's before.
+            let status = json!({"status": {"addresses": [self.address()], "conditions": [self.ready()], "nodeInfo": Self::node_info()}});
             let patch = "strategic-merge-patch+json";
             self.ask(Some(&user), None, "PATCH", &format!("{node}/status"), patch, &status).await?;
             self.renew(&user, &lease).await?;
@@ -610,11 +823,20 @@ impl Worker {
             "apiVersion": "v1", "kind": "Node",
             "metadata": {"name": NODE, "labels": {"kubernetes.io/hostname": NODE, "kubernetes.io/os": "linux"}},
             "status": {
-                "addresses": [{"type": "InternalIP", "address": "10.0.0.21"}],
+                "addresses": [self.address()],
                 "conditions": [self.ready()],
-                "nodeInfo": {"machineID": MACHINE_ID, "systemUUID": SYSTEM_UUID, "kubeletVersion": "v1.34.4"},
+                "nodeInfo": Self::node_info(),
             },
         })
+    }
+
+    fn address(&self) -> Value {
+        let told = self.state().node_ip;
+        json!({"type": "InternalIP", "address": told.unwrap_or("10.0.0.21")})
+    }
+
+    fn node_info() -> Value {
+        json!({"machineID": MACHINE_ID, "systemUUID": SYSTEM_UUID, "kubeletVersion": "v1.34.4"})
     }
 
     fn ready(&self) -> Value {

@@ -1,18 +1,15 @@
 //! `carrick controller` against a real API server, with its own service account and rights: the definition, the taints, two
 //! instances of which one is killed, and what the audit log says about all of it.
 
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::fs;
 
-use carrick_testkit::Api;
 use serde_json::{Value, json};
 
 use super::{Bench, Case};
+use crate::controller::{DEADLINE, GATE, Ground, RULES, rule, wait};
 use crate::coverage::Covers;
 use crate::demand;
-use crate::error::{During, Error, Result};
+use crate::error::{During, Result};
 use crate::need::Need;
 use crate::run::Run;
 use crate::tier::Tier;
@@ -25,64 +22,47 @@ pub const CASE: Case = Case {
     run,
 };
 
-const CRD: &str = include_str!("../../../deploy/crd/nodereadinessrules.readiness.node.x-k8s.io.yaml");
-const RBAC: &str = include_str!("../../../deploy/controller/rbac.yaml");
 const NODES: usize = 20;
-/// A lease lasts for 15 s; everything else is over in a second.
-const DEADLINE: Duration = Duration::from_secs(40);
-const GATE: &str = "readiness.k8s.io/lab";
 
 fn run(bench: &mut Bench) -> Result<()> {
-    let carrick = bench.carrick()?;
-    let api = Api::start().map_err(told)?;
-    apply(bench, &api, "crd.yaml", CRD)?;
-    apply(bench, &api, "rbac.yaml", RBAC)?;
-    api.kubectl(&["wait", "--for=condition=Established", "crd/nodereadinessrules.readiness.node.x-k8s.io"])
-        .map_err(told)?;
-    refusals(bench, &api)?;
+    let ground = Ground::new(bench, &[])?;
+    refusals(bench, &ground)?;
     for n in 0..NODES {
-        let node =
-            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name(n), "labels": {"lab": "rules"}}});
-        apply(bench, &api, "node.json", &node.to_string())?;
+        ground.create_node(&name(n), &json!([]), &json!({}))?;
     }
-    let token = api.kubectl(&["create", "token", "carrick-controller", "--namespace=kube-system"]).map_err(told)?;
-    let kubeconfig = api.kubeconfig().with_file_name("controller");
-    fs::write(&kubeconfig, api.kubeconfig_text(token.trim())).at("write", &kubeconfig)?;
-    let first = Instance::start(&carrick, &kubeconfig, &bench.logs.join("first.log"))?;
-    apply(bench, &api, "rule.json", &rule("lab", "continuous").to_string())?;
-    wait(bench, "all nodes are held", || Ok(held(&api)? == NODES))?;
-    looked_at(bench, &carrick, &api)?;
-    let second = Instance::start(&carrick, &kubeconfig, &bench.logs.join("second.log"))?;
+    let first = ground.start("first.log", &[])?;
+    ground.create(RULES, &rule("lab", "continuous"))?;
+    wait(bench, "all nodes are held", || Ok(ground.held(GATE)? == NODES))?;
+    looked_at(bench, &ground)?;
+    let second = ground.start("second.log", &[])?;
     for n in 0..NODES {
-        set_ready(&api, &name(n), "True")?;
+        ground.set_ready(&name(n), "True")?;
     }
-    wait(bench, "all nodes are released", || Ok(held(&api)? == 0))?;
+    wait(bench, "all nodes are released", || Ok(ground.held(GATE)? == 0))?;
     // A kubelet's heartbeat is no reason to write.
-    let patches = node_patches(&api)?;
+    let patches = ground.node_patches(200)?;
     demand!(patches == 2 * NODES, "{patches} writes of nodes for two changes of {NODES}");
     wait(bench, "the status counts them", || {
-        let status =
-            api.kubectl(&["get", "nrr", "lab", "-o", "jsonpath={.status.summary.releasedNodes}"]).map_err(told)?;
-        Ok(status == NODES.to_string())
+        Ok(ground.get(&format!("{RULES}/lab"))?["status"]["summary"]["releasedNodes"] == NODES)
     })?;
     // Killed without a word: the other takes over once the lease has expired by its own clock.
     drop(first);
-    set_ready(&api, &name(0), "False")?;
-    wait(bench, "the standby has taken over", || Ok(held(&api)? == 1))?;
-    demand!(node_patches(&api)? == 2 * NODES + 1, "more than one write for one change");
-    api.kubectl(&["label", "node", &name(0), "lab-"]).map_err(told)?;
-    wait(bench, "a node that left the selector is released", || Ok(held(&api)? == 0))?;
-    set_ready(&api, &name(1), "False")?;
-    wait(bench, "another node is held", || Ok(held(&api)? == 1))?;
-    api.kubectl(&["delete", "nrr", "lab", "--timeout=30s"]).map_err(told)?;
-    demand!(held(&api)? == 0, "the rule is gone and a taint is left");
+    ground.set_ready(&name(0), "False")?;
+    wait(bench, "the standby has taken over", || Ok(ground.held(GATE)? == 1))?;
+    demand!(ground.node_patches(200)? == 2 * NODES + 1, "more than one write for one change");
+    ground.kubectl(&["label", "node", &name(0), "lab-"])?;
+    wait(bench, "a node that left the selector is released", || Ok(ground.held(GATE)? == 0))?;
+    ground.set_ready(&name(1), "False")?;
+    wait(bench, "another node is held", || Ok(ground.held(GATE)? == 1))?;
+    ground.kubectl(&["delete", "nrr", "lab", "--timeout=30s"])?;
+    demand!(ground.held(GATE)? == 0, "the rule is gone and a taint is left");
     drop(second);
     Ok(())
 }
 
 /// `carrick rule` says why a node is held, what a rule would do, and what is wrong with one.
-fn looked_at(bench: &mut Bench, carrick: &Path, api: &Api) -> Result<()> {
-    let kubeconfig = api.kubeconfig();
+fn looked_at(bench: &mut Bench, ground: &Ground) -> Result<()> {
+    let kubeconfig = ground.api.kubeconfig();
     let file = bench.logs.join("simulated.json");
     let mut other = rule("other", "continuous");
     other["spec"]["taint"]["key"] = "readiness.k8s.io/other".into();
@@ -99,7 +79,7 @@ fn looked_at(bench: &mut Bench, carrick: &Path, api: &Api) -> Result<()> {
         (vec!["rule", "lint", &path], 0, "1 rule: 0 errors, 0 warnings."),
     ] {
         let line = words.join(" ");
-        let done = Run::new(carrick).args(words).deadline(DEADLINE).done()?;
+        let done = Run::new(&ground.carrick).args(words).deadline(DEADLINE).done()?;
         crate::carrick::holds(bench, &line, &done, exit, &[says])?;
     }
     Ok(())
@@ -109,20 +89,8 @@ fn name(n: usize) -> String {
     format!("lab-rule-{n}")
 }
 
-fn rule(name: &str, mode: &str) -> Value {
-    json!({
-        "apiVersion": "readiness.node.x-k8s.io/v1alpha1", "kind": "NodeReadinessRule", "metadata": {"name": name},
-        "spec": {
-            "conditions": [{"type": "lab/Ready", "requiredStatus": "True"}],
-            "enforcementMode": mode,
-            "nodeSelector": {"matchLabels": {"lab": "rules"}},
-            "taint": {"key": GATE, "effect": "NoSchedule"},
-        },
-    })
-}
-
 /// What the definition says to rules that are wrong, and to changes of one that is right.
-fn refusals(bench: &mut Bench, api: &Api) -> Result<()> {
+fn refusals(bench: &Bench, ground: &Ground) -> Result<()> {
     let with = |pointer: &str, value: Value| {
         let mut rule = rule("refused", "continuous");
         let (parent, field) = pointer.rsplit_once('/').unwrap_or_default();
@@ -160,17 +128,17 @@ fn refusals(bench: &mut Bench, api: &Api) -> Result<()> {
             "defaultStatus is not supported when conditionPolicy is anyOf",
         ),
     ] {
-        let said = refused(bench, api, &rule)?;
+        let said = refused(bench, ground, &rule)?;
         demand!(said.contains(says), "a rule was answered {said:?}, not {says:?}:\n{rule}");
     }
     for good in ["readiness.k8s.io/a", "readiness.k8s.io/A.b-c_d", "readiness.k8s.io/9"] {
-        apply(bench, api, "rule.json", &with(key, json!(good)).to_string())?;
-        api.kubectl(&["delete", "nrr", "refused"]).map_err(told)?;
+        ground.create(RULES, &with(key, json!(good)))?;
+        ground.kubectl(&["delete", "nrr", "refused"])?;
     }
     // With every field that Carrick adds.
     let mut whole = with("/spec/maxAge", json!("10m"));
     whole["spec"]["suspend"] = true.into();
-    apply(bench, api, "rule.json", &whole.to_string())?;
+    ground.create(RULES, &whole)?;
     for (patch, says) in [
         (json!({"taint": {"key": "readiness.k8s.io/other"}}), "taint key is immutable"),
         (json!({"taint": {"effect": "NoExecute"}}), "taint effect is immutable"),
@@ -181,109 +149,28 @@ fn refusals(bench: &mut Bench, api: &Api) -> Result<()> {
         (json!({"maxAge": "soon"}), "spec.maxAge"),
     ] {
         let patch = json!({ "spec": patch }).to_string();
-        let said = match api.kubectl(&["patch", "nrr", "refused", "--type=merge", "-p", &patch]) {
+        let said = match ground.kubectl(&["patch", "nrr", "refused", "--type=merge", "-p", &patch]) {
             Ok(said) => said,
             Err(error) => error.to_string(),
         };
         demand!(said.contains(says), "the change {patch} was answered {said:?}, not {says:?}");
     }
-    api.kubectl(&["patch", "nrr", "refused", "--type=merge", "-p", r#"{"spec":{"dryRun":true}}"#]).map_err(told)?;
+    ground.kubectl(&["patch", "nrr", "refused", "--type=merge", "-p", r#"{"spec":{"dryRun":true}}"#])?;
     let fields = ["get", "nrr", "--field-selector=spec.taint.key=readiness.k8s.io/lab,spec.dryRun=true", "-o", "name"];
-    let found = api.kubectl(&fields).map_err(told)?;
+    let found = ground.kubectl(&fields)?;
     demand!(found.contains("refused"), "its fields do not select it: {found:?}");
-    let columns = api.kubectl(&["get", "nrr"]).map_err(told)?;
+    let columns = ground.kubectl(&["get", "nrr"])?;
     let head: Vec<&str> = columns.lines().next().unwrap_or_default().split_whitespace().collect();
     demand!(head == ["NAME", "MODE", "TAINT", "EFFECT", "DRYRUN", "AGE"], "kubectl get nrr shows {head:?}");
-    api.kubectl(&["delete", "nrr", "refused"]).map_err(told)?;
+    ground.kubectl(&["delete", "nrr", "refused"])?;
     Ok(())
 }
 
-fn refused(bench: &Bench, api: &Api, rule: &Value) -> Result<String> {
+fn refused(bench: &Bench, ground: &Ground, rule: &Value) -> Result<String> {
     let file = bench.logs.join("refused.json");
     fs::write(&file, rule.to_string()).at("write", &file)?;
-    Ok(match api.kubectl(&["create", "-f", &file.display().to_string()]) {
+    Ok(match ground.kubectl(&["create", "-f", &file.display().to_string()]) {
         Ok(said) => said,
         Err(error) => error.to_string(),
     })
-}
-
-fn apply(bench: &Bench, api: &Api, name: &str, text: &str) -> Result<()> {
-    let file = bench.logs.join(name);
-    fs::write(&file, text).at("write", &file)?;
-    api.kubectl(&["apply", "--server-side", "-f", &file.display().to_string()]).map_err(told).map(drop)
-}
-
-fn set_ready(api: &Api, node: &str, status: &str) -> Result<()> {
-    let now = "2026-11-18T12:00:00Z";
-    let condition = json!({"type": "lab/Ready", "status": status, "lastHeartbeatTime": now, "lastTransitionTime": now});
-    let patch = json!({"status": {"conditions": [condition]}}).to_string();
-    api.kubectl(&["patch", "node", node, "--subresource=status", "--type=strategic", "-p", &patch])
-        .map_err(told)
-        .map(drop)
-}
-
-/// How many nodes have the taint.
-fn held(api: &Api) -> Result<usize> {
-    let nodes = api.kubectl(&["get", "nodes", "-o", "json"]).map_err(told)?;
-    let nodes: Value = serde_json::from_str(&nodes).map_err(|error| Error::Said(error.to_string()))?;
-    let has = |node: &&Value| {
-        node["spec"]["taints"].as_array().is_some_and(|taints| taints.iter().any(|taint| taint["key"] == GATE))
-    };
-    Ok(nodes["items"].as_array().into_iter().flatten().filter(has).count())
-}
-
-/// Writes of Nodes that succeeded, by the controller.
-fn node_patches(api: &Api) -> Result<usize> {
-    let audit = api.audit().map_err(told)?;
-    let is = |event: &&Value| {
-        event["stage"] == "ResponseComplete"
-            && event["verb"] == "patch"
-            && event["objectRef"]["resource"] == "nodes"
-            && event["objectRef"]["subresource"].is_null()
-            && event["user"]["username"] == "system:serviceaccount:kube-system:carrick-controller"
-            && event["responseStatus"]["code"] == 200
-    };
-    Ok(audit.iter().filter(is).count())
-}
-
-fn wait(bench: &mut Bench, what: &str, is: impl Fn() -> Result<bool>) -> Result<()> {
-    let begun = Instant::now();
-    while !is()? {
-        demand!(begun.elapsed() < DEADLINE, "not within {} s: {what}", DEADLINE.as_secs());
-        std::thread::sleep(Duration::from_millis(200));
-    }
-    bench.time(what, begun.elapsed());
-    Ok(())
-}
-
-/// A controller that runs until it is dropped: then it is killed, as by a power cut.
-struct Instance(Child);
-
-impl Instance {
-    fn start(carrick: &Path, kubeconfig: &PathBuf, log: &Path) -> Result<Self> {
-        let out = File::create(log).at("create", log)?;
-        let words = [
-            "controller",
-            "--leader-elect",
-            "--leader-election-namespace=kube-system",
-            "--health-probe-bind-address=0",
-        ];
-        // The kernel ends it with the thread that started it.
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(carrick).args(words).arg("--kubeconfig").arg(kubeconfig);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(out);
-        command.spawn().map(Instance).during(|| "cannot start carrick controller".to_owned())
-    }
-}
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-#[allow(clippy::needless_pass_by_value, reason = "the shape map_err wants")]
-fn told(error: carrick_testkit::Error) -> Error {
-    Error::Said(error.to_string())
 }

@@ -423,6 +423,27 @@ impl<'a> Scene<'a> {
         Ok(())
     }
 
+    /// Joins with a token of whose Secret one entry is another than kubeadm makes it.
+    pub fn use_token_with(&mut self, entry: &str, value: &str) -> Result<()> {
+        let created = self.cluster.control.ok(["kubeadm", "token", "create", "--ttl", "1h"])?;
+        created.trim().clone_into(&mut self.plan.token);
+        let (id, _) = self.plan.token.split_once('.').unwrap_or_default();
+        let changed = format!(r#"{{"stringData":{{"{entry}":"{value}"}}}}"#);
+        self.kubectl(&["-n", "kube-system", "patch", "secret", &format!("bootstrap-token-{id}"), "-p", &changed])
+            .ok()?;
+        Ok(())
+    }
+
+    /// Until cluster-info is signed for the token, or is not any more.
+    pub fn wait_signed(&self, signed: bool) -> Result<()> {
+        let key = format!("jws-kubeconfig-{}", self.plan.token.split('.').next().unwrap_or_default());
+        wait_for(&format!("{key} to be there: {signed}"), Duration::from_secs(30), || {
+            let info = self.cluster.get(["configmap", "-n", "kube-public", "cluster-info"])?;
+            let there = info["data"][&key].is_string();
+            Ok(if there == signed { Polled::Seen(()) } else { Polled::NotYet(info["data"].to_string()) })
+        })
+    }
+
     /// Which of kubeadm's files are on the machine.
     pub fn has_files(&self, files: &[&str], there: bool) -> Result<()> {
         for file in files {

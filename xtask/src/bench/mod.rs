@@ -7,6 +7,7 @@ use anyhow::{Context, ensure};
 use clap::Subcommand;
 
 mod check;
+mod controller;
 mod diagnose;
 mod extended;
 mod join;
@@ -28,6 +29,18 @@ pub enum What {
         #[arg(long, default_value_t = 3)]
         runs: usize,
     },
+    /// `carrick controller` on a real API server, beside a bare client that writes the same: throughput, memory, CPU, writes
+    Controller {
+        /// How many nodes, one cluster after the other
+        #[arg(long, value_delimiter = ',', default_values_t = [1_000, 5_000, 15_000])]
+        nodes: Vec<u32>,
+        /// How often both flip all nodes there and back
+        #[arg(long, default_value_t = 2)]
+        rounds: u32,
+        /// For how many seconds nothing but heartbeats comes
+        #[arg(long, default_value_t = 30)]
+        steady: u64,
+    },
     /// `carrick join` to its end, beside plain `kubeadm join` until the node works: real machines in the lab
     Join {
         /// How often each
@@ -43,6 +56,7 @@ pub fn run(what: &What) -> anyhow::Result<()> {
     match what {
         What::Check { runs } => check::check(*runs),
         What::Diagnose { megabytes, runs } => diagnose::diagnose(*megabytes, *runs),
+        What::Controller { nodes, rounds, steady } => controller::controller(nodes, *rounds, *steady),
         What::Join { runs, lab } => join::join(*runs, lab.as_deref()),
     }
 }

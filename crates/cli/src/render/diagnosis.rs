@@ -13,7 +13,7 @@ use crate::terminal::{BOLD, DIM, FAIL, OK, Style, UNKNOWN, WARN, styled};
 
 /// Where sentences begin: behind the longest label.
 const LABEL: usize = 16;
-/// What a screen holds; `-v` and `-o json` have the rest.
+/// These are shown whole; of further ones the title.
 const CAUSES: usize = 3;
 const EVIDENCE: usize = 3;
 const CONSEQUENCES: usize = 4;
@@ -25,9 +25,12 @@ pub fn render(report: &Report, reading: &Reading, look: &TextOptions) -> String 
     for (n, one) in report.causes.iter().enumerate().take(CAUSES) {
         out.push_str(&cause(one, n, reading, look));
     }
-    if let Some(more) = report.causes.len().checked_sub(CAUSES).filter(|more| *more > 0) {
-        let _ = writeln!(out, "\n{}", styled(DIM, &format!("and {more} more, in -o json")));
+    for (n, one) in report.causes.iter().skip(CAUSES).enumerate() {
+        let label = if n == 0 { styled(WARN, &format!("{:LABEL$}", "ALSO WRONG")) } else { " ".repeat(LABEL) };
+        out.push_str(if n == 0 { "\n" } else { "" });
+        out.push_str(&paragraph(&label, &format!("{}  (carrick explain {})", one.title, one.id), look));
     }
+    out.push_str(&unrecognised(reading, look));
     out.push_str(&normal(reading, look));
     out.push_str(&subsystems(report, look));
     out.push_str(&pod_network(reading, look));
@@ -49,9 +52,10 @@ fn heading(report: &Report, reading: &Reading) -> String {
     parts.extend(machine.kubelet.as_ref().map(|version| format!("kubelet {version}")));
     parts.push(format!("{} lines read", reading.lines));
     parts.push(match reading.phase {
-        Phase::Before => "before a join".to_owned(),
-        Phase::Joining => "a join was tried".to_owned(),
-        Phase::Joined => "the node had registered".to_owned(),
+        None => "how far the join came is unknown".to_owned(),
+        Some(Phase::Before) => "before a join".to_owned(),
+        Some(Phase::Joining) => "a join was tried".to_owned(),
+        Some(Phase::Joined) => "the node had registered".to_owned(),
     });
     parts.join(" · ") + "\n"
 }
@@ -127,6 +131,20 @@ fn commands(out: &mut String, label: &str, commands: &[String]) {
     for (n, command) in commands.iter().enumerate() {
         let _ = writeln!(out, "{}{command}", dim_label(if n == 0 { label } else { "" }));
     }
+}
+
+/// Where nothing else is known these are the best there is: above all that is known to be normal.
+fn unrecognised(reading: &Reading, look: &TextOptions) -> String {
+    if reading.unrecognised.is_empty() {
+        return String::new();
+    }
+    let mut out = format!("\n{}\n", styled(BOLD, "UNRECOGNISED ERRORS"));
+    for error in &reading.unrecognised {
+        let often = if error.count > 1 { format!("  ({}×)", error.count) } else { String::new() };
+        let text = format!("{}{often}", error.evidence.text);
+        out.push_str(&seen(&Evidence { text, ..error.evidence.clone() }, look));
+    }
+    out
 }
 
 fn normal(reading: &Reading, look: &TextOptions) -> String {
@@ -211,7 +229,7 @@ fn timeline(events: &[TimelineEvent], look: &TextOptions) -> String {
         let time = event.at.split_once('T').map_or(event.at.as_str(), |(_, time)| time);
         let time: String = time.chars().take(8).collect();
         let style = match event.severity {
-            Severity::Good => OK,
+            Severity::Sign | Severity::Good => OK,
             Severity::Benign => DIM,
             Severity::Warning => WARN,
             Severity::Error | Severity::Fatal => FAIL,

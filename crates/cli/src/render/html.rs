@@ -111,6 +111,8 @@ fn sections(report: &Report) -> Vec<Section> {
     all.push(section("subsystems", "Subsystems", subsystems(report)));
     all.push(section("pod-network", "The pod network on this machine", pod_network(reading)));
     all.push(section("advice", "What to do", advice(&report.causes)));
+    let unrecognised: Vec<Evidence> = reading.unrecognised.iter().map(|it| it.evidence.clone()).collect();
+    all.push(section("unrecognised", "Unrecognised errors", lines(&unrecognised)));
     all.push(section("normal", "Normal at this stage", list_of(&reading.normal)));
     if !no_cause {
         all.push(section("findings", "Findings", findings(report)));
@@ -427,11 +429,12 @@ fn fold(summary: &str, inside: impl IntoIterator<Item = Markup>) -> Markup {
     element("details", [], std::iter::once(said("summary", "", summary)).chain(inside))
 }
 
-fn phase(phase: Phase) -> &'static str {
+fn phase(phase: Option<Phase>) -> &'static str {
     match phase {
-        Phase::Before => "before a join",
-        Phase::Joining => "while joining",
-        Phase::Joined => "joined",
+        None => "how far the join came is unknown",
+        Some(Phase::Before) => "before a join",
+        Some(Phase::Joining) => "while joining",
+        Some(Phase::Joined) => "joined",
     }
 }
 

@@ -3,16 +3,18 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
+use carrick_core::check::Outcome;
 use carrick_core::join::ending::{self, WhatRemains};
 use carrick_core::join::event_line::{EventKind, EventLine};
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::JoinOutcome;
-use carrick_core::report::Report;
+use carrick_core::report::{Confidence, Judged, Report};
 use carrick_engine::join::{JoinProgress, JoinReport};
 use serde_json::json;
 
+use super::text::is_proven_from_outside;
 use super::wrap::{hang, wrap};
-use crate::terminal::{self, BOLD, DIM, FAIL, LiveLine, OK, WARN, styled};
+use crate::terminal::{self, BOLD, DIM, FAIL, LiveLine, OK, UNKNOWN, WARN, styled};
 
 /// Without a terminal, a word this often: ten seconds without one are too many, and a word may come a second late.
 const WORD: Duration = Duration::from_secs(8);
@@ -91,8 +93,11 @@ impl JoinDisplay {
                 let how_far = until.name();
                 let joined = styled(BOLD, &format!("{host} joined:"));
                 let log = ended.record.as_ref().map(|path| format!("      log    {path}\n")).unwrap_or_default();
-                format!("{log}{joined} {how_far} after {}.\n", seconds(took))
+                let proven = is_proven_from_outside(&report.findings);
+                let outside = if proven { "" } else { ", not proven from outside" };
+                format!("{}{log}{joined} {how_far} after {}{outside}.\n", warned(&report), seconds(took))
             }
+            JoinOutcome::Unproven { says } => unproven(&report, says, ended),
             JoinOutcome::Failed(_) => failed(&report, ended),
             JoinOutcome::Interrupted { signal, stage, stays } => {
                 let line = format!("  {}  {:<13} stopped by {}\n", styled(WARN, "--"), label(*stage), signal.name());
@@ -101,6 +106,16 @@ impl JoinDisplay {
             }
         })
     }
+}
+
+/// What fails nothing, and is worth knowing.
+fn warned(report: &Report) -> String {
+    let warnings = report.findings.iter().filter(|finding| finding.verdict == Outcome::Warn);
+    let line = |finding: &Judged| {
+        let says = hang(&format!("{}  {}", finding.id, finding.title), 6, terminal::width());
+        format!("  {}  {says}\n", styled(WARN, "!!"))
+    };
+    warnings.map(line).collect()
 }
 
 fn failed(report: &Report, ended: &JoinReport) -> String {
@@ -124,8 +139,10 @@ fn failed(report: &Report, ended: &JoinReport) -> String {
         for seen in cause.evidence.iter().take(EVIDENCE) {
             let _ = writeln!(out, "        seen   {seen}");
         }
+        // Of what is only possible, the command that tells.
+        let label = if cause.confidence == Confidence::Possible { "look" } else { "fix " };
         for remedy in &cause.remedy {
-            let _ = writeln!(out, "        fix    {remedy}");
+            let _ = writeln!(out, "        {label}   {remedy}");
         }
         if cause.remedy.is_empty() {
             let _ = writeln!(out, "        more   carrick explain {}", cause.id);
@@ -137,7 +154,21 @@ fn failed(report: &Report, ended: &JoinReport) -> String {
         }
     }
     let remains = WhatRemains::after(failure, ended.state.changed, &ended.left);
-    out + &logs(ended) + &format!("Not joined. {}\n", how_it_stands(remains)) + &unmade(ended, failure.stage)
+    let end = if failure.is_of_a_registered_node() { "Registered, not verified." } else { "Not joined." };
+    out + &logs(ended) + &format!("{end} {}\n", how_it_stands(remains)) + &unmade(ended, failure.stage)
+}
+
+/// What could not be told, and the command that tells it.
+fn unproven(report: &Report, says: &str, ended: &JoinReport) -> String {
+    let says = hang(says, 20, terminal::width());
+    let mut out = format!("  {}   {:<13} {says}\n", styled(UNKNOWN, "?"), label(Stage::NetworkReady));
+    for finding in report.findings.iter().filter(|finding| finding.verdict == Outcome::Unknown) {
+        for command in &finding.remedy {
+            let _ = writeln!(out, "        try    {command}");
+        }
+    }
+    let remains = WhatRemains::after_unproven(ended.state.changed, &ended.left);
+    out + &logs(ended) + &format!("Registered, network ready, pods not proven. {}\n", how_it_stands(remains))
 }
 
 fn logs(ended: &JoinReport) -> String {

@@ -1,25 +1,35 @@
-//! JUnit XML, as CI systems read it: a check is a test case; what could not be told is an error, not a pass.
+//! JUnit XML, as CI systems read it: a check is a test case; what could not be told is an error, not a pass. A cause that is no
+//! check is a test case that failed.
 
 use std::fmt::Write as _;
 
-use carrick_core::check::Outcome;
-use carrick_core::report::{Judged, Report};
+use carrick_core::check::{Evidence, Outcome};
+use carrick_core::report::{Cause, Judged, Report};
 use carrick_core::shown::{INSTEAD, is_unseen};
 
 pub fn render(report: &Report) -> String {
     let count =
         |outcome| report.findings.iter().filter(|finding| finding.verdict == outcome && !finding.ignored).count();
+    let is_failing = |cause: &&Cause| {
+        report.findings.iter().any(|it| it.id == cause.id && it.verdict == Outcome::Fail && !it.ignored)
+    };
+    let causes: Vec<&Cause> = report.causes.iter().filter(|cause| !is_failing(cause)).collect();
     let mut xml = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
     let _ = writeln!(
         xml,
         "<testsuite name=\"carrick {}\" hostname=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">",
         report.verb,
         escape(&report.host),
-        report.findings.len(),
-        count(Outcome::Fail),
+        report.findings.len() + causes.len(),
+        count(Outcome::Fail) + causes.len(),
         count(Outcome::Unknown),
         report.findings.iter().filter(|finding| finding.ignored || finding.verdict == Outcome::Skip).count(),
     );
+    for cause in causes {
+        let (title, details) = (escape(&cause.title), details(&cause.evidence, &cause.remedy));
+        let _ = writeln!(xml, "  <testcase classname=\"cause\" name=\"{}\">", escape(&cause.id));
+        let _ = writeln!(xml, "    <failure message=\"{title}\">{details}</failure>\n  </testcase>");
+    }
     for finding in &report.findings {
         let _ = write!(xml, "  <testcase classname=\"{}\" name=\"{}\"", finding.subsystem.name(), finding.id);
         match element(finding) {
@@ -34,11 +44,7 @@ pub fn render(report: &Report) -> String {
 
 fn element(finding: &Judged) -> Option<String> {
     let message = escape(&finding.title);
-    let details = || {
-        let seen = finding.evidence.iter().map(|evidence| format!("seen {evidence}"));
-        let lines: Vec<String> = seen.chain(finding.remedy.iter().map(|command| format!("fix {command}"))).collect();
-        escape(&lines.join("\n"))
-    };
+    let details = || details(&finding.evidence, &finding.remedy);
     match finding.verdict {
         Outcome::Pass => None,
         _ if finding.ignored => Some(format!("<skipped message=\"ignored: {message}\"/>")),
@@ -47,6 +53,12 @@ fn element(finding: &Judged) -> Option<String> {
         Outcome::Unknown => Some(format!("<error message=\"{message}\">{}</error>", details())),
         Outcome::Warn => Some(format!("<system-out>warning: {message}\n{}</system-out>", details())),
     }
+}
+
+fn details(evidence: &[Evidence], remedy: &[String]) -> String {
+    let seen = evidence.iter().map(|evidence| format!("seen {evidence}"));
+    let lines: Vec<String> = seen.chain(remedy.iter().map(|command| format!("fix {command}"))).collect();
+    escape(&lines.join("\n"))
 }
 
 /// Text as XML 1.0 can hold it: marks escaped; control characters, which no escape makes legal, and what nobody would see are

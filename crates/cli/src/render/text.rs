@@ -174,13 +174,29 @@ fn joined(report: &Report, reached: Reached) -> String {
                 Until::Network => (", as far as the network", "the node is registered, and has a pod network"),
                 Until::Verified => ("", "the node is Ready, and a pod gets an address"),
             };
-            format!("{}{far}: {proof}.", styled(OK, "Joined"))
+            format!("{}{far}: {proof}.{}", styled(OK, "Joined"), from_outside(report))
+        }
+        Overall::Warn if reached.reached >= Some(reached.until) => {
+            format!("{}: {counts}.{}", styled(WARN, "Joined, with warnings"), from_outside(report))
         }
         Overall::Fail => format!("{}: {counts}{far}.", styled(FAIL, "Not joined")),
         Overall::Warn | Overall::Unknown => {
             format!("{}: {counts}{far}.", styled(UNKNOWN, "Cannot tell whether it has joined"))
         }
     }
+}
+
+/// Where only this machine's own rules say that others reach it, it is said so.
+fn from_outside(report: &Report) -> &'static str {
+    let not_proven = "\nNot proven from outside: --kubeconfig FILE has the API server reach it.";
+    if is_proven_from_outside(&report.findings) { "" } else { not_proven }
+}
+
+/// Whether the API server was seen to reach the kubelet; so it is where that was not asked for.
+pub(super) fn is_proven_from_outside(findings: &[Judged]) -> bool {
+    let asked = findings.iter().any(|it| it.id == "verify.ready" && it.verdict != Outcome::Skip);
+    let reached = findings.iter().find(|it| it.id == "verify.kubelet-reached");
+    !asked || reached.is_none_or(|it| matches!(it.verdict, Outcome::Pass | Outcome::Warn))
 }
 
 fn summing_up(report: &Report) -> String {

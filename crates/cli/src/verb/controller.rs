@@ -9,8 +9,9 @@ use std::time::Duration;
 use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::lease::LeaseTiming;
 use carrick_core::rule::MOST_AT_ONCE;
-use carrick_engine::controller::http::{Served, listen, parse_address};
-use carrick_engine::controller::webhook::{self, Certificate};
+use carrick_engine::controller::http::{Served, listen, listen_securely, parse_address};
+use carrick_engine::controller::tls::Certificate;
+use carrick_engine::controller::webhook;
 use carrick_engine::controller::{
     Controller, ControllerHandle, ControllerNotice, ControllerOptions, ElectionOptions, NoticeLevel, NoticeSink,
 };
@@ -40,13 +41,12 @@ const READ_TOKEN: Duration = Duration::from_mins(1);
 pub struct Args {
     /// A kubeconfig; without it, the service account of the pod it runs in
     #[arg(long, value_name = "FILE", default_value = "", hide_default_value = true)]
-    kubeconfig: PathBuf,
+    kubeconfig: String,
     /// Where /healthz and /readyz are served; 0: nowhere
     #[arg(long, value_name = "ADDRESS", default_value = ":8081")]
     health_probe_bind_address: String,
-    /// Where /metrics is served, over HTTP; 0: nowhere
-    #[arg(long, value_name = "ADDRESS", default_value = "0")]
-    metrics_bind_address: String,
+    #[command(flatten)]
+    metrics: MetricsArgs,
     /// Take turns with other instances, by a Lease: only one acts
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_name = "BOOL", action = clap::ArgAction::Set)]
     leader_elect: bool,
@@ -78,16 +78,27 @@ pub struct Args {
     upstream: UpstreamArgs,
 }
 
+/// Where metrics are to be had.
+#[derive(Debug, clap::Args)]
+#[allow(clippy::struct_field_names, reason = "clap names the flags after them, and upstream has named these")]
+struct MetricsArgs {
+    /// Where /metrics is served; 0: nowhere
+    #[arg(long, value_name = "ADDRESS", default_value = "0")]
+    metrics_bind_address: String,
+    /// Serve /metrics over TLS, to those whom the API server lets read it (TokenReview, SubjectAccessReview)
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", value_name = "BOOL", action = clap::ArgAction::Set)]
+    metrics_secure: bool,
+    /// Where tls.crt and tls.key of --metrics-secure are; without it, a certificate that Carrick signs itself
+    #[arg(long, value_name = "DIR", default_value = "", hide_default_value = true)]
+    metrics_cert_dir: String,
+}
+
 /// Flags of upstream that have no effect here, or only on the log.
 #[derive(Debug, clap::Args)]
 struct UpstreamArgs {
     /// Accepted; rules are decided together
     #[arg(long, value_name = "N", default_value_t = 1, allow_negative_numbers = true, hide = true)]
     rule_concurrent_reconciles: i64,
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, hide = true)]
-    metrics_secure: bool,
-    #[arg(long, default_value = "", hide = true)]
-    metrics_cert_dir: String,
     #[arg(long, default_value = "", hide = true)]
     pprof_bind_address: String,
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = clap::ArgAction::Set, hide = true)]
@@ -107,10 +118,6 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let stop = signals.heed();
     let console = args.upstream.zap_encoder == "console";
     let notices: NoticeSink = Arc::new(move |notice| terminal::say(&log_line(&notice, console)));
-    if args.upstream.metrics_secure {
-        let says = "--metrics-secure is not supported: serve /metrics over HTTP inside the cluster, and restrict it with a NetworkPolicy";
-        return Err(Failure::usage(says));
-    }
     if !args.upstream.pprof_bind_address.is_empty() {
         say(&notices, NoticeLevel::Warning, "--pprof-bind-address has no effect: there is no Go runtime to profile");
     }
@@ -120,7 +127,7 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let (client, in_cluster) = client(&args.kubeconfig, Arc::downgrade(&machine))?;
     let options = options(&args)?;
     let (controller, handle) = Controller::new(client.clone(), options, notices.clone());
-    let serving = serve_all(&args, &handle, &notices).await?;
+    let serving = serve_all(&args, &client, &handle, &notices).await?;
     let running = controller.run(stop.clone());
     let renewing = renew_token(client, in_cluster, notices.clone());
     let outcome = tokio::select! {
@@ -172,9 +179,9 @@ fn election(args: &Args, instance: &str) -> Result<ElectionOptions, Failure> {
 }
 
 /// Whether it asks as the pod's service account.
-fn client(kubeconfig: &Path, machine: Weak<dyn Probe>) -> Result<(ClusterClient, bool), Failure> {
-    if !kubeconfig.as_os_str().is_empty() {
-        let credentials = read_kubeconfig(kubeconfig)?;
+fn client(kubeconfig: &str, machine: Weak<dyn Probe>) -> Result<(ClusterClient, bool), Failure> {
+    if !kubeconfig.is_empty() {
+        let credentials = read_kubeconfig(Path::new(kubeconfig))?;
         return Ok((dialer::patient_client(&credentials, machine, DEADLINE), false));
     }
     let (host, port) = (std::env::var("KUBERNETES_SERVICE_HOST"), std::env::var("KUBERNETES_SERVICE_PORT"));
@@ -207,18 +214,24 @@ async fn renew_token(client: ClusterClient, in_cluster: bool, notices: NoticeSin
 /// Everything that is served; comes back only with why it cannot be any more. Whoever cannot bind does not start.
 async fn serve_all(
     args: &Args,
+    client: &ClusterClient,
     handle: &ControllerHandle,
     notices: &NoticeSink,
 ) -> Result<impl Future<Output = String> + use<>, Failure> {
     let mut tasks = tokio::task::JoinSet::new();
     for (flag, address, served) in [
         ("--health-probe-bind-address", &args.health_probe_bind_address, Served::Health),
-        ("--metrics-bind-address", &args.metrics_bind_address, Served::Metrics),
+        ("--metrics-bind-address", &args.metrics.metrics_bind_address, Served::Metrics),
     ] {
         if address != "0" && !address.is_empty() {
             let listener = bind(flag, address).await?;
             let handle = handle.clone();
-            tasks.spawn(async move { listen(listener, served, handle).await });
+            if served == Served::Metrics && args.metrics.metrics_secure {
+                let certificate = metrics_certificate(&args.metrics.metrics_cert_dir)?;
+                tasks.spawn(listen_securely(listener, certificate, client.clone(), handle, notices.clone()));
+            } else {
+                tasks.spawn(async move { listen(listener, served, handle).await });
+            }
         }
     }
     if args.enable_webhook {
@@ -235,6 +248,14 @@ async fn serve_all(
             None => std::future::pending().await,
         }
     })
+}
+
+fn metrics_certificate(directory: &str) -> Result<Arc<Certificate>, Failure> {
+    let certificate = match directory {
+        "" => Certificate::self_signed(),
+        directory => Certificate::read(Path::new(directory)),
+    };
+    certificate.map_err(|why| Failure::usage(format!("--metrics-secure: {why}")))
 }
 
 async fn bind(flag: &str, address: &str) -> Result<TcpListener, Failure> {
@@ -288,7 +309,37 @@ pub fn go_flags(args: impl IntoIterator<Item = std::ffi::OsString>) -> Vec<std::
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser as _;
+
     use super::*;
+
+    #[derive(clap::Parser)]
+    struct Program {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// As in a pod: no flag at all is needed, and upstream's may be empty.
+    #[test]
+    fn upstreams_flags_are_taken_and_none_is_needed() {
+        let parsed = |args: &[&str]| Program::try_parse_from([&["controller"], args].concat());
+        let bare = parsed(&[]).map(|it| it.args).unwrap();
+        assert_eq!(
+            (bare.kubeconfig.as_str(), bare.metrics.metrics_cert_dir.as_str(), bare.leader_elect),
+            ("", "", false)
+        );
+        for flags in [
+            "--kubeconfig= --metrics-cert-dir= --leader-election-namespace= --pprof-bind-address=",
+            "--leader-elect --health-probe-bind-address=:8081 --metrics-bind-address=:8443 --metrics-secure",
+            "--metrics-secure=false --metrics-cert-dir /tmp/k8s-metrics-server/metrics-certs --enable-webhook=true",
+            "--kube-api-qps=-1 --kube-api-burst=-1 --node-concurrent-reconciles=50 --rule-concurrent-reconciles=10",
+            "--zap-devel --zap-encoder=console --zap-log-level=debug --zap-stacktrace-level=panic --zap-time-encoding=epoch",
+            "--enable-node-state-metrics --leader-elect=true --kubeconfig /etc/kubernetes/admin.conf",
+        ] {
+            let words: Vec<&str> = flags.split(' ').collect();
+            assert!(parsed(&words).is_ok(), "{flags}: {}", parsed(&words).err().unwrap());
+        }
+    }
 
     #[test]
     fn flags_may_be_written_as_go_takes_them() {

@@ -6,18 +6,19 @@ use carrick_core::diagnose::Case;
 use carrick_core::diagnose::scan::Scan;
 use carrick_core::judge::Ignore;
 use carrick_core::signature::{self, Library, Signature, lint};
+use carrick_engine::health;
 use jiff::Timestamp;
 
 use crate::exit::{Exit, Failure};
 use crate::input::{self, Input};
-use crate::machine::{ClusterArgs, MachineArgs, open_bundle};
+use crate::machine::{ClusterArgs, MachineArgs, client, open_bundle};
 use crate::render::{Format, TextOptions, render};
 use crate::terminal;
 
 /// Find the root cause of a join that failed: on this machine, in a bundle, in any pasted text; read-only
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Texts, a directory of texts, a bundle made by `carrick collect`, or - for stdin; none looks at this machine
+    /// Texts, a directory of texts, a bundle made by `carrick collect`, or - for stdin; none reads what is piped in, else this machine
     #[arg(value_name = "FILE", conflicts_with_all = ["host", "api", "kubeconfig"])]
     inputs: Vec<PathBuf>,
     #[command(flatten)]
@@ -76,10 +77,17 @@ pub async fn run(args: Args) -> Result<Exit, Failure> {
 
 async fn case<'l>(args: &Args, library: &'l Library) -> Result<Case<'l>, Failure> {
     let node = args.node.clone();
-    let inputs = args.inputs.iter().map(|path| Input::of(path)).collect::<Result<Vec<_>, _>>()?;
+    let mut inputs = args.inputs.iter().map(|path| Input::of(path)).collect::<Result<Vec<_>, _>>()?;
+    if inputs.is_empty() && args.place.is_here() && args.cluster.is_nobody() && input::is_piped() {
+        inputs.push(Input::Stdin);
+    }
     match inputs.as_slice() {
         [] => {
-            let facts = args.place.observe(args.cluster.clone()).await?.0;
+            let host = args.place.host().await?;
+            let admin = args.cluster.admin()?.map(|admin| client(&host, &admin));
+            let mut facts = args.place.observe_on(host.as_ref(), admin.as_ref(), args.cluster.clone()).await?.0;
+            // Of a kubelet that hangs everything else looks well.
+            health::add_lease(&host, &mut facts).await;
             Ok(Case::of_facts(library, facts, node))
         }
         [Input::Bundle(path)] => Ok(Case::of_facts(library, open_bundle(path)?, node)),

@@ -149,6 +149,9 @@ fn reasons<'a>(of: &Signature, signatures: &'a [Signature]) -> BTreeSet<&'a str>
 
 fn when_it_counts(signature: &Signature) -> String {
     let counts = match (signature.severity, signature.phase) {
+        (Severity::Sign, Phase::Before) => "It only shows that the machine has not joined; never a cause.",
+        (Severity::Sign, Phase::Joining) => "It only shows that a join was tried; never a cause.",
+        (Severity::Sign, Phase::Joined) => "It only shows that the node has joined; never a cause.",
         (Severity::Good, Phase::Before) => "A good sign; never a cause.",
         (Severity::Good, Phase::Joining) => "A good sign: a join was tried.",
         (Severity::Good, Phase::Joined) => "A good sign: the node has joined.",

@@ -74,7 +74,7 @@ pub struct Args {
     /// Fix what is safe to fix first, as `carrick check --fix` does
     #[arg(long)]
     fix: bool,
-    /// Checks that shall not count: ids, kubeadm's names, or all
+    /// Checks and causes that shall not count: ids, kubeadm's names, or all
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     ignore: Vec<String>,
     #[command(flatten)]
@@ -224,6 +224,7 @@ fn finish(
 fn exit_of(ended: &JoinReport) -> Exit {
     match &ended.outcome {
         JoinOutcome::Joined { .. } => Exit::Ok,
+        JoinOutcome::Unproven { .. } => Exit::Warnings,
         JoinOutcome::Interrupted { signal, .. } => Exit::Signal(*signal),
         JoinOutcome::Failed(_) if ended.declined => Exit::Consent,
         JoinOutcome::Failed(failure) if failure.overdue => Exit::TimedOut,
@@ -245,8 +246,9 @@ fn declined(ended: &JoinReport) -> Option<Failure> {
 async fn plan(args: &Args, host: &Arc<dyn Host>, options: JoinOptions<'_>) -> Result<Exit, Failure> {
     let planned = Box::pin(join::plan(host, &act::actor("join", Stop::never()), options, &library()?)).await;
     let planned = planned.map_err(|trouble| Failure::failed(trouble.to_string()))?;
-    if let Some(cause) = planned.refused {
-        return Err(Failure::failed(format!("it would not be joined: {}  {}", cause.id, cause.says)));
+    if !planned.refused.is_empty() {
+        let causes: Vec<String> = planned.refused.iter().map(|cause| format!("{}  {}", cause.id, cause.says)).collect();
+        return Err(Failure::failed(format!("it would not be joined: {}", causes.join("; "))));
     }
     let refused = args.consent.refused(&planned.facts, &planned.steps)?;
     let mut text = match planned.steps.as_slice() {
@@ -429,8 +431,10 @@ mod tests {
             JoinOutcome::Failed(failure::JoinFailure { stage, class, says, causes: Vec::new(), overdue })
         };
         let joined = JoinOutcome::Joined { until: Until::Verified, already: false };
+        let unproven = JoinOutcome::Unproven { says: "no pod runs here".to_owned() };
         for (outcome, nobody_agreed, changed, expected, only_this) in [
             (joined, false, true, Exit::Ok, None),
+            (unproven, false, true, Exit::Warnings, None),
             (failed(false), false, false, Exit::Failed, None),
             (failed(true), false, true, Exit::TimedOut, None),
             (failed(false), true, false, Exit::Consent, Some("not joined: nothing was changed")),

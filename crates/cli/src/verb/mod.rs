@@ -112,7 +112,7 @@ impl Carrick {
             Verb::Collect(args) => collect::run(args).await,
             Verb::Join(args) => Box::pin(join::run(args, signals)).await,
             Verb::Reset(args) => Box::pin(reset::run(args, signals)).await,
-            Verb::Verify(args) => verify::run(args, signals).await,
+            Verb::Verify(args) => Box::pin(verify::run(args, signals)).await,
             Verb::Cni(args) => cni::run(args, signals).await,
             Verb::Undo(args) => undo::run(args, signals).await,
             Verb::History(args) => history::run(args, signals).await,

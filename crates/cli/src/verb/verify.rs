@@ -1,5 +1,6 @@
-//! `carrick verify`: whether a machine has really joined. The API server is asked, and a throw-away sandbox is started;
-//! nothing else is changed, and nothing is taken on kubeadm's word.
+//! `carrick verify`: whether a machine has really joined. The API server is asked, and a throw-away sandbox is started, or
+//! with an admin's rights a throw-away Pod where the network needs one; nothing else is changed, and nothing is taken on
+//! kubeadm's word.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,9 +9,11 @@ use carrick_core::fact::api_path::StepOutcome;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::verify::{self, NodeEvidence, Until};
-use carrick_core::judge;
+use carrick_core::judge::{self, Ignore};
 use carrick_core::report::Report;
+use carrick_core::signature::Library;
 use carrick_engine::join::NodeObserver;
+use carrick_engine::join::inspect::LiveDiagnosis;
 use carrick_engine::join::verify::look;
 use clap::ValueEnum;
 
@@ -21,7 +24,8 @@ use crate::render::{self, TextOptions};
 use crate::signals::Signals;
 use crate::terminal::{self, WaitLine};
 
-/// Prove that a machine has joined: asks the API server, starts a throw-away sandbox; changes nothing else
+/// Prove that a machine has joined: asks the API server, starts a throw-away sandbox (with --kubeconfig a throw-away Pod where
+/// the network needs one); changes nothing else
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -34,6 +38,9 @@ pub struct Args {
     /// Watch the network's pods on this node for so long (3m, 90s or seconds): none may restart
     #[arg(long, value_name = "TIME", value_parser = soak)]
     soak: Option<Duration>,
+    /// Causes that shall not count: their ids, or all
+    #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+    ignore: Vec<String>,
     /// How to print the report
     #[arg(short, long, value_enum, default_value_t = Format::Text)]
     output: Format,
@@ -53,7 +60,10 @@ pub fn described(command: clap::Command) -> clap::Command {
     command
         .mut_arg("api", |arg| arg.help("The cluster it shall be in: says where it is in another"))
         .mut_arg("kubeconfig", |arg| {
-            arg.help("An admin's kubeconfig: asks with that instead of the kubelet's own credential")
+            arg.help(
+                "An admin's kubeconfig: asks with that instead of the kubelet's own credential, has the API server reach this \
+                 node, and where only a Pod proves the network, starts a throw-away one",
+            )
         })
 }
 
@@ -78,6 +88,9 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
             args.until.name()
         )));
     }
+    let ignore = Ignore::of(args.ignore.iter().map(String::as_str));
+    let ignore = ignore.map_err(|error| Failure::usage(format!("--ignore: {error}")))?;
+    let library = Library::built_in().map_err(|complaint| Failure::internal(complaint.to_string()))?;
     let begun = Instant::now();
     let admin = args.cluster.admin()?;
     let host = args.place.host().await?;
@@ -87,8 +100,12 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let mut observer = NodeObserver::new(&host, node_name(&facts)?, identity(&facts), admin.as_ref());
     observer.by_admin = true;
     let asked = args.cluster.is_named().then(|| asked_for(&facts));
-    observer.asked.ca = facts.cluster_ca().ok();
-    let mut seen = with_sandboxes(host.as_ref(), signals, watched(&mut observer, &args)).await?;
+    observer.asked.cas = facts.cluster_cas().unwrap_or_default();
+    let diagnosis = LiveDiagnosis { library: &library, ignore: &ignore, time_box: args.place.time_box() };
+    let on_signal = observer.clone();
+    let also = async { on_signal.clear().await.is_ok() };
+    let looks = Box::pin(watched(&mut observer, &args, &diagnosis));
+    let mut seen = with_sandboxes(host.as_ref(), signals, looks, also).await?;
     if let Some(Err(why)) = asked {
         seen.cluster = Err(why);
     }
@@ -120,7 +137,7 @@ fn identity(facts: &Facts) -> MachineIdentity {
 
 /// Whether the CA of the cluster that was asked for could be had; if not, which step of the way to it failed.
 fn asked_for(facts: &Facts) -> Result<(), Why> {
-    let Err(missing) = facts.cluster_ca() else { return Ok(()) };
+    let Err(missing) = facts.cluster_cas() else { return Ok(()) };
     let path = facts.api_path().ok();
     let failed = path.as_ref().and_then(|path| match &path.failed()?.state {
         StepOutcome::Failed(detail) => Some(detail.clone()),
@@ -130,12 +147,12 @@ fn asked_for(facts: &Facts) -> Result<(), Why> {
 }
 
 /// Looks, and says meanwhile what it waits for.
-async fn watched(observer: &mut NodeObserver<'_>, args: &Args) -> NodeEvidence {
+async fn watched(observer: &mut NodeObserver<'_>, args: &Args, diagnosis: &LiveDiagnosis<'_>) -> NodeEvidence {
     let name = observer.node.clone();
     let waits_for = Arc::new(Mutex::new("the machine is looked at".to_owned()));
     let told = Arc::clone(&waits_for);
     let mut tell = move |text: &str| text.clone_into(&mut told.lock().unwrap_or_else(PoisonError::into_inner));
-    let looking = look(observer, args.until, args.soak, &mut tell);
+    let looking = look(observer, args.until, args.soak, diagnosis, &mut tell);
     tokio::pin!(looking);
     let mut waiting = WaitLine::begin();
     loop {

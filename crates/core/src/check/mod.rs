@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::catalogue::{About, Class, Role, Stops, is_same};
 use crate::fact::{Facts, Known, Missing, Why};
 use crate::join::prepare::Preparation;
+use crate::names::{self, Names};
 
 pub use crate::fact::evidence::Evidence;
 
@@ -39,7 +40,11 @@ pub struct Check {
 impl Check {
     /// What it finds; where a fact it needs is missing, that.
     pub fn verdict(&self, facts: &Facts, policy: &CheckPolicy) -> Verdict {
-        Verdict::of((self.judge)(facts, policy))
+        let mut verdict = Verdict::of((self.judge)(facts, policy));
+        if names::is_open(&verdict.remedy) {
+            Names::of(facts).fill_all(&mut verdict.remedy);
+        }
+        verdict
     }
 
     /// What a join does where it fails, as `carrick explain` says it.
@@ -259,7 +264,7 @@ impl Verdict {
         self
     }
 
-    /// Adds a command that fixes it.
+    /// Adds a command that fixes it; `{node}` and the other [`crate::names`] are put in.
     pub fn fix(mut self, command: impl Into<String>) -> Self {
         self.remedy.push(command.into());
         self

@@ -10,23 +10,35 @@ use crate::id;
 
 /// Judges one step. A step behind the one that failed was not reached: that is told once, where it failed.
 pub(super) fn judge(facts: &Facts, step: PathStep, fixes: &[&str], explains: &[About<'static>]) -> Known<Verdict> {
+    judge_as(facts, step.check(), step, fixes, explains)
+}
+
+/// The same, for one of several checks that tell why a step failed.
+pub(super) fn judge_as(
+    facts: &Facts,
+    id: &str,
+    step: PathStep,
+    fixes: &[&str],
+    explains: &[About<'static>],
+) -> Known<Verdict> {
     let path = facts.api_path()?;
     Ok(match (path.at(step), path.failed()) {
         (Some(StepOutcome::Ok(detail)), _) => pass(detail),
         (Some(StepOutcome::NotNeeded(detail)), _) => skip(detail),
+        (Some(StepOutcome::Failed(_)), Some(walked)) if walked.check() != id => {
+            skip(format!("not judged: see {}", walked.check()))
+        }
         (Some(StepOutcome::Failed(detail)), _) => {
             let seen = Evidence::of(format!("path to {}", path.endpoint), detail);
             let verdict = fail(detail).seen(seen);
             let verdict = match path.failed().and_then(|walked| walked.reason) {
-                None => verdict,
+                None | Some(PathReason::Forbidden | PathReason::Unauthenticated | PathReason::OtherAddress) => verdict,
                 Some(PathReason::NotYetValid) => verdict.means(id!("time.skew")),
                 // Who takes the connection and then says nothing is slow, whatever layer it is on.
                 Some(PathReason::NoAnswer) if step > PathStep::Tcp => verdict.may_pass(true).means(id!("api.slow")),
                 Some(PathReason::NoAnswer) => verdict.may_pass(true),
             };
-            let host = path.endpoint.rsplit_once(':').map_or(path.endpoint.as_str(), |(host, _)| host);
-            let command = |command: &&str| command.replace("ENDPOINT", &path.endpoint).replace("HOST", host);
-            fixes.iter().map(command).fold(verdict, Verdict::fix).explains(explains.iter().copied())
+            fixes.iter().copied().fold(verdict, Verdict::fix).explains(explains.iter().copied())
         }
         (None, Some(_)) => skip("not reached: an earlier step failed"),
         (None, None) => return Err(Missing::broken("api path", "ends before this step")),
@@ -63,8 +75,29 @@ pub(super) mod testing {
         .filter(|earlier| *earlier < step)
         .map(|step| Walked::new(step, StepOutcome::Ok("it went well".into())));
         let steps = before.chain([Walked::new(step, state)]).collect();
-        let path = ApiPath { endpoint: "10.0.0.11:6443".into(), steps, clocks: None, ca_pins: Vec::new() };
+        let path = ApiPath { endpoint: "10.0.0.11:6443".into(), steps, ..ApiPath::default() };
         facts().with_api("path", &serde_json::to_string(&path).unwrap())
+    }
+
+    /// What a check has to do that tells why a step failed, and is not the step's own.
+    pub(crate) fn judges_reason(check: &Check, step: PathStep, reason: PathReason) {
+        let failed = |reason| {
+            let mut path = path(step, StepOutcome::Failed("it broke".into())).api_path().unwrap();
+            path.steps.iter_mut().filter(|walked| walked.step == step).for_each(|walked| walked.reason = reason);
+            facts().with_api("path", &serde_json::to_string(&path).unwrap())
+        };
+        table(
+            check,
+            [
+                ("it went well", path(step, StepOutcome::Ok("fine".into())), Outcome::Pass),
+                ("it failed for this", failed(Some(reason)), Outcome::Fail),
+                ("it failed for something else", failed(None), Outcome::Skip),
+                ("the walk hung", facts().without(Source::Api("path"), Why::TimedOut), Outcome::Unknown),
+                ("nobody asked", facts(), Outcome::Skip),
+            ],
+        );
+        let own = crate::check::find(step.check()).next().unwrap().check;
+        judge_row(own, &CheckPolicy::default(), "the step's own check", &failed(Some(reason)), Outcome::Skip);
     }
 
     /// What every check of this family has to do.

@@ -1,6 +1,6 @@
 //! Antrea. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
+use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign, TellsAddress};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -22,4 +22,8 @@ pub const FLAVOUR: Flavour = Flavour {
     origin: Origin::Daemon,
     calls_another: false,
     needs_pod: true,
+    tells_address: Some(TellsAddress {
+        annotations: &["node.antrea.io/transport-addresses"],
+        set_by: "kubectl -n kube-system edit configmap antrea-config    # transportInterface, transportInterfaceCIDRs; then restart the antrea-agent pods",
+    }),
 };

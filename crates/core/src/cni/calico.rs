@@ -3,7 +3,7 @@
 //! Its install container fills in a template (node name, MTU, the path of a kubeconfig with a token of a day), so that
 //! what its file should say is known to it alone.
 
-use super::{Addresses, ConfigMapKey, Daemon, Flavour, Origin, Port, ReadinessSign};
+use super::{Addresses, ConfigMapKey, Daemon, Flavour, Origin, Port, ReadinessSign, TellsAddress};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -33,4 +33,8 @@ pub const FLAVOUR: Flavour = Flavour {
     }),
     calls_another: false,
     needs_pod: true,
+    tells_address: Some(TellsAddress {
+        annotations: &["projectcalico.org/IPv4Address", "projectcalico.org/IPv6Address"],
+        set_by: "kubectl -n kube-system set env daemonset/calico-node IP_AUTODETECTION_METHOD=kubernetes-internal-ip    # of the operator: spec.calicoNetwork.nodeAddressAutodetectionV4",
+    }),
 };

@@ -25,4 +25,6 @@ pub const FLAVOUR: Flavour = Flavour {
     calls_another: false,
     // Whether its agent serves an endpoint without a Pod was not tried.
     needs_pod: true,
+    // What it writes to the Node are addresses of its own range; between nodes it uses the Node's.
+    tells_address: None,
 };

@@ -3,7 +3,7 @@
 //! Its init container copies the configuration before flannel itself has written `subnet.env`: a node is Ready for a
 //! moment in which every pod fails, and again after each boot.
 
-use super::{Addresses, ConfigMapKey, Daemon, Flavour, Origin, Port, ReadinessSign};
+use super::{Addresses, ConfigMapKey, Daemon, Flavour, Origin, Port, ReadinessSign, TellsAddress};
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::listen::Proto;
 
@@ -33,4 +33,8 @@ pub const FLAVOUR: Flavour = Flavour {
     }),
     calls_another: false,
     needs_pod: false,
+    tells_address: Some(TellsAddress {
+        annotations: &["flannel.alpha.coreos.com/public-ip", "flannel.alpha.coreos.com/public-ipv6"],
+        set_by: "kubectl -n kube-flannel edit daemonset kube-flannel-ds    # args of kube-flannel: --iface=NAME of the interface the nodes reach each other by",
+    }),
 };

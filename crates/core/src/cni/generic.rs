@@ -18,4 +18,5 @@ pub const FLAVOUR: Flavour = Flavour {
     origin: Origin::Unknown,
     calls_another: false,
     needs_pod: false,
+    tells_address: None,
 };

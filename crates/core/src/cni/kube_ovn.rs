@@ -22,4 +22,5 @@ pub const FLAVOUR: Flavour = Flavour {
     origin: Origin::Daemon,
     calls_another: false,
     needs_pod: true,
+    tells_address: None,
 };

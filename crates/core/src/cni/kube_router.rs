@@ -22,4 +22,5 @@ pub const FLAVOUR: Flavour = Flavour {
     origin: Origin::Daemon,
     calls_another: false,
     needs_pod: false,
+    tells_address: None,
 };

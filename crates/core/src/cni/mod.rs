@@ -38,6 +38,16 @@ pub struct Flavour {
     pub calls_another: bool,
     /// Its plugin asks the cluster for the Pod: a sandbox without one proves nothing.
     pub needs_pod: bool,
+    /// Where its agent writes which address other nodes are to send to; `None` where it uses the Node's, or does not say.
+    pub tells_address: Option<TellsAddress>,
+}
+
+/// The annotations of a Node with the address of its network agent.
+#[derive(Debug, PartialEq, Eq)]
+pub struct TellsAddress {
+    pub annotations: &'static [&'static str],
+    /// What chooses it.
+    pub set_by: &'static str,
 }
 
 /// What runs it on every node.

@@ -16,4 +16,5 @@ pub const FLAVOUR: Flavour = Flavour {
     origin: Origin::Daemon,
     calls_another: true,
     needs_pod: true,
+    tells_address: None,
 };

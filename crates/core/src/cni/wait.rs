@@ -12,6 +12,7 @@ use crate::check::{CHECKS, CheckPolicy, Evidence, Outcome, Subsystem, Verdict};
 use crate::fact::{Facts, Missing, Source, Why, cni, identity, kubeconfig, net, pki, version};
 use crate::id;
 use crate::join::causes::recognised;
+use crate::names::Names;
 use crate::report::{Cause, Confidence};
 use crate::shown;
 use crate::signature::Library;
@@ -63,13 +64,14 @@ pub fn now(facts: &Facts) -> NetworkState {
 
 impl WaitReason {
     /// What it comes down to, where the waiting ended: what a plugin or the kubelet said is known by its signature.
-    pub fn into_cause(self, library: &Library) -> Cause {
+    pub fn into_cause(self, library: &Library, names: &Names) -> Cause {
         let WaitReason { id, says, evidence, mut remedy, .. } = self;
         let known = recognised(library, &says, &Evidence::of(VERB, says.as_str()), |_| id.is_none());
         let known = known.into_iter().max_by_key(|known| known.signature.severity);
         if remedy.is_empty() {
-            remedy.extend(known.iter().flat_map(|known| known.signature.remedy.clone()));
+            remedy.extend(known.iter().flat_map(|known| known.cause.remedy.clone()));
         }
+        names.fill_all(&mut remedy);
         let why = known.as_ref().map(|known| known.signature.title.clone()).unwrap_or_default();
         let by_signature = known.map(|known| known.cause.id);
         let id = id.map(str::to_owned).or(by_signature).unwrap_or_else(|| id!("node.not-ready").id.to_owned());
@@ -253,7 +255,7 @@ mod tests {
         let library = Library::built_in().unwrap();
         let of = |says: &str| {
             let reason = WaitReason { id: None, says: says.into(), evidence: vec![], remedy: vec![], is_network: true };
-            reason.into_cause(&library)
+            reason.into_cause(&library, &Names::default())
         };
         for (says, id) in [
             (

@@ -7,8 +7,9 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::suspect::Suspect;
-use crate::catalogue::{self, About};
-use crate::check::Needed;
+use crate::catalogue::{self, About, Role};
+use crate::check::{Needed, Subsystem};
+use crate::names::Names;
 use crate::report::{Cause, Confidence, Noted};
 use crate::signature::{Library, Severity, Signature};
 
@@ -19,6 +20,17 @@ pub(super) struct Ordered {
     pub symptoms: Vec<Noted>,
     /// Where to look when the first cause is only what happened, not why.
     pub next: Vec<String>,
+}
+
+impl Ordered {
+    /// Puts into every command what is known of the machine.
+    pub(super) fn put_in(&mut self, names: &Names) {
+        for Cause { remedy, prevent, .. } in &mut self.causes {
+            names.fill_all(remedy);
+            names.fill_all(prevent);
+        }
+        names.fill_all(&mut self.next);
+    }
 }
 
 /// What brings about what, by the ids of causes.
@@ -64,14 +76,29 @@ impl<'a> Graph<'a> {
     }
 }
 
-/// Puts the suspects in order.
+/// Puts the suspects in order. Where none of them is trouble, a warning that stands on a failing line is the answer.
 pub(super) fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
+    let ordered = ordered(library, suspects);
+    if !ordered.causes.is_empty() || !suspects.iter().any(|suspect| suspect.failing) {
+        return ordered;
+    }
+    let raised = |suspect: &Suspect| {
+        let answers = suspect.failing && !is_symptom(suspect);
+        let severity = if answers { Severity::Error } else { suspect.severity };
+        let certainty = if answers { Confidence::Possible } else { suspect.certainty };
+        Suspect { severity, certainty, ..suspect.clone() }
+    };
+    self::ordered(library, &suspects.iter().map(raised).collect::<Vec<_>>())
+}
+
+fn ordered(library: &Library, suspects: &[Suspect]) -> Ordered {
     let graph = Graph::new(library, suspects);
     let reach: Vec<BTreeSet<&str>> = suspects.iter().map(|suspect| graph.reach(suspect)).collect();
     let explains = |a: usize, b: usize| {
         a != b
             && reach[a].contains(suspects[b].id.as_str())
             && may_explain(&suspects[a], &suspects[b])
+            && !is_guess(library, &suspects[a], &suspects[b])
             && !begins_after(&suspects[a], &suspects[b])
             // Of two that explain each other, the graver and surer is the reason.
             && !(reach[b].contains(suspects[a].id.as_str()) && weight(&suspects[b]) >= weight(&suspects[a]))
@@ -91,9 +118,12 @@ pub(super) fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
         let effects = effects[n].len();
         (
             is_leftover(suspect),
+            // A guess at the reason does not come before what surely happened.
+            is_symptom(suspect) && suspect.certainty < Confidence::Certain,
             Reverse(suspect.severity.max(Severity::Error)),
             Reverse(suspect.certainty.min(proof(suspect, effects))),
             Reverse(effects),
+            stage(suspect.subsystem),
             suspect.first,
         )
     });
@@ -106,6 +136,22 @@ pub(super) fn order(library: &Library, suspects: &[Suspect]) -> Ordered {
     Ordered { causes, symptoms, next }
 }
 
+/// When a join meets it: of two that fit equally well the one that blocks earlier is to be set right first.
+fn stage(subsystem: Subsystem) -> u8 {
+    match subsystem {
+        // kubeadm's own checks
+        Subsystem::Machine | Subsystem::Kernel | Subsystem::Filesystem | Subsystem::Permissions => 0,
+        Subsystem::Runtime => 1,
+        // discovery
+        Subsystem::Time | Subsystem::Network => 2,
+        Subsystem::ControlPlane => 3,
+        // certificate and Node
+        Subsystem::Kubelet => 4,
+        // pods
+        Subsystem::Cni => 5,
+    }
+}
+
 /// Every join that fails leaves files. Where kubeadm did not say that it stumbled over them, they come after what made it
 /// fail.
 fn is_leftover(suspect: &Suspect) -> bool {
@@ -116,6 +162,11 @@ fn is_leftover(suspect: &Suspect) -> bool {
         && suspect.count == 1
 }
 
+/// It says only that something is wrong: who says why has the first word.
+fn is_symptom(suspect: &Suspect) -> bool {
+    catalogue::about(&suspect.id).is_some_and(|about| about.role == Role::Symptom)
+}
+
 fn is_trouble(suspect: &Suspect) -> bool {
     suspect.severity >= Severity::Error
 }
@@ -123,6 +174,11 @@ fn is_trouble(suspect: &Suspect) -> bool {
 /// A line that is only a warning explains no failure; a fact about the machine may.
 fn may_explain(a: &Suspect, b: &Suspect) -> bool {
     a.checked || a.severity >= Severity::Error.min(b.severity)
+}
+
+/// Words that nobody knows are no reason of what is certain.
+fn is_guess(library: &Library, a: &Suspect, b: &Suspect) -> bool {
+    b.certainty == Confidence::Certain && library.find(&a.id).is_some_and(|signature| signature.last_words)
 }
 
 fn weight(suspect: &Suspect) -> (bool, Severity, Confidence) {

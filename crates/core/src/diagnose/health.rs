@@ -14,7 +14,7 @@ pub(super) struct Ground<'a> {
     pub causes: &'a [(Subsystem, &'a Cause)],
     pub symptoms: &'a [Noted],
     pub excused: &'a [Excused],
-    pub phase: Phase,
+    pub phase: Option<Phase>,
 }
 
 impl Ground<'_> {
@@ -42,7 +42,7 @@ impl Ground<'_> {
         }
         // On a node that has joined, what was normal before is past.
         let is_expected = |it: &&Excused| it.noted.subsystem == name && it.excuse.is_of_the_stage();
-        let expected = self.excused.iter().find(is_expected).filter(|_| self.phase < Phase::Joined);
+        let expected = self.excused.iter().find(is_expected).filter(|_| self.phase < Some(Phase::Joined));
         let passed: Vec<&str> = self.passed(name).collect();
         match (expected, passed.as_slice(), self.good_sign(name)) {
             (Some(it), _, _) => (Health::Expected, format!("{}: {}", it.noted.title, it.noted.why)),

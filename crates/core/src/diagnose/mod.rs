@@ -2,39 +2,57 @@
 //! was found is put in order, root first.
 //!
 //! * [`scan`]: looks for signatures in text of any size, as it comes
+//! * [`paste`]: what people's programs did to a text, undone
 //! * [`line`]: one line of a log, whatever wrote it
+//! * [`names`]: which names are one machine's
 //! * [`segment`]: cuts a paste into the facts that checks judge
 //! * [`progress`]: how far the machine had come, and when
 //! * [`suspect`]: what counts, and what is normal at this stage
 //! * [`cause`]: which suspect is the root
+//! * [`past`]: what of a machine's journals is over
 //! * [`health`]: one verdict a subsystem
 //! * [`pod_network`]: the pod network on a machine, piece by piece
+//! * [`standing`]: what of it nobody says *joined* over
 //! * [`timeline`]: what happened, in the order of time
+//! * [`listen`]: the same engine for lines that come while a join goes on
+//! * [`unrecognised`]: what reads like an error and no signature knows
+//! * [`last_words`]: which of a program's lines says why it ended
 
 use jiff::Timestamp;
 
-use crate::catalogue;
+use crate::catalogue::{self, Stops};
 use crate::check::{CheckPolicy, Evidence, Needed, Outcome, Subsystem};
 use crate::fact::join_state::JoinState;
 use crate::fact::{self, Capture, Facts, journal};
 use crate::join::looked::InspectedMachine;
+use crate::join::verify::StandingCause;
 use crate::judge::{self, Ignore};
+use crate::names::{Names, server_in};
 use crate::report::{Cause, Confidence, Elsewhere, Health, Judged, Overall, Reading, Report, SubsystemReport};
 use crate::shown;
 use crate::signature::{Library, Phase, Severity};
 
 mod cause;
 mod health;
+pub mod last_words;
 pub mod line;
+pub mod listen;
+mod names;
+mod past;
+mod paste;
 pub mod pod_network;
 mod progress;
 pub mod scan;
 pub mod segment;
+mod standing;
 mod suspect;
 mod timeline;
+mod unrecognised;
 
+use past::Present;
 use progress::ReachedPhases;
 use scan::{Scan, ScanResult, Sighting};
+use segment::Segment;
 
 /// What is to be diagnosed: the facts of a machine, and what its texts hold.
 pub struct Case<'l> {
@@ -45,12 +63,19 @@ pub struct Case<'l> {
     node: Option<String>,
     /// What the checks found in these facts, of a machine that is to join, where that was judged already.
     judged: Option<&'l Report>,
+    /// It was read out of texts, which may be of several machines.
+    of_texts: bool,
+    /// Somebody asked about this node, and no other.
+    asked: bool,
 }
+
+/// Other machines of a paste that are asked where the one it is about is fine: what speaks of more is a list.
+const MOST_OTHERS: usize = 8;
 
 impl<'l> Case<'l> {
     /// What was observed of a machine: its facts, and what its journals say.
     pub fn of_facts(library: &'l Library, facts: Facts, node: Option<String>) -> Self {
-        Case::of_facts_and(library, facts, &[], node)
+        Case::of_facts_and(library, facts, &[], node, None)
     }
 
     /// What a join has looked at and judged, and texts that belong to it.
@@ -60,16 +85,23 @@ impl<'l> Case<'l> {
         texts: &[(&str, &str)],
         node: Option<String>,
     ) -> Self {
-        Case { judged: Some(&looked.checked), ..Case::of_facts_and(library, looked.facts.clone(), texts, node) }
+        Case { judged: Some(&looked.checked), ..Case::of_facts_and(library, looked.facts.clone(), texts, node, None) }
     }
 
-    /// The same as [`Case::of_facts`], and texts that belong to it: their names, and what they say.
-    pub fn of_facts_and(library: &'l Library, facts: Facts, texts: &[(&str, &str)], node: Option<String>) -> Self {
-        let mut scan = Scan::new(library, facts.taken_at);
+    /// The same as [`Case::of_facts`], and texts that belong to it: their names, and what they say. What journals say of the time
+    /// before `since` is over.
+    pub fn of_facts_and(
+        library: &'l Library,
+        facts: Facts,
+        texts: &[(&str, &str)],
+        node: Option<String>,
+        since: Option<Timestamp>,
+    ) -> Self {
+        let (mut scan, present) = (Scan::new(library, facts.taken_at), Present::of(&facts).not_before(since));
         for query in [&journal::KUBELET, &journal::CONTAINERD] {
             if let Ok(Capture { text, .. }) = facts.query(query) {
                 scan.begin(query.name, false);
-                scan.push(text.as_bytes());
+                scan.push(present.current(text).as_bytes());
             }
         }
         for (name, text) in texts {
@@ -78,28 +110,78 @@ impl<'l> Case<'l> {
         }
         let seen = scan.finish();
         let node = node.or_else(|| most_spoken_of(&seen));
-        Case { library, facts, seen, node, judged: None }
+        Case { library, facts, seen, node, judged: None, of_texts: false, asked: true }
     }
 
     /// What was read out of texts: the facts are those that could be cut out of them.
-    pub fn of_text(library: &'l Library, mut seen: ScanResult, now: Timestamp, node: Option<String>) -> Self {
-        let node = node.or_else(|| most_spoken_of(&seen));
+    pub fn of_text(library: &'l Library, seen: ScanResult, now: Timestamp, node: Option<String>) -> Self {
+        let (asked, node) = (node.is_some(), node.or_else(|| most_spoken_of(&seen)));
         let mut facts = Facts::new(node.clone().unwrap_or_default(), now);
-        seen.segments.retain(|(_, segment)| is_about(node.as_deref(), segment.host.as_deref()));
-        for (_, segment) in &mut seen.segments {
-            facts.insert(segment.key.clone(), std::mem::replace(&mut segment.capture, Ok(Capture::default())));
+        let is_here = |segment: &Segment| seen.names.is_about(node.as_deref(), segment.host.as_deref());
+        for (_, segment) in seen.segments.iter().filter(|(_, segment)| is_here(segment)) {
+            facts.insert(segment.key.clone(), segment.capture.clone());
         }
-        Case { library, facts, seen, node, judged: None }
+        Case { library, facts, seen, node, judged: None, of_texts: true, asked }
     }
 
+    /// What keeps pods from running here, or others from reaching them, while it lasts: what nobody says *joined* over. Only
+    /// what is certain, and what a check finds: that is so now, whether or not it explains anything.
+    pub fn standing(&self, ignore: &Ignore) -> Vec<StandingCause> {
+        let library = self.library;
+        let (here, _) = self.by_node();
+        let progress = ReachedPhases::of(library, &here, phase(&self.facts), self.node.is_some());
+        let checked = self.checked(progress.end(), ignore);
+        let suspects = suspect::weigh(library, &here, &checked.findings, &progress).suspects;
+        let mut ordered = cause::order(library, &suspects);
+        ordered.put_in(&self.names());
+        standing::of(library, &suspects, &ordered.causes, ignore)
+    }
+
+    /// Of a paste that speaks of several machines: where the one it is about has no cause and another has a certain one, that one's. Who asks
+    /// about one node gets its report; the others are in a part of it.
     pub fn report(&self, ignore: &Ignore) -> Report {
+        let own = self.report_of_node(ignore);
+        if self.asked || !own.causes.is_empty() {
+            return own;
+        }
+        let is_certain =
+            |report: &Report| report.causes.first().is_some_and(|cause| cause.confidence == Confidence::Certain);
+        let of = |node: String| {
+            let seen = self.seen.clone();
+            Case::of_text(self.library, seen, self.facts.taken_at, Some(node)).report_of_node(ignore)
+        };
+        self.others().into_iter().map(of).find(is_certain).unwrap_or(own)
+    }
+
+    /// The other machines of which something wrong is said.
+    fn others(&self) -> Vec<String> {
+        let wrong = |sighting: &&Sighting| self.library.get(sighting.signature).severity >= Severity::Error;
+        let mut others: Vec<String> = Vec::new();
+        for node in self.seen.sightings.iter().filter(wrong).filter_map(|sighting| sighting.node.as_ref()) {
+            let is_known = self.is_about(Some(node)) || others.iter().any(|other| self.seen.names.are_one(other, node));
+            if !is_known && others.len() < MOST_OTHERS {
+                others.push(node.clone());
+            }
+        }
+        others
+    }
+
+    fn is_about(&self, host: Option<&str>) -> bool {
+        self.seen.names.is_about(self.node.as_deref(), host)
+    }
+
+    fn report_of_node(&self, ignore: &Ignore) -> Report {
         let library = self.library;
         let (here, elsewhere) = self.by_node();
-        let progress = ReachedPhases::of(library, &here, phase(&self.facts));
-        let checked = self.checked(progress.end(), ignore);
+        let progress = ReachedPhases::of(library, &here, phase(&self.facts), self.node.is_some());
+        let mut checked = self.checked(progress.end(), ignore);
+        if self.of_texts {
+            self.overrule(&mut checked.findings, &here);
+        }
         let findings = &checked.findings;
         let weighed = suspect::weigh(library, &here, findings, &progress);
-        let ordered = cause::order(library, &weighed.suspects);
+        let mut ordered = cause::order(library, &weighed.suspects);
+        ordered.put_in(&self.names());
         let of = |id: &str| weighed.suspects.iter().find(|suspect| suspect.id == id).map(|suspect| suspect.subsystem);
         let causes: Vec<(Subsystem, &Cause)> =
             ordered.causes.iter().filter_map(|cause| Some((of(&cause.id)?, cause))).collect();
@@ -120,6 +202,7 @@ impl<'l> Case<'l> {
             pod_network: pod_network::pieces(&self.facts, library, &here),
             symptoms: ordered.symptoms,
             normal: weighed.excused.into_iter().map(|it| it.noted).collect(),
+            unrecognised: self.seen.unrecognised.clone(),
             elsewhere,
             next,
             bytes: self.seen.bytes,
@@ -136,9 +219,23 @@ impl<'l> Case<'l> {
         }
     }
 
+    /// What the remedies of lines leave open: as the machine tells it, unless another node is asked about.
+    fn names(&self) -> Names {
+        let names = Names::of(&self.facts);
+        let other = self.node.as_deref().filter(|node| !self.seen.names.are_one(node, &names.fill("{node}")));
+        let names = names.with("node", other.map(str::to_lowercase));
+        if names.has("server") {
+            return names;
+        }
+        // No file of the machine names its API server; a line about it does.
+        let of_api = self.seen.sightings.iter().filter(|it| self.library.get(it.signature).id.starts_with("api."));
+        let mut servers = of_api.flat_map(|it| &it.hits).filter_map(|hit| server_in(&hit.text));
+        names.with_server(servers.next())
+    }
+
     /// The sightings that are about this node, and those that are about others.
     fn by_node(&self) -> (Vec<&Sighting>, Vec<Elsewhere>) {
-        let is_here = |sighting: &&Sighting| is_about(self.node.as_deref(), sighting.node.as_deref());
+        let is_here = |sighting: &&Sighting| self.is_about(sighting.node.as_deref());
         let (here, others): (Vec<&Sighting>, Vec<&Sighting>) = self.seen.sightings.iter().partition(is_here);
         let mut elsewhere: Vec<Elsewhere> = Vec::new();
         let wrong = |sighting: &&&Sighting| self.library.get(sighting.signature).severity >= Severity::Warning;
@@ -155,8 +252,8 @@ impl<'l> Case<'l> {
     }
 
     /// What the checks find on a machine that has come so far.
-    fn checked(&self, phase: Phase, ignore: &Ignore) -> Report {
-        let joined = phase == Phase::Joined;
+    fn checked(&self, phase: Option<Phase>, ignore: &Ignore) -> Report {
+        let joined = phase == Some(Phase::Joined);
         let mut checked = match self.judged.filter(|_| !joined) {
             Some(Report { findings, .. }) => judge::of_findings(&self.facts, findings.clone()),
             None => judge::without_fixes(&self.facts, &CheckPolicy { cni_expected: joined }, ignore),
@@ -172,9 +269,32 @@ impl<'l> Case<'l> {
         checked
     }
 
+    /// What would keep a node from coming up has not where a paste shows it Ready, and no line complains of it.
+    fn overrule(&self, findings: &mut [Judged], here: &[&Sighting]) {
+        let seen = |wanted: &str| here.iter().any(|sighting| self.library.get(sighting.signature).cause_id() == wanted);
+        if !seen("node.ready") || seen("node.not-ready") {
+            return;
+        }
+        let only_stops_the_node = |finding: &&mut Judged| {
+            finding.verdict == Outcome::Fail
+                && catalogue::about(finding.id).is_some_and(|about| about.stops == Stops::Node)
+        };
+        for finding in findings.iter_mut().filter(only_stops_the_node) {
+            let is_complained_of = here.iter().any(|sighting| {
+                let signature = self.library.get(sighting.signature);
+                signature.severity >= Severity::Error && signature.cause_id() == finding.id
+            });
+            if !is_complained_of {
+                finding.verdict = Outcome::Warn;
+            }
+        }
+    }
+
     /// Where a fact was cut out of a text, its evidence cites the text's own line.
     fn cite(&self, evidence: &mut Evidence) {
-        let cut = self.seen.segments.iter().rev().find(|(_, segment)| fact::shown(&segment.key) == evidence.source);
+        let is_it =
+            |segment: &Segment| fact::shown(&segment.key) == evidence.source && self.is_about(segment.host.as_deref());
+        let cut = self.seen.segments.iter().rev().find(|(_, segment)| is_it(segment));
         if let Some((source, segment)) = cut {
             let within = evidence.line.filter(|_| segment.verbatim).map_or(0, |line| line.saturating_sub(1));
             let first = u32::try_from(segment.first_line).unwrap_or(u32::MAX);
@@ -240,11 +360,12 @@ fn once_joined(finding: &Judged) -> Outcome {
     }
 }
 
-/// How far the machine's own files show it to be.
-fn phase(facts: &Facts) -> Phase {
-    match facts.join_state() {
-        Ok(JoinState::Joined { .. } | JoinState::Stopped { .. }) => Phase::Joined,
-        _ => Phase::Before,
+/// How far the machine's own files show it to be, where they are known.
+fn phase(facts: &Facts) -> Option<Phase> {
+    match facts.join_state().ok()? {
+        JoinState::Joined { .. } | JoinState::Stopped { .. } => Some(Phase::Joined),
+        // What an earlier join left says nothing of the one that is asked about.
+        JoinState::Left { .. } | JoinState::Unjoined => Some(Phase::Before),
     }
 }
 
@@ -253,16 +374,5 @@ fn most_spoken_of(seen: &ScanResult) -> Option<String> {
     writes_most.or_else(|| seen.sightings.iter().find_map(|sighting| sighting.node.clone()))
 }
 
-/// Whether what is said of `host` is about this node; what names none is taken to be.
-fn is_about(node: Option<&str>, host: Option<&str>) -> bool {
-    match (node, host) {
-        (Some(node), Some(host)) => same_machine(node, host),
-        _ => true,
-    }
-}
-
-/// A short name and a full one are one machine's.
-fn same_machine(a: &str, b: &str) -> bool {
-    let short = |name: &str| name.split('.').next().unwrap_or(name).to_ascii_lowercase();
-    a.eq_ignore_ascii_case(b) || short(a) == short(b)
-}
+#[cfg(test)]
+mod tests;

@@ -78,7 +78,7 @@ fn kubelet(library: &Library, sightings: &[&Sighting]) -> String {
     let of_kubelet = |sighting: &&&Sighting| {
         let signature = library.get(sighting.signature);
         let by_kubelet = sighting.hits.iter().any(|hit| hit.program.as_deref() == Some("kubelet"));
-        signature.subsystem == Subsystem::Cni && signature.severity != Severity::Good && by_kubelet
+        signature.subsystem == Subsystem::Cni && signature.severity > Severity::Good && by_kubelet
     };
     let said: Vec<String> = sightings
         .iter()

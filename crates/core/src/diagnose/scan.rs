@@ -10,16 +10,24 @@ use std::ops::Range;
 use jiff::Timestamp;
 use memchr::{memchr, memchr_iter, memrchr};
 
+use super::last_words;
 use super::line::{self, HostTimeZones, Line};
+use super::names::MachineNames;
+use super::past::pod_of;
+use super::paste;
 use super::segment::{Segment, Segmenter};
+use super::unrecognised::Unrecognised;
 use crate::redact::{Redactor, redact};
+use crate::report::UnrecognisedError;
 use crate::shown;
-use crate::signature::{Library, Signature};
+use crate::signature::{Library, Severity, Signature};
 
 /// A longer line is read in pieces: a JSON document on one line may have gigabytes.
 const LONGEST_LINE: usize = 64 << 10;
 /// How much of a line is shown, in characters: three lines of a terminal. A kubelet's lines have up to thousands.
 const LONGEST_QUOTE: usize = 200;
+/// How much of that is the line's end, where something between is left out.
+const END: usize = 80;
 /// How many of a signature's first lines are quoted, beside the last; the rest is counted.
 const QUOTED: usize = 2;
 /// A line is noted as it is up to this length, so that [`MOST_SIGHTINGS`] notes are bounded; a longer one is quoted at once.
@@ -28,6 +36,8 @@ const LONGEST_NOTE: usize = 4 << 10;
 const MOST_SIGHTINGS: usize = 4096;
 /// Names of machines that are told apart: more than that is no capture of one join.
 const MOST_HOSTS: usize = 256;
+/// Pods of a signature that are told apart: a node has 110.
+const MOST_PODS: usize = 128;
 /// Whose log it is shows in its first lines; after these, one line in every piece of input is looked at.
 const LINES_LOOKED_AT: u64 = 2000;
 
@@ -60,15 +70,43 @@ pub struct Sighting {
     pub hits: Vec<Hit>,
     pub first: Option<Timestamp>,
     pub last: Option<Timestamp>,
+    /// Of a warning: it stands on a line that reports an error.
+    pub(super) failing: bool,
+    /// The pods that are spoken of, by their names, and when last.
+    pub(super) pods: BTreeMap<String, Moment>,
+    /// Some lines name no pod, or more are named than are told apart.
+    pub(super) of_other_pods: bool,
+}
+
+/// When something was said, or where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Moment {
+    pub at: Option<Timestamp>,
+    pub source: String,
+    pub line: u64,
+}
+
+impl Moment {
+    /// By time; in one text without times by its place. Otherwise nobody can say.
+    pub(super) fn comes_after(&self, other: &Moment) -> bool {
+        match (self.at, other.at) {
+            (Some(own), Some(other)) => own >= other,
+            _ => self.source == other.source && self.line >= other.line,
+        }
+    }
 }
 
 /// What a text holds.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ScanResult {
     pub sightings: Vec<Sighting>,
     /// How many of the lines that were looked at each machine wrote.
     pub hosts: BTreeMap<String, u64>,
+    /// Which names are one machine's.
+    pub(super) names: MachineNames,
     pub segments: Vec<(String, Segment)>,
+    /// What reads like an error and no signature knows.
+    pub unrecognised: Vec<UnrecognisedError>,
     pub bytes: u64,
     pub lines: u64,
 }
@@ -77,6 +115,8 @@ pub struct Scan<'l> {
     library: &'l Library,
     now: Timestamp,
     source: String,
+    /// Of a text that somebody may have pasted: what came so far, while that is little enough to be put right as a whole.
+    pasted: Option<Vec<u8>>,
     /// The beginning of a line whose end has not come yet.
     carry: Vec<u8>,
     /// Of a line that is read in pieces: what it is read through, so that no piece ends within a secret.
@@ -86,6 +126,7 @@ pub struct Scan<'l> {
     line: u64,
     offset: u64,
     seen: ScanResult,
+    unrecognised: Unrecognised,
     tracked: Vec<Tracked>,
     places: BTreeMap<(usize, Option<String>), usize>,
     /// What the machines' clocks on the wall are ahead of UTC.
@@ -99,12 +140,14 @@ impl<'l> Scan<'l> {
             library,
             now,
             source: String::new(),
+            pasted: None,
             carry: Vec::new(),
             long: None,
             segmenter: None,
             line: 1,
             offset: 0,
             seen: ScanResult::default(),
+            unrecognised: Unrecognised::default(),
             tracked: Vec::new(),
             places: BTreeMap::new(),
             clock: HostTimeZones::default(),
@@ -115,12 +158,23 @@ impl<'l> Scan<'l> {
     pub fn begin(&mut self, source: &str, cut: bool) {
         self.end();
         source.clone_into(&mut self.source);
-        self.segmenter = cut.then(Segmenter::new);
+        self.segmenter = cut.then(|| Segmenter::named(source));
+        self.pasted = cut.then(Vec::new);
         (self.line, self.offset) = (1, 0);
     }
 
     pub fn push(&mut self, bytes: &[u8]) {
         self.seen.bytes += bytes.len() as u64;
+        let Some(pasted) = &mut self.pasted else { return self.take(bytes) };
+        pasted.extend_from_slice(bytes);
+        if pasted.len() > paste::LARGEST
+            && let Some(pasted) = self.pasted.take()
+        {
+            self.take(&pasted);
+        }
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         if !self.carry.is_empty() || self.long.is_some() {
             let end = memchr(b'\n', bytes).map_or(bytes.len(), |at| at + 1);
@@ -168,6 +222,12 @@ impl<'l> Scan<'l> {
     }
 
     fn end(&mut self) {
+        if let Some(pasted) = self.pasted.take() {
+            match std::str::from_utf8(&pasted) {
+                Ok(text) => self.take(paste::restored(text).as_bytes()),
+                Err(_) => self.take(&pasted),
+            }
+        }
         if self.long.is_some() {
             self.end_line();
             self.seen.lines += 1;
@@ -183,10 +243,15 @@ impl<'l> Scan<'l> {
         }
     }
 
+    /// What was seen by now, for who goes on reading; whole lines only.
+    pub fn so_far(&self) -> Vec<Sighting> {
+        self.tracked.iter().cloned().map(|tracked| tracked.finish(self.library)).collect()
+    }
+
     pub fn finish(mut self) -> ScanResult {
         self.end();
         let sightings = self.tracked.into_iter().map(|tracked| tracked.finish(self.library)).collect();
-        ScanResult { sightings, ..self.seen }
+        ScanResult { sightings, unrecognised: self.unrecognised.finish(), ..self.seen }
     }
 
     /// A piece of text that ends at a line's end, or within a line that is too long.
@@ -197,10 +262,12 @@ impl<'l> Scan<'l> {
         let (mut at, mut number) = (0, self.line);
         while let Some(found) = search.next_from(at) {
             let (start, end) = line_around(text, found);
+            self.sift(text, at..start, number);
             number += memchr_iter(b'\n', &text[at..start]).count() as u64;
             self.read_line(text, start..end, number);
             at = end;
         }
+        self.sift(text, at..text.len(), number);
         number += memchr_iter(b'\n', &text[at..]).count() as u64;
         self.seen.lines += number - self.line;
         self.line = number;
@@ -221,6 +288,7 @@ impl<'l> Scan<'l> {
         for end in memchr_iter(b'\n', text).take(looked_at) {
             for line in line::read(text, start..end, self.now) {
                 self.clock.learn(&line);
+                self.seen.names.learn(&line.text);
                 self.seen.count_host(line.host);
             }
             start = end + 1;
@@ -231,13 +299,68 @@ impl<'l> Scan<'l> {
         let library = self.library;
         let offset = self.offset + place.start as u64;
         for line in line::read(text, place, self.now).into_iter().filter(|line| !line.narrated) {
-            for signature in library.recognise(&line.text) {
-                let node = library.node(signature, &line.text).or(line.host.as_deref());
-                let at = line.at.map(|at| self.clock.utc(line.host.as_deref(), at, line.zoned));
-                let sighting = self.sighting(signature, node.map(str::to_owned));
-                self.see(sighting, &line, Place { line: number, offset, at });
+            let mut recognised = self.recognise(&line);
+            if Unrecognised::looks_at(offset) {
+                // How far the machine was is all that a sign tells.
+                if recognised.iter().all(|&n| library.get(n).severity == Severity::Sign) {
+                    self.unrecognised.push(&self.source, number, &line);
+                }
+                recognised.extend(library.last_words(&line.text, &recognised));
+            }
+            for signature in recognised {
+                self.note(signature, &line, number, offset);
             }
         }
+    }
+
+    /// Lines that hold no literal: those that read like an error are kept.
+    fn sift(&mut self, text: &[u8], place: Range<usize>, first: u64) {
+        if place.is_empty() || !Unrecognised::looks_at(self.offset + place.start as u64) {
+            return;
+        }
+        let (mut start, mut number) = (place.start, first);
+        for line in text[place].split_inclusive(|&byte| byte == b'\n') {
+            let end = start + line.strip_suffix(b"\n").unwrap_or(line).len();
+            if start < end && Unrecognised::may_be_one(&text[start..end]) {
+                self.sift_line(text, start..end, number);
+            }
+            number += u64::from(line.ends_with(b"\n"));
+            start += line.len();
+        }
+    }
+
+    /// The signatures of a line; of one that was cut, those of what can only have stood there.
+    fn recognise(&self, line: &Line) -> Vec<usize> {
+        let recognised = self.library.recognise(&line.text);
+        let says_nothing = recognised.iter().all(|&n| self.library.get(n).severity == Severity::Sign);
+        let completed = says_nothing.then(|| self.library.completed(&line.text)).flatten();
+        completed.map_or(recognised, |line| self.library.recognise(&line))
+    }
+
+    fn sift_line(&mut self, text: &[u8], place: Range<usize>, number: u64) {
+        let offset = self.offset + place.start as u64;
+        for line in line::read(text, place, self.now).into_iter().filter(|line| !line.narrated) {
+            let mut recognised = self.recognise(&line);
+            if recognised.is_empty() && self.unrecognised.push(&self.source, number, &line) {
+                recognised.extend(self.library.last_words(&line.text, &[]));
+            }
+            for signature in recognised {
+                self.note(signature, &line, number, offset);
+            }
+        }
+    }
+
+    fn note(&mut self, signature: usize, line: &Line, number: u64, offset: u64) {
+        let node = self.library.node(signature, &line.text).or(line.host.as_deref());
+        let at = line.at.map(|at| self.clock.utc(line.host.as_deref(), at, line.zoned));
+        let sighting = self.sighting(signature, node.map(str::to_owned));
+        let moment = Moment { at, source: self.source.clone(), line: number };
+        if let Some(Tracked { sighting, .. }) = self.tracked.get_mut(sighting) {
+            let is_warning = self.library.get(signature).severity == Severity::Warning;
+            sighting.failing |= is_warning && !sighting.failing && Unrecognised::is_error(&line.text);
+            sighting.name_pod(line.pod.clone().or_else(|| pod_of(&line.text)), moment);
+        }
+        self.see(sighting, line, Place { line: number, offset, at });
     }
 
     /// Counts a line, and keeps it where it is among the first. The last is only known at the end: each is noted, and the
@@ -268,7 +391,17 @@ impl<'l> Scan<'l> {
         let tracked = &mut self.tracked;
         let node = node.filter(|_| tracked.len() < MOST_SIGHTINGS);
         *self.places.entry((signature, node.clone())).or_insert_with(|| {
-            let sighting = Sighting { signature, node, count: 0, hits: Vec::new(), first: None, last: None };
+            let sighting = Sighting {
+                signature,
+                node,
+                count: 0,
+                hits: Vec::new(),
+                first: None,
+                last: None,
+                failing: false,
+                pods: BTreeMap::new(),
+                of_other_pods: false,
+            };
             tracked.push(Tracked { sighting, last: Note::default() });
             tracked.len() - 1
         })
@@ -284,6 +417,7 @@ struct Place {
 }
 
 /// What is seen of a signature on a node, and the last line where that is not among the hits yet.
+#[derive(Clone)]
 struct Tracked {
     sighting: Sighting,
     last: Note,
@@ -326,7 +460,7 @@ fn difference(more: usize, less: usize) -> i64 {
 }
 
 /// A line as it was read: what is needed to make a hit of it. Empty where there is none.
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Note {
     source: String,
     text: String,
@@ -339,14 +473,13 @@ impl Note {
     fn hit(self, library: &Library, signature: usize) -> Hit {
         let Note { source, text, program, place: Place { line, offset, at } } = self;
         let text = redact(&text);
-        let Signature { cause, remedy, .. } = library.get(signature);
-        let (why, remedy, found) = match library.take(signature, &text) {
-            Some(taken) => {
-                let fill = |text: &String| Signature::filled(text, &taken);
-                (fill(cause), remedy.iter().map(fill).collect(), taken.range())
-            }
-            // It was known by what is a secret.
-            None => (Signature::open(cause), remedy.iter().map(|it| Signature::open_command(it)).collect(), 0..0),
+        let (known, remedy) = (library.get(signature), library.remedy(signature, &text));
+        let (why, found) = match library.take(signature, &text) {
+            // What it means nobody knows: the words are the program's own.
+            Some(taken) if known.last_words => (last_words::said(taken.named("words").unwrap_or(&text)), taken.range()),
+            Some(taken) => (Signature::filled(&known.cause, &taken), taken.range()),
+            // It was known by what is a secret, or was cut off.
+            None => (Signature::open(&known.cause), 0..0),
         };
         Hit { source, line, offset, text: quote(&text, found), at, program, why, remedy }
     }
@@ -364,6 +497,15 @@ impl ScanResult {
 }
 
 impl Sighting {
+    fn name_pod(&mut self, pod: Option<String>, moment: Moment) {
+        // A pod is the same under its full name: what is random in it is enough.
+        let pod = pod.map(|pod| pod.rsplit('/').next().unwrap_or(&pod).to_owned());
+        match pod.filter(|pod| self.pods.len() < MOST_PODS || self.pods.contains_key(pod)) {
+            Some(pod) => drop(self.pods.insert(pod, moment)),
+            None => self.of_other_pods = true,
+        }
+    }
+
     fn count(&mut self, at: Option<Timestamp>) {
         self.count += 1;
         self.first = self.first.min(at).or(self.first).or(at);
@@ -389,11 +531,21 @@ fn quote(text: &str, found: Range<usize>) -> String {
     }
     let before = |at: usize| text.get(..at).map_or(0, |before| before.chars().count());
     let (from, to) = (before(found.start), before(found.end));
-    let spare = LONGEST_QUOTE.saturating_sub(to - from);
+    let spare = (LONGEST_QUOTE - END).saturating_sub(to - from);
     let start = from.saturating_sub(spare / 2).min(letters - LONGEST_QUOTE);
-    let cut: String = text.chars().skip(start).take(LONGEST_QUOTE).collect();
-    let (head, tail) = (if start > 0 { "…" } else { "" }, if start + LONGEST_QUOTE < letters { "…" } else { "" });
-    format!("{head}{}{tail}", cut.trim())
+    let head = if start > 0 { "…" } else { "" };
+    if start + LONGEST_QUOTE >= letters {
+        return format!("{head}{}", text.chars().skip(start).collect::<String>().trim());
+    }
+    // The reason stands at the end of a long error.
+    let cut: String = text.chars().skip(start).take(LONGEST_QUOTE - END).collect();
+    let end: String = text.chars().skip(letters - END).collect();
+    format!("{head}{}…{}", cut.trim(), end.trim())
+}
+
+/// A line in which nothing was recognised: its beginning, and its end.
+pub(super) fn quote_end(text: &str) -> String {
+    quote(text, 0..0)
 }
 
 /// Where a line that is too long is cut: at the end of a line escaped into it, so that none is torn.

@@ -8,7 +8,7 @@ use std::fmt;
 use jiff::{SignedDuration, Timestamp};
 
 use super::progress::ReachedPhases;
-use super::scan::{Hit, Sighting};
+use super::scan::{Hit, Moment, Sighting};
 use crate::check::{Evidence, Outcome, Subsystem};
 use crate::report::{Confidence, Judged, Noted};
 use crate::signature::{Library, Phase, Severity, Signature};
@@ -19,6 +19,8 @@ const EVIDENCE: usize = 6;
 #[derive(Clone, Debug)]
 pub(super) struct Suspect {
     pub id: String,
+    /// The signature that speaks, where it is not a check.
+    pub signature: Option<String>,
     pub subsystem: Subsystem,
     pub title: String,
     pub why: String,
@@ -35,6 +37,8 @@ pub(super) struct Suspect {
     pub last: Option<Timestamp>,
     /// A check of facts says so, not only a line of text.
     pub checked: bool,
+    /// It is only a warning, and stands on a line that reports an error.
+    pub failing: bool,
 }
 
 /// What was seen, weighed.
@@ -96,18 +100,22 @@ pub(super) fn weigh(
     let mut suspects: BTreeMap<String, Suspect> = BTreeMap::new();
     let mut excused = Vec::new();
     let good: Vec<&Sighting> =
-        sightings.iter().copied().filter(|one| library.get(one.signature).severity == Severity::Good).collect();
+        sightings.iter().copied().filter(|one| library.get(one.signature).severity <= Severity::Good).collect();
     for sighting in sightings {
         let signature = library.get(sighting.signature);
-        if signature.severity == Severity::Good {
+        if signature.severity <= Severity::Good {
             continue;
         }
-        match excuse(library, sighting, &good, findings, progress) {
-            Some(excuse) => {
-                excused.push(Excused { noted: noted(signature, sighting, excuse.to_string()), excuse });
-            }
-            None => merge(&mut suspects, of_sighting(signature, sighting, findings)),
+        if let Some(excuse) = excuse(library, sighting, &good, findings, progress) {
+            excused.push(Excused { noted: noted(signature, sighting, excuse.to_string()), excuse });
+            continue;
         }
+        let mut suspect = of_sighting(signature, sighting, findings);
+        // Nothing tells whether the machine had come so far that it matters.
+        if signature.phase > Phase::Before && progress.end().is_none() {
+            suspect.certainty = suspect.certainty.min(Confidence::Likely);
+        }
+        merge(&mut suspects, suspect);
     }
     let counts = |finding: &&Judged| !finding.ignored && matches!(finding.verdict, Outcome::Fail | Outcome::Warn);
     for finding in findings.iter().filter(counts) {
@@ -131,14 +139,17 @@ fn excuse(
         let said = sighting.hits.first().map(|hit| hit.why.clone());
         return Some(Excuse::Harmless(said.unwrap_or_else(|| signature.cause.clone())));
     }
-    if progress.at(sighting.last) < signature.phase {
+    if progress.at(sighting.last).is_some_and(|reached| reached < signature.phase) {
         return Some(Excuse::NotYet(signature.phase));
     }
     let clears = |sign: &&&Sighting| {
-        signature.cleared_by.contains(&library.get(sign.signature).id) && comes_after(sign, sighting, signature)
+        signature.cleared_by.contains(&library.get(sign.signature).id) && comes_after(sign, sighting)
     };
     if let Some(sign) = good.iter().find(clears) {
         return Some(Excuse::Over(format!("later {}", library.get(sign.signature).title)));
+    }
+    if started_since(library, sighting, good) {
+        return Some(Excuse::Over("the pods it was said of have started since".to_owned()));
     }
     let settled = passes(findings, signature.cause_id())
         && signature.otherwise.as_deref().is_none_or(|otherwise| passes(findings, otherwise));
@@ -155,13 +166,29 @@ fn excuse(
     (!lasted).then_some(Excuse::Starting(seconds))
 }
 
-/// The sign came later: by its time; in one text without times by its place. Otherwise nobody can say, and what is not
-/// certain gives way.
-fn comes_after(sign: &Sighting, sighting: &Sighting, signature: &Signature) -> bool {
+/// Whether every pod that could not be set up has started since. A container that crashes has started, too: of that this says nothing.
+fn started_since(library: &Library, sighting: &Sighting, good: &[&Sighting]) -> bool {
+    let is_setup =
+        |hit: &Hit| ["andbox", "network for", "ull image", "ImagePull"].iter().any(|words| hit.text.contains(words));
+    let started = |pod: &String, failed: &Moment| {
+        let signs = good.iter().filter(|sign| STARTED.contains(&library.get(sign.signature).id.as_str()));
+        signs.filter_map(|sign| sign.pods.get(pod)).any(|since| since.comes_after(failed))
+    };
+    !sighting.of_other_pods
+        && !sighting.pods.is_empty()
+        && sighting.hits.iter().all(is_setup)
+        && sighting.pods.iter().all(|(pod, failed)| started(pod, failed))
+}
+
+/// Signs of one pod, not of the node.
+const STARTED: [&str; 2] = ["pod.started", "pod.sandbox-created"];
+
+/// The sign came later: by its time; in one text without times by its place. Otherwise nobody can say, and nothing is past.
+fn comes_after(sign: &Sighting, sighting: &Sighting) -> bool {
     match (sign.last, sighting.last, sign.hits.last(), sighting.hits.last()) {
         (Some(sign), Some(sighting), ..) => sign >= sighting,
-        (None, None, Some(sign), Some(hit)) if sign.source == hit.source => sign.line >= hit.line,
-        _ => signature.certainty < Confidence::Certain,
+        (_, _, Some(sign), Some(hit)) if sign.source == hit.source => sign.line >= hit.line,
+        _ => false,
     }
 }
 
@@ -178,6 +205,7 @@ fn of_sighting(signature: &Signature, sighting: &Sighting, findings: &[Judged]) 
     let inferred = if otherwise.is_some() { Confidence::Likely } else { Confidence::Certain };
     Suspect {
         id: id.to_owned(),
+        signature: Some(signature.id.clone()),
         subsystem: signature.subsystem,
         title: signature.title.clone(),
         why: last.map_or_else(|| signature.cause.clone(), |hit| hit.why.clone()),
@@ -192,6 +220,7 @@ fn of_sighting(signature: &Signature, sighting: &Sighting, findings: &[Judged]) 
         first: sighting.first,
         last: sighting.last,
         checked: false,
+        failing: sighting.failing,
     }
 }
 
@@ -201,6 +230,7 @@ fn of_finding(finding: &Judged) -> Suspect {
     let (id, subsystem) = finding.means.map_or(own, |about| (about.id, about.subsystem));
     Suspect {
         id: id.to_owned(),
+        signature: None,
         subsystem,
         title: finding.title.clone(),
         why: finding.title.clone(),
@@ -215,6 +245,7 @@ fn of_finding(finding: &Judged) -> Suspect {
         first: None,
         last: None,
         checked: true,
+        failing: false,
     }
 }
 
@@ -224,7 +255,12 @@ fn merge(suspects: &mut BTreeMap<String, Suspect>, new: Suspect) {
         suspects.insert(new.id.clone(), new);
         return;
     };
-    let speaks = (new.checked, new.severity, new.certainty) > (known.checked, known.severity, known.certainty);
+    let weight = |it: &Suspect| (it.checked, it.severity, it.certainty);
+    // Of two that are as sure, the reason speaks: the rule of a firewall, not a packet that it dropped.
+    let is_reason = |of: &Suspect, it: &Suspect| {
+        it.signature.is_some() && of.signature.as_ref().is_some_and(|id| it.explains.contains(id))
+    };
+    let speaks = weight(&new) > weight(known) || (weight(&new) == weight(known) && is_reason(known, &new));
     let (voice, other) = if speaks { (&new, &*known) } else { (&*known, &new) };
     let joined = |of: fn(&Suspect) -> &Vec<String>| {
         let mut all = of(voice).clone();
@@ -243,10 +279,16 @@ fn merge(suspects: &mut BTreeMap<String, Suspect>, new: Suspect) {
         certainty: voice.certainty.max(other.certainty),
         explains: voice.explains.union(&other.explains).cloned().collect(),
         count: voice.count + other.count,
-        first: voice.first.min(other.first).or(voice.first).or(other.first),
+        // Since when there is a reason is not told by what it brought about.
+        first: if is_reason(other, voice) {
+            voice.first
+        } else {
+            voice.first.min(other.first).or(voice.first).or(other.first)
+        },
         // What a check finds is so to the end.
         last: voice.last.max(other.last).filter(|_| !voice.checked && !other.checked),
         checked: voice.checked || other.checked,
+        failing: voice.failing || other.failing,
         ..voice.clone()
     };
 }

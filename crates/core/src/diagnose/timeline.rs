@@ -14,7 +14,7 @@ const SILENCE: SignedDuration = SignedDuration::from_secs(30);
 pub(super) fn timeline(library: &Library, sightings: &[&Sighting]) -> Vec<TimelineEvent> {
     let mut timed: Vec<(Timestamp, &Sighting)> = sightings
         .iter()
-        .filter(|sighting| library.get(sighting.signature).severity != Severity::Benign)
+        .filter(|sighting| !matches!(library.get(sighting.signature).severity, Severity::Sign | Severity::Benign))
         .filter_map(|sighting| Some((sighting.first?, *sighting)))
         .collect();
     timed.sort_by_key(|(at, sighting)| (*at, sighting.signature));

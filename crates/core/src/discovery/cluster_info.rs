@@ -27,7 +27,7 @@ pub struct ClusterInfo {
 /// Why a `cluster-info` does not prove itself for a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unsigned {
-    #[error("the cluster has not signed token {0}: it was never made here, or it has expired")]
+    #[error("cluster-info is not signed for token {0}")]
     NoSignature(String),
     #[error("the signature does not fit: the secret half of token {0} is wrong")]
     WrongSecret(String),
@@ -49,6 +49,11 @@ impl ClusterInfo {
             .collect();
         let cluster = cluster_of(kubeconfig)?;
         Ok(ClusterInfo { kubeconfig: kubeconfig.to_owned(), signatures, ca: cluster.0, server: cluster.1 })
+    }
+
+    /// How many tokens beside this one it is signed for.
+    pub fn signed_for_others(&self, id: &str) -> usize {
+        self.signatures.iter().filter(|(signed, _)| signed != id).count()
     }
 
     /// Whether someone who knows the token signed this.

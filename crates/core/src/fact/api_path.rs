@@ -8,6 +8,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::bootstrap_token::TokenSeen;
 use super::{Facts, Known, Missing};
 
 /// A step on the way to the cluster, in the order they are taken.
@@ -26,7 +27,9 @@ pub enum PathStep {
     CaPin,
     /// TLS once more, now believing nothing but that CA.
     Certificate,
-    /// What the token may do.
+    /// TLS with the API server that cluster-info names: kubeadm goes on with that.
+    Advertised,
+    /// Whether the API server accepts the token.
     Auth,
 }
 
@@ -42,6 +45,7 @@ impl PathStep {
             PathStep::Token => "api.token",
             PathStep::CaPin => "api.ca-pin",
             PathStep::Certificate => "api.certificate",
+            PathStep::Advertised => "api.advertised",
             PathStep::Auth => "api.auth",
         }
     }
@@ -75,11 +79,26 @@ pub enum PathReason {
     NoAnswer,
     /// To this machine's clock the server's certificate is of the future.
     NotYetValid,
+    /// Whoever has no credentials may not (403).
+    Forbidden,
+    /// Whoever has no credentials is not answered (401).
+    Unauthenticated,
+    /// Of a step that went well: at another address than was asked for.
+    OtherAddress,
 }
 
 impl Walked {
     pub fn new(step: PathStep, state: StepOutcome) -> Self {
         Walked { step, state, reason: None }
+    }
+
+    /// The check that tells why it failed.
+    pub fn check(&self) -> &'static str {
+        match (self.step, self.reason) {
+            (PathStep::ClusterInfo, Some(PathReason::Forbidden)) => "api.cluster-info-role",
+            (PathStep::ClusterInfo, Some(PathReason::Unauthenticated)) => "api.anonymous-auth",
+            (step, _) => step.check(),
+        }
     }
 }
 
@@ -90,7 +109,7 @@ pub struct Clocks {
     pub here: Timestamp,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApiPath {
     pub endpoint: String,
     pub steps: Vec<Walked>,
@@ -99,11 +118,23 @@ pub struct ApiPath {
     /// The keys of the CA in cluster-info, as they are pinned: `sha256:…`.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub ca_pins: Vec<String>,
+    /// The API server that cluster-info names.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub advertised: Option<String>,
+    #[serde(default)]
+    pub token_given: bool,
+    /// What was seen of the token, as far as the walk came to it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub token: Option<TokenSeen>,
 }
 
 impl ApiPath {
     pub fn at(&self, step: PathStep) -> Option<&StepOutcome> {
         self.steps.iter().find(|walked| walked.step == step).map(|walked| &walked.state)
+    }
+
+    pub fn reason_at(&self, step: PathStep) -> Option<PathReason> {
+        self.steps.iter().find(|walked| walked.step == step)?.reason
     }
 
     /// The step that failed: nothing behind it was reached.

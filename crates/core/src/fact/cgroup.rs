@@ -40,7 +40,12 @@ fn is_v1(mount: &Mount) -> bool {
 
 impl Facts {
     pub fn cgroup_version(&self) -> Known<CgroupVersion> {
-        let mounts = self.mounts()?;
+        let mounts = match (self.mounts(), self.file(V2_CONTROLLERS)) {
+            (Ok(mounts), _) => mounts,
+            // Version 1 has no such file.
+            (Err(_), Ok(_)) => return Ok(CgroupVersion::V2),
+            (Err(missing), Err(_)) => return Err(missing),
+        };
         if mounts.of(ROOT).is_some_and(|mount| mount.point == ROOT && mount.kind == "cgroup2") {
             return Ok(CgroupVersion::V2);
         }

@@ -2,8 +2,10 @@
 //!
 //! Calls, kept as JSON of the shape `crictl info` prints, so that an answer over the socket and a pasted `crictl info`
 //! are one fact: `cri status` (the verbose Status) and `cri runtime-config` (containerd 2.0 and later;
-//! `Unimplemented` says that the runtime does not know the call); `cri images` and `cri containers` as `crictl images -o json` and `crictl ps -o json`.
+//! `Unimplemented` says that the runtime does not know the call); `cri images`, `cri containers` and `cri pods` as `crictl images -o json`,
+//! `crictl ps -o json` and `crictl pods -o json`.
 
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::keep::USUAL;
@@ -17,6 +19,7 @@ pub const SOURCES: &[Source] = &[
     Source::Cri("runtime-config"),
     Source::Cri("images"),
     Source::Cri("containers"),
+    Source::Cri("pods"),
     Source::Query(&CRICTL),
 ];
 
@@ -122,12 +125,35 @@ pub fn parse_driver(text: &str) -> Result<String, String> {
     Ok(driver.to_lowercase())
 }
 
+/// A container of a pod that runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunningContainer {
+    pub id: String,
+    /// What its pod calls it.
+    pub name: String,
+    /// The id of its pod's sandbox.
+    pub sandbox: String,
+    pub created_at: Option<Timestamp>,
+}
+
 /// Of `crictl ps -a -o json`, those that run.
-fn count_running(text: &str) -> Result<usize, String> {
+fn parse_running(text: &str) -> Result<Vec<RunningContainer>, String> {
     let root: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
     let containers = root.get("containers").and_then(Value::as_array).ok_or("no containers")?;
     let runs = |one: &&Value| one.get("state").and_then(Value::as_str) == Some("CONTAINER_RUNNING");
-    Ok(containers.iter().filter(runs).count())
+    let part = |one: &Value, pointer: &str| one.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let container = |one: &Value| RunningContainer {
+        id: part(one, "/id"),
+        name: part(one, "/metadata/name"),
+        sandbox: part(one, "/podSandboxId"),
+        created_at: nanoseconds(&part(one, "/createdAt")),
+    };
+    Ok(containers.iter().filter(runs).map(container).collect())
+}
+
+/// A time as JSON of a protobuf has it: a number of 64 bits is a text.
+pub(crate) fn nanoseconds(text: &str) -> Option<Timestamp> {
+    Timestamp::from_nanosecond(text.parse().ok().filter(|nanos| *nanos > 0)?).ok()
 }
 
 /// Whether this is what crictl prints, and a bundle of an older Carrick has, of a runtime that listens and does not know CRI:
@@ -168,8 +194,13 @@ impl Facts {
 
     /// How many containers of pods run.
     pub fn running_containers(&self) -> Known<usize> {
+        self.containers().map(|containers| containers.len())
+    }
+
+    /// The containers of pods that run.
+    pub fn containers(&self) -> Known<Vec<RunningContainer>> {
         let text = &self.cri("containers")?.text;
-        count_running(text).map_err(|detail| Missing::broken("cri containers", detail))
+        parse_running(text).map_err(|detail| Missing::broken("cri containers", detail))
     }
 }
 

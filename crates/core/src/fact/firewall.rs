@@ -4,7 +4,8 @@
 use super::iptables::Ruleset;
 use super::keep::{RULESET, RULESET_JSON, USUAL};
 use super::listen::Proto;
-use super::netfilter::{Packet, Passage, Walk};
+use super::net::Link;
+use super::netfilter::{self, Packet, Passage, Walk};
 use super::nftables;
 use super::{Capture, Facts, Known, Missing, Query, Source, Why};
 
@@ -81,17 +82,42 @@ impl Facts {
         }
     }
 
-    /// Whether a new packet from a neighbour of this machine gets in on a port.
+    /// Whether a new packet from a neighbour of this machine gets in on a port. Blocked is only what no neighbour gets
+    /// through with, whichever card the cluster is on.
     pub fn inbound(&self, proto: Proto, port: u16) -> Known<Passage> {
-        let uplink = self.uplink().ok().flatten();
-        let from = uplink.as_ref().and_then(|link| link.addresses.iter().find(|address| !address.is_v6()).copied());
-        let packet = Packet { proto, port, link: uplink.map(|link| link.name), from };
-        let words = self.words(&packet);
-        match (self.rules(&packet), words) {
-            (Ok(Passage::CannotTell(_)) | Err(_), Some(said @ (Passage::Open | Passage::Blocked(_)))) => Ok(said),
+        let packet = |link: Option<&Link>| {
+            let from = link.and_then(|link| link.addresses.iter().find(|address| !address.is_v6()).copied());
+            Packet { proto, port, link: link.map(|link| link.name.clone()), from }
+        };
+        let (uplink, others) = self.outer_links()?;
+        let first = packet(uplink.as_ref());
+        match (self.rules(&first), self.words(&first)) {
+            (Ok(Passage::Blocked(rule)), _) => {
+                let mut others = others.iter().map(|link| self.rules(&packet(Some(link))));
+                let only_here = others.any(|passage| !matches!(passage, Ok(Passage::Blocked(_))));
+                Ok(if only_here { Passage::CannotTell(rule) } else { Passage::Blocked(rule) })
+            }
+            (Ok(Passage::CannotTell(_)) | Err(_), Some(said @ (Passage::Open | Passage::SaidBlocked(_)))) => Ok(said),
             (Ok(Passage::Open), Some(said)) if self.query_is_missing(&NFT) => Ok(said),
             (rules, _) => rules,
         }
+    }
+
+    /// The links by which another machine may come in over IPv4: the way out, and the others. Which of them the cluster is
+    /// on is not known.
+    fn outer_links(&self) -> Known<(Option<Link>, Vec<Link>)> {
+        // Where nothing is known of links, rules that speak of none still tell.
+        let Ok(links) = self.links() else { return Ok((None, Vec::new())) };
+        let has_v4 = |link: &Link| link.addresses.iter().any(|it| !it.is_v6() && !it.address.is_loopback());
+        let is_outer = |link: &Link| has_v4(link) && !netfilter::is_inner(&link.name);
+        let outer: Vec<Link> = links.iter().filter(|link| is_outer(link)).cloned().collect();
+        if outer.is_empty() && links.iter().any(|link| !link.addresses.is_empty()) {
+            return Err(Missing::broken("IPv4", "no link has an address of it, and the rules of IPv6 are not read"));
+        }
+        let uplink = self.uplink().ok().flatten().filter(has_v4).or_else(|| outer.first().cloned());
+        let others = outer.into_iter().filter(|link| Some(&link.name) != uplink.as_ref().map(|up| &up.name));
+        let others = others.collect();
+        Ok((uplink, others))
     }
 
     fn rules(&self, packet: &Packet) -> Known<Passage> {
@@ -182,7 +208,7 @@ fn firewalld_says(text: &str, packet: &Packet) -> Passage {
         Passage::CannotTell("firewalld: rich rules or protocols of the zone".to_owned())
     } else {
         let zone = zone.split_whitespace().next().unwrap_or_default();
-        Passage::Blocked(format!("firewalld: zone {zone}, ports: {}", line("ports:")))
+        Passage::SaidBlocked(format!("firewalld: zone {zone}, ports: {}", line("ports:")))
     }
 }
 
@@ -204,11 +230,11 @@ fn ufw_says(text: &str, packet: &Packet) -> Passage {
         let anywhere = line.trim_end().ends_with("Anywhere") && !line.contains(" on ");
         return match words.next() {
             Some("ALLOW") if anywhere => Passage::Open,
-            Some("DENY" | "REJECT") if anywhere => Passage::Blocked(format!("ufw: {}", line.trim_end())),
+            Some("DENY" | "REJECT") if anywhere => Passage::SaidBlocked(format!("ufw: {}", line.trim_end())),
             _ => Passage::CannotTell(format!("ufw: {}", line.trim_end())),
         };
     }
-    if default.contains("allow (incoming)") { Passage::Open } else { Passage::Blocked(format!("ufw: {default}")) }
+    if default.contains("allow (incoming)") { Passage::Open } else { Passage::SaidBlocked(format!("ufw: {default}")) }
 }
 
 fn in_range(ports: &str, between: char, port: u16) -> bool {
@@ -219,6 +245,7 @@ fn in_range(ports: &str, between: char, port: u16) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::net::{LINKS, ROUTES};
     use crate::testing::facts;
     use Proto::{Tcp, Udp};
     use proptest::prelude::*;
@@ -296,6 +323,39 @@ mod tests {
         assert!(matches!(closed.with_query(&NFT, nft).inbound(Tcp, 10250), Ok(Passage::Blocked(_))));
     }
 
+    /// A card to the world that is closed, and one to the cluster that is open, is how many hosters' machines look.
+    #[test]
+    fn blocked_is_only_what_comes_in_by_no_card() {
+        let routes = r#"[{"dst":"default","gateway":"203.0.113.1","dev":"eth0","flags":[]}]"#;
+        let on = |links: &[(&str, &str)], rules: &str| {
+            let link = |(name, address): &(&str, &str)| {
+                format!(r#"{{"ifname":"{name}","addr_info":[{{"local":"{address}","prefixlen":24}}]}}"#)
+            };
+            let links = links.iter().map(link).collect::<Vec<_>>().join(",");
+            let facts = readable().with_query(&LINKS, &format!("[{links}]")).with_query(&ROUTES, routes);
+            facts.with_query(&IPTABLES, &format!("*filter\n{rules}COMMIT\n")).inbound(Tcp, 10250)
+        };
+        let (world, cluster) = (("eth0", "203.0.113.7"), ("eth1", "10.0.0.21"));
+        let (pods, docker) = (("cni0", "10.244.1.1"), ("br-0123456789ab", "172.18.0.1"));
+        let closed_to_the_world = ":INPUT ACCEPT [0:0]\n-A INPUT -i eth0 -j DROP\n";
+        let only_containers = ":INPUT DROP [0:0]\n-A INPUT -i br-0123456789ab -j ACCEPT\n";
+        let closed = || Passage::Blocked(":INPUT DROP".into());
+        let rule = || "-A INPUT -i eth0 -j DROP".to_owned();
+        for (name, links, rules, expected) in [
+            ("one card, closed", &[world][..], closed_to_the_world, Passage::Blocked(rule())),
+            ("another is open", &[world, cluster], closed_to_the_world, Passage::CannotTell(rule())),
+            ("pods are no neighbours", &[world, pods], closed_to_the_world, Passage::Blocked(rule())),
+            ("nor are docker's", &[world, docker], closed_to_the_world, Passage::Blocked(rule())),
+            ("open to containers", &[world, docker], only_containers, closed()),
+            ("all are closed", &[world, cluster], ":INPUT DROP [0:0]\n", closed()),
+            ("open", &[world, cluster], ":INPUT ACCEPT [0:0]\n", Passage::Open),
+        ] {
+            assert_eq!(on(links, rules), Ok(expected), "{name}");
+        }
+        // The rules of IPv4 say nothing of a machine that has none.
+        assert!(on(&[("lo", "127.0.0.1"), ("eth0", "2001:db8::7")], ":INPUT DROP [0:0]\n").is_err());
+    }
+
     #[test]
     fn a_table_of_iptables_is_not_judged_twice() {
         // nft prints the iptables match on the port without its value.
@@ -338,8 +398,8 @@ mod tests {
         assert_eq!(denied.inbound(Udp, 8472), Ok(Passage::Open));
         assert_eq!(denied.inbound(Tcp, 31000), Ok(Passage::Open));
         let ports = "firewalld: zone public, ports: 8472/udp 30000-32767/tcp";
-        assert_eq!(denied.inbound(Tcp, 10250), Ok(Passage::Blocked(ports.into())));
-        assert!(matches!(denied.inbound(Tcp, 8472), Ok(Passage::Blocked(_))));
+        assert_eq!(denied.inbound(Tcp, 10250), Ok(Passage::SaidBlocked(ports.into())));
+        assert!(matches!(denied.inbound(Tcp, 8472), Ok(Passage::SaidBlocked(_))));
         let with =
             |from: &str, to: &str| denied.clone().with_query(&FIREWALLD, &ZONE.replace(from, to)).inbound(Tcp, 10250);
         assert_eq!(with("ssh", "ssh kube-worker"), Ok(Passage::Open));
@@ -359,7 +419,7 @@ mod tests {
     fn firewalld_has_rules_of_its_own_where_nft_is_not_installed() {
         let facts =
             facts().with_query(&IPTABLES, "").without(Source::Query(&NFT), Why::NoTool).with_query(&FIREWALLD, ZONE);
-        assert!(matches!(facts.inbound(Tcp, 10250), Ok(Passage::Blocked(_))));
+        assert!(matches!(facts.inbound(Tcp, 10250), Ok(Passage::SaidBlocked(_))));
         assert_eq!(facts.inbound(Udp, 8472), Ok(Passage::Open));
     }
 
@@ -368,12 +428,12 @@ mod tests {
         let denied = facts().without(Source::Query(&IPTABLES), Why::Denied).with_query(&UFW, UFW_ACTIVE);
         assert_eq!(denied.firewall(), Firewall::Ufw);
         assert_eq!(denied.inbound(Tcp, 10250), Ok(Passage::Open));
-        assert!(matches!(denied.inbound(Tcp, 31000), Ok(Passage::Blocked(_))));
+        assert!(matches!(denied.inbound(Tcp, 31000), Ok(Passage::SaidBlocked(_))));
         assert!(denied.inbound(Udp, 8472).is_err(), "only for some");
         let default = "ufw: Default: deny (incoming), allow (outgoing), disabled (routed)";
         assert_eq!(
             denied.inbound(Tcp, 10256),
-            Ok(Passage::Blocked(default.into())),
+            Ok(Passage::SaidBlocked(default.into())),
             "what holds for IPv6 is not for IPv4"
         );
         let with =

@@ -90,6 +90,13 @@ impl MachineIdentity {
         let by_id = self.machine_id.as_ref().filter(|_| is_machine_id(&id)).map(|own| *own == id);
         by_uuid.or(by_id)
     }
+
+    /// The Node has this machine's UUID and another machine-id: this machine was set up anew since, or a second one shares the
+    /// UUID, as all guests of one container host do.
+    pub fn has_another_machine_id(&self, system_uuid: &str, machine_id: &str) -> bool {
+        let differs = |own: &String| is_machine_id(machine_id) && !own.eq_ignore_ascii_case(machine_id);
+        self.is(system_uuid, machine_id) == Some(true) && self.machine_id.as_ref().is_some_and(differs)
+    }
 }
 
 impl fmt::Display for MachineIdentity {
@@ -250,6 +257,25 @@ fe8000000000000000fc00fffe000001 02 40 20 80     eth0
         let no_tool = facts().with_exit(&OWN_NAME, 127, "", "sh: 1: exec: getent: not found").own_name_addresses();
         assert_eq!(no_tool.unwrap_err().why, Why::NoTool);
         assert!(facts().with_exit(&OWN_NAME, 1, "", "").own_name_addresses().is_err());
+    }
+
+    #[test]
+    fn a_uuid_alone_does_not_tell_guests_of_one_host_apart() {
+        let (uuid, id, other) = ("4c4c4544-0042-4a10-8034-b7c04f4d3732", "a".repeat(32), "b".repeat(32));
+        let own = MachineIdentity { uuid: Some(uuid.to_owned()), machine_id: Some(id.clone()) };
+        for (name, node_uuid, node_id, is, another) in [
+            ("this machine", uuid, id.as_str(), Some(true), false),
+            ("set up anew, or a second guest", uuid, &other, Some(true), true),
+            ("no machine-id", uuid, "", Some(true), false),
+            ("another machine", "00000000-0000-0000-0000-0000000000aa", &other, Some(false), false),
+            ("no UUID of its own", "", &id, Some(true), false),
+        ] {
+            assert_eq!(
+                (own.is(node_uuid, node_id), own.has_another_machine_id(node_uuid, node_id)),
+                (is, another),
+                "{name}"
+            );
+        }
     }
 
     #[test]

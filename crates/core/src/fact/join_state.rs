@@ -2,8 +2,8 @@
 
 use super::evidence::Evidence;
 use super::kubeconfig::{self, Kubeconfig};
-use super::pki;
-use super::{Facts, Known, OrAbsent, Source, Why};
+use super::pki::{self, Certificate};
+use super::{Facts, Known, Missing, OrAbsent, Source, Why};
 
 pub const MANIFESTS: &str = "/etc/kubernetes/manifests";
 
@@ -14,72 +14,150 @@ pub const SOURCES: &[Source] = &[Source::Dir(MANIFESTS)];
 pub enum JoinState {
     /// No `kubelet.conf`.
     Unjoined,
-    /// A kubelet runs with a certificate of its own that has not expired.
-    Joined { server: String },
-    /// Everything a kubelet needs to be in its cluster, and no kubelet that runs.
-    Stopped { server: String, seen: Evidence },
+    /// A kubelet runs with a certificate of its own that has not expired, as this Node.
+    Joined { server: String, node: String },
+    /// Everything a kubelet needs to be in its cluster as this Node, and no kubelet that runs.
+    Stopped { server: String, node: String, seen: Evidence },
     /// A `kubelet.conf` with which no kubelet can be in a cluster, and why.
     Left { server: String, why: String, seen: Evidence },
 }
 
+const UNKNOWN_SERVER: &str = "an unknown server";
+
 impl Facts {
     pub fn join_state(&self) -> Known<JoinState> {
+        // Whoever lives has read its files; what became of them since makes no leftover of it.
+        if let Ok(Some(node)) = self.live_node() {
+            let server = self.kubelet_kubeconfig().ok().and_then(|conf| conf.server);
+            return Ok(JoinState::Joined { server: server.unwrap_or_else(|| UNKNOWN_SERVER.to_owned()), node });
+        }
         let conf = match self.kubelet_kubeconfig() {
             Ok(conf) => conf,
             Err(missing) if missing.why == Why::Absent => return Ok(JoinState::Unjoined),
             Err(missing) => match missing.why {
                 Why::Broken(why) => {
                     let seen = Evidence::of(kubeconfig::KUBELET, &why);
-                    return Ok(JoinState::Left {
-                        server: "an unknown server".to_owned(),
-                        why: "it cannot be read".to_owned(),
-                        seen,
-                    });
+                    let (server, why) = (UNKNOWN_SERVER.to_owned(), "it cannot be read".to_owned());
+                    return Ok(JoinState::Left { server, why, seen });
                 }
                 _ => return Err(missing),
             },
         };
         let server = conf.server.clone().unwrap_or_else(|| "no server".to_owned());
-        if let Some((why, seen)) = self.why_not_joined(&conf)? {
-            return Ok(JoinState::Left { server, why, seen });
-        }
+        let node = match self.certified(&conf)? {
+            Err((why, seen)) => return Ok(JoinState::Left { server, why, seen }),
+            Ok(node) => node,
+        };
         let kubelet = self.unit_state("kubelet")?;
         Ok(if kubelet.is_active() {
-            JoinState::Joined { server }
+            JoinState::Joined { server, node }
         } else {
-            JoinState::Stopped { server, seen: kubelet.cite() }
+            JoinState::Stopped { server, node, seen: kubelet.cite() }
         })
     }
 
-    /// Why a kubelet with this kubeconfig cannot be in a cluster; `None` where nothing speaks against it.
-    fn why_not_joined(&self, conf: &Kubeconfig) -> Known<Option<(String, Evidence)>> {
-        if let (Ok(cluster), Some(ca)) = (self.cluster_ca(), conf.ca())
-            && cluster.pin != ca.pin
-        {
-            return Ok(Some(("it trusts another cluster's CA".to_owned(), Evidence::of(kubeconfig::KUBELET, ca.pin))));
+    /// The Node as which a kubelet lives here: it runs, it is told of a kubeconfig, and its certificate is good now and of the
+    /// CA that it trusts. Neither the name the host has by now nor another cluster's CA takes anything from that: only the
+    /// API server could. Where something cannot be seen that would say it, it is not known that nothing lives here.
+    pub fn live_node(&self) -> Known<Option<String>> {
+        if !self.unit_state("kubelet")?.is_active() {
+            return Ok(None);
         }
+        if matches!(self.kubelet_process(), Ok(Some(process)) if !process.has_flag("--kubeconfig")) {
+            return Ok(None);
+        }
+        // It may have been removed, or broken, since the kubelet has read it.
+        let conf = match self.kubelet_kubeconfig() {
+            Err(Missing { why: Why::Absent | Why::Broken(_), .. }) => None,
+            conf => Some(conf?),
+        };
         let Some(client) = self.client_certificate().or_absent()? else {
-            return Ok(Some(("the kubelet has no certificate".to_owned(), Evidence::of(pki::CLIENT, "not there"))));
+            let other = conf.is_some_and(|conf| conf.has_other_credential());
+            let missing =
+                || Missing { source_name: "the credential that kubelet.conf names".to_owned(), why: Why::NotCollected };
+            return if other { Err(missing()) } else { Ok(None) };
+        };
+        let cas = match &conf {
+            Some(conf) => self.trusted_by(conf),
+            None => self.ca_certificates().unwrap_or_default(),
+        };
+        let is_vouched_for = cas.is_empty() || client.is_signed_by_any(&cas);
+        Ok(client.node().filter(|_| is_vouched_for && self.is_in_date(&client)).map(str::to_owned))
+    }
+
+    /// The kubeconfig of a kubelet that runs and was not set up by kubeadm: whether that lives, and as what, is not known here.
+    pub fn foreign_kubeconfig(&self) -> Known<Option<String>> {
+        if !self.unit_state("kubelet")?.is_active() {
+            return Ok(None);
+        }
+        let process = self.kubelet_process()?;
+        let named = process.as_ref().and_then(|process| process.flag("--kubeconfig"));
+        Ok(named.filter(|path| *path != kubeconfig::KUBELET).map(str::to_owned))
+    }
+
+    /// By this machine's clock, or by the API server's: it is not the certificate's fault if this clock is wrong.
+    fn is_in_date(&self, certificate: &Certificate) -> bool {
+        let server = self.api_path().ok().and_then(|path| path.clocks).map(|clocks| clocks.server);
+        [Some(self.taken_at), server].into_iter().flatten().any(|now| certificate.is_valid_at(now))
+    }
+
+    /// All that a kubelet needs to be in a cluster is here, whether it runs or not.
+    pub fn has_joined(&self) -> bool {
+        self.kubelet_kubeconfig().is_ok_and(|conf| matches!(self.certified(&conf), Ok(Ok(_))))
+    }
+
+    /// The Node that a kubelet with this kubeconfig is; or why it cannot be in a cluster.
+    fn certified(&self, conf: &Kubeconfig) -> Known<Result<String, (String, Evidence)>> {
+        let trusted = self.trusted_by(conf);
+        let client = self.client_certificate().or_absent()?;
+        if self.differs(&trusted, client.as_ref()) {
+            let seen = Evidence::of(kubeconfig::KUBELET, pki::shown_pins(&trusted));
+            return Ok(Err(("it trusts another cluster's CA".to_owned(), seen)));
+        }
+        let Some(client) = client else {
+            return Ok(Err(("the kubelet has no certificate".to_owned(), Evidence::of(pki::CLIENT, "not there"))));
         };
         if !client.is_valid_at(self.taken_at) {
             let seen = Evidence::of(pki::CLIENT, format!("valid from {} to {}", client.not_before, client.not_after));
-            return Ok(Some(("the kubelet's certificate is not valid now".to_owned(), seen)));
+            return Ok(Err(("the kubelet's certificate is not valid now".to_owned(), seen)));
         }
-        let own = self.own_common_name()?;
-        if client.common_name != own {
-            let seen = Evidence::of(pki::CLIENT, format!("CN={}", client.common_name));
-            return Ok(Some((format!("the kubelet's certificate is not for {own}"), seen)));
+        match client.node() {
+            // Of this very join, whatever the host is called by now.
+            Some(node) if client.is_signed_by_any(&trusted) => Ok(Ok(node.to_owned())),
+            _ => {
+                let (name, own) = (self.coming_node_name()?, self.own_common_name()?);
+                let seen = || Evidence::of(pki::CLIENT, format!("CN={}", client.common_name));
+                let is_own = client.common_name == own;
+                Ok(if is_own { Ok(name) } else { Err((format!("the kubelet's certificate is not for {own}"), seen())) })
+            }
         }
-        Ok(None)
     }
 
-    /// The name the kubelet's certificate must bear: `system:node:` and the node's name.
+    /// The kubelet here is in another cluster than the one that was asked.
+    pub fn is_of_another_cluster(&self) -> bool {
+        let Ok(conf) = self.kubelet_kubeconfig() else { return false };
+        self.differs(&self.trusted_by(&conf), self.client_certificate().ok().as_ref())
+    }
+
+    fn differs(&self, trusted: &[Certificate], client: Option<&Certificate>) -> bool {
+        self.cluster_cas().is_ok_and(|asked| pki::is_in_cluster(trusted, client, &asked, &[]) == Some(false))
+    }
+
+    /// The name that a certificate for the kubelet's next start must bear: `system:node:` and the node's name.
     pub fn own_common_name(&self) -> Known<String> {
-        Ok(format!("system:node:{}", self.kubelet_node_name()?))
+        Ok(format!("system:node:{}", self.coming_node_name()?))
     }
 
-    /// What the kubelet here calls its Node.
+    /// What the kubelet here calls its Node: what its certificate says, once it has joined; until then what it would.
     pub fn kubelet_node_name(&self) -> Known<String> {
+        match self.join_state() {
+            Ok(JoinState::Joined { node, .. } | JoinState::Stopped { node, .. }) => Ok(node),
+            _ => self.coming_node_name(),
+        }
+    }
+
+    /// What a kubelet that is started now would call its Node.
+    pub fn coming_node_name(&self) -> Known<String> {
         if let Ok(command) = self.kubelet_command()
             && let Some((name, _)) = command.flag("--hostname-override")
             && !name.is_empty()
@@ -134,7 +212,7 @@ mod tests {
     use super::sample::{SERVER, clean, joined, kubelet_state};
     use super::*;
     use crate::fact::pki::sample::SampleAuthority;
-    use crate::fact::unit;
+    use crate::fact::{process, unit};
 
     fn why(facts: &Facts) -> String {
         match facts.join_state().expect("known") {
@@ -143,32 +221,87 @@ mod tests {
         }
     }
 
+    fn stopped(facts: Facts) -> Facts {
+        facts.with_query(&unit::SHOW, &kubelet_state("inactive", "dead"))
+    }
+
     #[test]
     fn tells_a_live_join_from_what_one_left() {
         let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
+        let live = || Ok(JoinState::Joined { server: SERVER.to_owned(), node: "w1".to_owned() });
         assert_eq!(clean().join_state(), Ok(JoinState::Unjoined));
-        assert_eq!(joined(&ca).join_state(), Ok(JoinState::Joined { server: SERVER.to_owned() }));
-        assert_eq!(
-            joined(&ca).with_api("cluster-ca", &ca.pem).join_state(),
-            Ok(JoinState::Joined { server: SERVER.to_owned() })
-        );
+        assert_eq!(joined(&ca).join_state(), live());
+        assert_eq!(joined(&ca).with_api("cluster-ca", &ca.pem).join_state(), live());
+        let foreign = joined(&ca).with_api("cluster-ca", &other.pem);
+        assert_eq!((foreign.join_state(), foreign.is_of_another_cluster()), (live(), true), "it lives, elsewhere");
         let left = |facts: Facts| why(&facts);
-        assert_eq!(
-            left(joined(&ca).with_api("cluster-ca", &other.pem)),
-            format!("{SERVER}: it trusts another cluster's CA")
-        );
+        assert_eq!(left(stopped(foreign)), format!("{SERVER}: it trusts another cluster's CA"));
         assert_eq!(left(joined(&ca).without_file(pki::CLIENT)), format!("{SERVER}: the kubelet has no certificate"));
         assert_eq!(
             left(joined(&ca).with_file(pki::CLIENT, &ca.node("system:node:w1", 2026))),
             format!("{SERVER}: the kubelet's certificate is not valid now")
         );
         assert_eq!(
-            left(joined(&ca).with_file(pki::CLIENT, &ca.node("system:node:w2", 2027))),
+            left(joined(&ca).with_file(pki::CLIENT, &other.node("system:node:w2", 2027))),
             format!("{SERVER}: the kubelet's certificate is not for system:node:w1")
         );
-        let stopped = joined(&ca).with_query(&unit::SHOW, &kubelet_state("inactive", "dead")).join_state();
-        assert!(matches!(stopped, Ok(JoinState::Stopped { ref server, .. }) if server == SERVER), "{stopped:?}");
-        assert_eq!(left(joined(&ca).with_file(kubeconfig::KUBELET, "{")), "an unknown server: it cannot be read");
+        let at_rest = stopped(joined(&ca)).join_state();
+        assert!(matches!(at_rest, Ok(JoinState::Stopped { ref server, .. }) if server == SERVER), "{at_rest:?}");
+        assert_eq!(
+            left(stopped(joined(&ca)).with_file(kubeconfig::KUBELET, "{")),
+            "an unknown server: it cannot be read"
+        );
+    }
+
+    /// What has happened to the host and to its files since the kubelet started does not end it.
+    #[test]
+    fn a_kubelet_that_runs_with_a_good_certificate_lives() {
+        let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
+        let bundle = format!("{}{}", other.pem, ca.pem);
+        let mut behind = joined(&ca).with_api(
+            "path",
+            r#"{"endpoint":"e","steps":[],"clocks":{"server":"2026-11-15T12:00:00Z","here":"2001-01-01T00:00:00Z"}}"#,
+        );
+        behind.taken_at = "2001-01-01T00:00:00Z".parse().unwrap();
+        for (name, facts) in [
+            ("as it joined", joined(&ca)),
+            ("renamed", joined(&ca).with_file("/proc/sys/kernel/hostname", "w1-dhcp\n")),
+            ("another cluster was asked", joined(&ca).with_api("cluster-ca", &other.pem)),
+            ("kubelet.conf broken since", joined(&ca).with_file(kubeconfig::KUBELET, "{")),
+            ("kubelet.conf removed since", joined(&ca).without_file(kubeconfig::KUBELET)),
+            ("two CAs", joined(&ca).with_file(kubeconfig::KUBELET, &kubeconfig::sample::kubelet(SERVER, &bundle))),
+            ("ca.crt removed since", joined(&ca).without_file(pki::CA)),
+            ("this clock is behind", behind),
+        ] {
+            assert_eq!(facts.live_node(), Ok(Some("w1".to_owned())), "{name}");
+            assert!(matches!(facts.join_state(), Ok(JoinState::Joined { ref node, .. }) if node == "w1"), "{name}");
+            assert_eq!(facts.kubelet_node_name().as_deref(), Ok("w1"), "{name}");
+        }
+        let runs = format!("{}MainPID=17\n", kubelet_state("active", "running"));
+        let alone = joined(&ca).with_query(&unit::SHOW, &runs);
+        let alone = alone.with_query(&process::KUBELET, "17 60 /usr/bin/kubelet\n");
+        for (name, facts) in [
+            ("stopped", stopped(joined(&ca))),
+            ("standalone", alone),
+            ("expired", joined(&ca).with_file(pki::CLIENT, &ca.node("system:node:w1", 2026))),
+            ("signed by nobody it trusts", joined(&ca).with_file(pki::CLIENT, &other.node("system:node:w1", 2027))),
+            ("no node's", joined(&ca).with_file(pki::CLIENT, &ca.node("kubernetes-admin", 2027))),
+            ("none yet", joined(&ca).without_file(pki::CLIENT)),
+        ] {
+            assert_eq!(facts.live_node(), Ok(None), "{name}");
+        }
+        let token = kubeconfig::sample::bootstrap(SERVER, &ca.pem);
+        let by_token = joined(&ca).without_file(pki::CLIENT).with_file(kubeconfig::KUBELET, &token);
+        assert!(by_token.live_node().is_err(), "it may well live by that");
+        assert!(joined(&ca).without(Source::File(pki::CLIENT), Why::Denied).live_node().is_err());
+    }
+
+    #[test]
+    fn a_renamed_machine_that_is_stopped_is_still_the_node_it_was() {
+        let ca = SampleAuthority::make();
+        let renamed = stopped(joined(&ca)).with_file("/proc/sys/kernel/hostname", "w1-dhcp\n");
+        assert!(matches!(renamed.join_state(), Ok(JoinState::Stopped { ref node, .. }) if node == "w1"));
+        assert_eq!(renamed.coming_node_name().as_deref(), Ok("w1-dhcp"));
     }
 
     #[test]

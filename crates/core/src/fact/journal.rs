@@ -55,6 +55,10 @@ pub struct JournalEntry {
     /// 0 is an emergency, 3 an error, 6 information.
     pub priority: Option<u8>,
     pub pid: Option<u32>,
+    /// `kubelet`, `systemd`: who wrote it. With [`JournalEntry::unit`] only where it was asked for.
+    pub program: Option<String>,
+    /// `kubelet.service`: whose, or about whom.
+    pub unit: Option<String>,
 }
 
 /// What was read besides the entries.
@@ -72,6 +76,7 @@ pub struct JournalReader {
     too_long: bool,
     seen: BTreeSet<String>,
     count: JournalCount,
+    last: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -86,11 +91,23 @@ struct Raw {
     priority: Value,
     #[serde(rename = "_PID", default)]
     pid: Value,
+    #[serde(rename = "SYSLOG_IDENTIFIER", default)]
+    program: Value,
+    /// systemd writes about a unit here.
+    #[serde(rename = "UNIT", default)]
+    about: Value,
+    #[serde(rename = "_SYSTEMD_UNIT", default)]
+    unit: Value,
 }
 
 impl JournalReader {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The place of the last entry: `--after-cursor` goes on from there.
+    pub fn cursor(&self) -> Option<&str> {
+        self.last.as_deref()
     }
 
     /// Takes the next bytes; every entry that is complete goes to `each`.
@@ -124,6 +141,7 @@ impl JournalReader {
             match serde_json::from_slice::<Raw>(&line).ok().and_then(|raw| Some((raw.entry()?, raw.cursor))) {
                 Some((_, Some(cursor))) if self.seen.contains(&cursor) => {}
                 Some((entry, cursor)) => {
+                    self.last.clone_from(&cursor);
                     if self.seen.len() < HEAD_ENTRIES {
                         self.seen.extend(cursor);
                     }
@@ -148,6 +166,8 @@ impl Raw {
             message,
             priority: number(&self.priority).and_then(|it| u8::try_from(it).ok()),
             pid: number(&self.pid).and_then(|it| u32::try_from(it).ok()),
+            program: self.program.as_str().map(str::to_owned),
+            unit: self.about.as_str().or(self.unit.as_str()).map(str::to_owned),
         })
     }
 }
@@ -229,7 +249,8 @@ mod tests {
             assert_eq!(count, JournalCount { entries: 1, broken: 0 });
             let at = Timestamp::from_microsecond(1_794_744_000_000_001).unwrap();
             let message = Some("hello".to_owned());
-            assert_eq!(entries, [JournalEntry { at, message, priority: Some(6), pid: Some(812) }]);
+            let (program, unit) = (None, None);
+            assert_eq!(entries, [JournalEntry { at, message, priority: Some(6), pid: Some(812), program, unit }]);
         }
     }
 

@@ -151,9 +151,10 @@ pub fn decode(data: &str) -> Option<String> {
 }
 
 impl Kubeconfig {
-    /// The CA this kubeconfig trusts, where it is inside the file.
-    pub fn ca(&self) -> Option<Certificate> {
-        pki::parse_certificates(self.ca_pem.as_deref()?).ok()?.into_iter().next()
+    /// Who a kubelet with this kubeconfig is comes from somewhere else than a certificate that Carrick reads.
+    pub fn has_other_credential(&self) -> bool {
+        let file = self.client_certificate_file.as_deref();
+        self.has_token || file.is_some_and(|file| file != pki::CLIENT)
     }
 }
 
@@ -191,6 +192,15 @@ impl Facts {
 
     fn kubeconfig(&self, path: &str) -> Known<Kubeconfig> {
         parse(&self.file(path)?.text).map_err(|detail| Missing::broken(path, detail))
+    }
+
+    /// The CAs this kubeconfig trusts: more than one while they are rotated, none where they are in a file that is not read.
+    pub fn trusted_by(&self, conf: &Kubeconfig) -> Vec<Certificate> {
+        match &conf.ca_pem {
+            Some(pem) => pki::parse_certificates(pem).unwrap_or_default(),
+            None if conf.ca_file.as_deref() == Some(pki::CA) => self.ca_certificates().unwrap_or_default(),
+            None => Vec::new(),
+        }
     }
 }
 
@@ -253,7 +263,13 @@ mod tests {
         assert_eq!((read.server.as_deref(), read.ca_pem.as_deref()), (Some("https://10.0.0.11:6443"), Some("PEM")));
         assert_eq!(read.client_certificate_file.as_deref(), Some("/var/lib/kubelet/pki/kubelet-client-current.pem"));
         assert!(!read.has_token);
-        assert_eq!(read.ca(), None, "PEM without a certificate");
+        assert_eq!(facts().trusted_by(&read), [], "PEM without a certificate");
+        let ca = pki::sample::SampleAuthority::make();
+        let by_file =
+            text.replace("certificate-authority-data: UEVN", "certificate-authority: /etc/kubernetes/pki/ca.crt");
+        let by_file = parse(&by_file).expect("read");
+        assert_eq!(facts().with_file(pki::CA, &ca.pem).trusted_by(&by_file).len(), 1);
+        assert_eq!(facts().without_file(pki::CA).trusted_by(&by_file), []);
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct KubeletConfig {
     pub rotate_certificates: Option<bool>,
     #[serde(rename = "serverTLSBootstrap")]
     pub server_tls_bootstrap: Option<bool>,
+    /// 0: it has none.
+    pub healthz_port: Option<u16>,
 }
 
 pub fn parse(text: &str) -> Result<KubeletConfig, String> {

@@ -345,7 +345,7 @@ impl Facts {
 /// Why something is missing of which a capture says nothing.
 fn unseen(key: &str) -> Why {
     match key.strip_prefix("api ") {
-        Some(daemon_sets::CALL) => Why::NotAdmin,
+        Some(daemon_sets::CALL | overlay::CALL | bootstrap_token::SECRET) => Why::NotAdmin,
         Some(_) => Why::NotAsked,
         None => Why::NotCollected,
     }

@@ -1,8 +1,12 @@
 //! Links, addresses and routes, as `ip -j` tells them.
 
+use std::cmp::Reverse;
+use std::net::IpAddr;
+
 use serde_json::Value;
 
 use super::cidr::Cidr;
+use super::evidence::Evidence;
 use super::keep::NETWORK_TABLE;
 use super::{Facts, Known, Missing, Query, Source};
 use crate::cni::FLAVOURS;
@@ -15,6 +19,10 @@ pub const ROUTES: Query = Query {
     argv: &["ip", "-j", "route", "show", "table", "all"],
     keep: NETWORK_TABLE,
 };
+
+/// Looked at only where somebody does not answer: on a busy node there are thousands.
+pub const NEIGHBOURS: Query =
+    Query { name: "ip -j neigh show", argv: &["ip", "-j", "neigh", "show"], keep: NETWORK_TABLE };
 
 pub const SOURCES: &[Source] = &[Source::Query(&LINKS), Source::Query(&ROUTES)];
 
@@ -32,7 +40,7 @@ pub struct Link {
     /// `UP`, `DOWN`, and `UNKNOWN` for every vxlan and loopback: not a sign of trouble.
     pub state: String,
     pub addresses: Vec<Cidr>,
-    /// Of a vxlan: the UDP port it sends to.
+    /// Of a vxlan or a geneve: the UDP port it sends to.
     pub vxlan_port: Option<u64>,
     /// False where it was printed without `-d`: its kind is not known then.
     pub has_kind: bool,
@@ -79,6 +87,17 @@ impl Route {
     }
 }
 
+/// The route that a packet to this address takes: of the main table, the longest prefix, then the lowest metric.
+pub fn route_to(routes: &[Route], address: IpAddr) -> Option<&Route> {
+    let leads = |route: &&Route| {
+        let family = route.to.map_or(route.is_v6, Cidr::is_v6);
+        let is_way = route.table == "main" && route.kind == "unicast" && !route.is_dead;
+        is_way && family == address.is_ipv6() && route.to.is_none_or(|to| to.contains(address))
+    };
+    let length = |route: &&Route| route.to.map_or(0, Cidr::length);
+    routes.iter().filter(leads).max_by_key(|route| (length(route), Reverse(route.metric)))
+}
+
 pub fn parse_links(text: &str) -> Result<Vec<Link>, String> {
     Ok(objects(text)?.iter().filter_map(link).collect())
 }
@@ -99,6 +118,31 @@ fn link(value: &Value) -> Option<Link> {
 fn address(value: &Value) -> Option<Cidr> {
     let length = value.get("prefixlen").and_then(Value::as_u64).and_then(|length| u8::try_from(length).ok())?;
     Cidr::new(value.get("local")?.as_str()?.parse().ok()?, length)
+}
+
+/// Who is known to be a hop away by a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Neighbour {
+    pub address: IpAddr,
+    pub link: String,
+    /// `REACHABLE`, `PERMANENT`, `FAILED` …; an entry may have several.
+    pub states: Vec<String>,
+}
+
+impl Neighbour {
+    /// The kernel has asked for its hardware address in vain.
+    pub fn is_lost(&self) -> bool {
+        self.states.iter().any(|state| state == "FAILED" || state == "INCOMPLETE")
+    }
+}
+
+pub fn parse_neighbours(text: &str) -> Result<Vec<Neighbour>, String> {
+    Ok(objects(text)?.iter().filter_map(neighbour).collect())
+}
+
+fn neighbour(value: &Value) -> Option<Neighbour> {
+    let states = array(value, "state").filter_map(Value::as_str).map(str::to_owned).collect();
+    Some(Neighbour { address: text(value, "dst")?.parse().ok()?, link: text(value, "dev")?, states })
 }
 
 pub fn parse_routes(text: &str) -> Result<Vec<Route>, String> {
@@ -154,16 +198,53 @@ impl Facts {
 
     /// The links that are vxlans; a missing fact where nobody asked for the kinds of links.
     pub fn vxlans(&self) -> Known<Vec<Link>> {
+        Ok(self.tunnels()?.into_iter().filter(Link::is_vxlan).collect())
+    }
+
+    /// The links that carry packets to other machines in UDP: vxlans and geneves.
+    pub fn tunnels(&self) -> Known<Vec<Link>> {
         let links = self.links()?;
         if links.iter().any(|link| !link.has_kind) {
             return Err(Missing::broken("ip addr show", "was asked without -d: it does not say which link is a vxlan"));
         }
-        Ok(links.into_iter().filter(Link::is_vxlan).collect())
+        Ok(links.into_iter().filter(|link| matches!(link.kind.as_deref(), Some("vxlan" | "geneve"))).collect())
     }
 
     /// Every route of every table.
     pub fn routes(&self) -> Known<Vec<Route>> {
         self.told_by_ip(&ROUTES, parse_routes)
+    }
+
+    pub fn neighbours(&self) -> Known<Vec<Neighbour>> {
+        self.told_by_ip(&NEIGHBOURS, parse_neighbours)
+    }
+
+    /// Why packets to an address of another node's pod do not even leave, where that is so: no route leads there, or the
+    /// tunnel it leads into does not know the node at its other end. What rules of `ip rule` do is not followed.
+    pub fn no_way_to(&self, address: IpAddr) -> Known<Option<Evidence>> {
+        let routes = self.routes()?;
+        let leads = |route: &&Route| match route.to {
+            _ if route.table != "main" => false,
+            Some(to) => to.contains(address),
+            None => route.is_v6 == address.is_ipv6(),
+        };
+        let length = |route: &&Route| route.to.map_or(0, Cidr::length);
+        let Some(best) = routes.iter().filter(leads).max_by_key(|route| (length(route), Reverse(route.metric))) else {
+            return Ok(Some(Evidence::of(ROUTES.name, format!("no route leads to {address}"))));
+        };
+        if best.is_dead || matches!(best.kind.as_str(), "unreachable" | "blackhole" | "prohibit") {
+            return Ok(Some(Evidence::of(ROUTES.name, format!("{} {}", best.kind, best.line()))));
+        }
+        let tunnel = self.tunnels()?.into_iter().find(|link| best.links.contains(&link.name));
+        let gateway = best.gateway.as_ref().and_then(|gateway| gateway.parse::<IpAddr>().ok());
+        let (Some(tunnel), Some(gateway)) = (tunnel, gateway) else { return Ok(None) };
+        let known = self.neighbours()?.into_iter().find(|it| it.address == gateway && it.link == tunnel.name);
+        let says = match known {
+            Some(known) if known.is_lost() => format!("{gateway} dev {}: {}", tunnel.name, known.states.join(" ")),
+            Some(_) => return Ok(None),
+            None => format!("{gateway} dev {}: not there", tunnel.name),
+        };
+        Ok(Some(Evidence::of(NEIGHBOURS.name, says)))
     }
 
     /// The default routes of the main table, the preferred first: IPv4 before IPv6, then by metric, as the kubelet,
@@ -212,6 +293,16 @@ mod tests {
         {"dst":"default","gateway":"fd00::1","dev":"eth0","metric":1,"flags":[],"pref":"medium"},
         {"dst":"10.244.0.0/24","gateway":"10.244.0.0","dev":"flannel.1","flags":["onlink"]},
         {"type":"local","dst":"10.244.1.1","dev":"cni0","table":"local","protocol":"kernel","scope":"host","flags":[]}]"#;
+
+    #[test]
+    fn the_longest_prefix_and_then_the_lowest_metric_leads_there() {
+        let routes = parse_routes(ROUTED).unwrap();
+        let via = |address: &str| route_to(&routes, address.parse().unwrap()).map(Route::line);
+        assert_eq!(via("10.244.0.7").as_deref(), Some("10.244.0.0/24 via 10.244.0.0 dev flannel.1"));
+        assert_eq!(via("8.8.8.8").as_deref(), Some("default via 192.168.4.1 dev eth0"), "a dead one leads nowhere");
+        assert_eq!(via("fd01::1").as_deref(), Some("default via fd00::1 dev eth0"));
+        assert_eq!(route_to(&[], "8.8.8.8".parse().unwrap()), None);
+    }
 
     /// One end of a pod's network in a bridge, with the keys that iproute2 6.1 prints for it.
     fn in_a_bridge(index: usize) -> Value {
@@ -369,16 +460,14 @@ mod tests {
     proptest! {
         #[test]
         fn any_text_is_links_and_routes_or_says_why(text in ".*") {
-            let _ = parse_links(&text);
-            let _ = parse_routes(&text);
+            let _ = (parse_links(&text), parse_routes(&text), parse_neighbours(&text));
         }
 
         #[test]
         fn any_value_in_any_field_is_survived(value in "(null|-1|1e99|\"x\"|\\[\\]|\\{\\})") {
             for key in ["ifname", "mtu", "addr_info", "linkinfo", "dst", "dev", "nexthops", "flags", "via"] {
                 let text = format!(r#"[{{"dst":"default","ifname":"a","{key}":{value}}}]"#);
-                let _ = parse_links(&text);
-                let _ = parse_routes(&text);
+                let _ = (parse_links(&text), parse_routes(&text), parse_neighbours(&text));
             }
         }
     }

@@ -26,10 +26,9 @@ impl Packet {
     /// card may be.
     pub fn link_fits(&self, rule: &str) -> Fits {
         let named = |link: &str| rule.strip_suffix(['+', '*']).map_or(link == rule, |prefix| link.starts_with(prefix));
-        let inner = ["lo", "docker0", "virbr0", "podman0"].contains(&rule) || super::net::is_of_pod_network(rule);
         match &self.link {
             Some(link) if named(link) => Fits::Yes,
-            _ if inner => Fits::No,
+            _ if is_inner(rule) => Fits::No,
             _ => Fits::Maybe,
         }
     }
@@ -60,6 +59,14 @@ impl Packet {
             Fits::Maybe
         }
     }
+}
+
+/// A link of pods and containers: no other machine comes in by it.
+pub fn is_inner(link: &str) -> bool {
+    // docker calls the bridges of networks that somebody made `br-` and twelve hex digits.
+    let id = link.strip_prefix("br-").unwrap_or_default();
+    let is_of_docker = id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
+    ["lo", "docker0", "virbr0", "podman0"].contains(&link) || is_of_docker || super::net::is_of_pod_network(link)
 }
 
 /// Whether a rule speaks of the packet.
@@ -142,8 +149,10 @@ pub struct BaseChain {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Passage {
     Open,
-    /// The rule that stops it.
+    /// The rule that stops it, whatever the rest of the ruleset says.
     Blocked(String),
+    /// The word of firewalld or ufw that it is stopped. Neither lists every rule there is.
+    SaidBlocked(String),
     /// The rule it hangs on.
     CannotTell(String),
 }
@@ -154,6 +163,7 @@ impl Passage {
         match (self, other) {
             (Passage::Blocked(rule), _) | (_, Passage::Blocked(rule)) => Passage::Blocked(rule),
             (Passage::CannotTell(rule), _) | (_, Passage::CannotTell(rule)) => Passage::CannotTell(rule),
+            (Passage::SaidBlocked(word), _) | (_, Passage::SaidBlocked(word)) => Passage::SaidBlocked(word),
             (Passage::Open, Passage::Open) => Passage::Open,
         }
     }
@@ -361,9 +371,17 @@ mod tests {
             link: Some("eth0".into()),
             from: Some("192.168.4.61/24".parse().unwrap()),
         };
-        for (rule, fits) in
-            [("eth0", Yes), ("eth+", Yes), ("eth*", Yes), ("lo", No), ("cni0", No), ("docker0", No), ("eth1", Maybe)]
-        {
+        for (rule, fits) in [
+            ("eth0", Yes),
+            ("eth+", Yes),
+            ("eth*", Yes),
+            ("lo", No),
+            ("cni0", No),
+            ("docker0", No),
+            ("br-0123456789ab", No),
+            ("br-lan", Maybe),
+            ("eth1", Maybe),
+        ] {
             assert_eq!(packet.link_fits(rule), fits, "{rule}");
         }
         for (rule, fits) in [

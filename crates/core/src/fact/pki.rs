@@ -1,5 +1,7 @@
 //! Certificates on the machine: the cluster's CA, and the kubelet's own.
 
+use std::collections::BTreeSet;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -8,7 +10,7 @@ use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::{FromDer, X509Certificate, X509Name};
 use x509_parser::time::ASN1Time;
 
-use super::{Facts, Known, Missing, Source};
+use super::{Facts, Known, Missing, Source, Why, kubeconfig};
 
 pub const CA: &str = "/etc/kubernetes/pki/ca.crt";
 pub const DIR: &str = "/var/lib/kubelet/pki";
@@ -42,8 +44,18 @@ impl Certificate {
         own.issuer() == ca.subject() && own.verify_signature(Some(ca.public_key())).is_ok()
     }
 
+    /// One of these has signed it. While a cluster's CA is rotated there are two, and either may have.
+    pub fn is_signed_by_any(&self, cas: &[Certificate]) -> bool {
+        cas.iter().any(|ca| self.is_signed_by(ca))
+    }
+
     pub fn is_valid_at(&self, now: Timestamp) -> bool {
         self.not_before <= now && now < self.not_after
+    }
+
+    /// The node it was issued to; `None`: it is no kubelet's.
+    pub fn node(&self) -> Option<&str> {
+        self.common_name.strip_prefix("system:node:")
     }
 }
 
@@ -101,25 +113,54 @@ pub fn requested_name(pem: &str) -> Option<String> {
 }
 
 impl Facts {
-    /// The CA an earlier join left here.
-    pub fn ca_certificate(&self) -> Known<Certificate> {
-        first(CA, &self.file(CA)?.text)
+    /// The CA an earlier join left here: more than one where the cluster's was being rotated.
+    pub fn ca_certificates(&self) -> Known<Vec<Certificate>> {
+        all(CA, &self.file(CA)?.text)
     }
 
-    /// The certificate the kubelet would present.
+    /// The certificate the kubelet would present: the newest it got, else the one in its `kubelet.conf`.
     pub fn client_certificate(&self) -> Known<Certificate> {
-        first(CLIENT, &self.file(CLIENT)?.text)
+        let (source, pem) = match self.file(CLIENT) {
+            Err(missing) if missing.why == Why::Absent => {
+                let inside = self.kubelet_kubeconfig().ok().and_then(|conf| conf.client_certificate_pem);
+                (kubeconfig::KUBELET, inside.ok_or(missing)?)
+            }
+            file => (CLIENT, file?.text.clone()),
+        };
+        all(source, &pem)?.into_iter().next().ok_or_else(|| Missing::broken(source, "it holds no certificate"))
     }
 
-    /// The cluster's CA as its signed cluster-info gives it.
-    pub fn cluster_ca(&self) -> Known<Certificate> {
-        first("the cluster's CA", &self.api("cluster-ca")?.text)
+    /// The cluster's CA as its signed cluster-info gives it: more than one while it is rotated.
+    pub fn cluster_cas(&self) -> Known<Vec<Certificate>> {
+        all("the cluster's CA", &self.api("cluster-ca")?.text)
     }
 }
 
-fn first(source: &str, pem: &str) -> Known<Certificate> {
-    let certificates = parse_certificates(pem).map_err(|detail| Missing::broken(source, detail))?;
-    certificates.into_iter().next().ok_or_else(|| Missing::broken(source, "it holds no certificate"))
+fn all(source: &str, pem: &str) -> Known<Vec<Certificate>> {
+    parse_certificates(pem).map_err(|detail| Missing::broken(source, detail))
+}
+
+/// Whether who trusts these CAs, and shows this certificate, is in the cluster that has these CAs, or is known by these pins: it
+/// shares one with them, or one of them has signed the certificate. `None`: there is nothing to compare.
+pub fn is_in_cluster(
+    trusted: &[Certificate],
+    client: Option<&Certificate>,
+    cas: &[Certificate],
+    pins: &[String],
+) -> Option<bool> {
+    if client.is_some_and(|client| client.is_signed_by_any(cas)) {
+        return Some(true);
+    }
+    let is_known = |ca: &Certificate| cas.iter().any(|it| it.pin == ca.pin) || pins.contains(&ca.pin);
+    let has_pins = !cas.is_empty() || !pins.is_empty();
+    let comparable = has_pins && !trusted.is_empty();
+    comparable.then(|| trusted.iter().any(is_known))
+}
+
+/// The keys of these, as a person compares them.
+pub fn shown_pins(cas: &[Certificate]) -> String {
+    let pins: BTreeSet<&str> = cas.iter().map(|ca| ca.pin.as_str()).collect();
+    pins.into_iter().collect::<Vec<_>>().join(", ")
 }
 
 /// Makes certificates for tests.
@@ -179,7 +220,6 @@ mod tests {
 
     use super::sample::SampleAuthority;
     use super::*;
-    use crate::fact::Why;
     use crate::testing::facts;
 
     #[test]
@@ -198,10 +238,15 @@ mod tests {
             ("2026-01-01T00:00:00Z", "2027-01-01T00:00:00Z")
         );
         assert!(!client.is_ca);
-        let (ca, foreign) = (known.ca_certificate().expect("known"), known.cluster_ca().expect("known"));
+        let (ca, foreign) =
+            (known.ca_certificates().expect("known").remove(0), known.cluster_cas().expect("known").remove(0));
         assert!(ca.is_ca && client.is_signed_by(&ca) && ca.is_signed_by(&ca));
         assert!(!client.is_signed_by(&foreign), "the name is the same, the key is not");
         assert!(!ca.is_signed_by(&client));
+        assert_eq!((client.node(), ca.node()), (Some("w1"), None));
+        let bundle =
+            facts().with_api("cluster-ca", &format!("{}{}", other.pem, ours.pem)).cluster_cas().expect("known");
+        assert!(bundle.len() == 2 && client.is_signed_by_any(&bundle) && !client.is_signed_by_any(&bundle[..1]));
     }
 
     #[test]
@@ -227,6 +272,18 @@ mod tests {
         ] {
             assert_eq!(client.is_valid_at(now), valid, "{now}");
         }
+    }
+
+    #[test]
+    fn a_certificate_inside_kubelet_conf_counts_until_the_kubelet_got_another() {
+        let ca = SampleAuthority::make();
+        let data = STANDARD.encode(ca.node("system:node:inside", 2027));
+        let conf = kubeconfig::sample::kubelet("https://10.0.0.11:6443", &ca.pem);
+        let conf = conf.replace(&format!("client-certificate: {CLIENT}"), &format!("client-certificate-data: {data}"));
+        let inside = facts().with_file(kubeconfig::KUBELET, &conf).without_file(CLIENT);
+        assert_eq!(inside.client_certificate().expect("known").node(), Some("inside"));
+        let newer = inside.with_file(CLIENT, &ca.node("system:node:newer", 2027));
+        assert_eq!(newer.client_certificate().expect("known").node(), Some("newer"));
     }
 
     #[test]

@@ -4,14 +4,24 @@ use super::evidence::Evidence;
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, Query, Source, Why};
 
-pub const KUBELET: Query =
-    Query { name: "ps -C kubelet", argv: &["ps", "-ww", "-C", "kubelet", "-o", "pid=", "-o", "args="], keep: USUAL };
+pub const KUBELET: Query = Query {
+    name: "ps -C kubelet",
+    argv: &["ps", "-ww", "-C", "kubelet", "-o", "pid=", "-o", "etimes=", "-o", "args="],
+    keep: USUAL,
+};
 
-pub const SOURCES: &[Source] = &[Source::Query(&KUBELET)];
+/// What the kernel has it do: `Ssl` sleeps, `T` was stopped by a signal.
+pub const STATE: Query =
+    Query { name: "ps -C kubelet -o stat", argv: &["ps", "-C", "kubelet", "-o", "pid=", "-o", "stat="], keep: USUAL };
+
+pub const SOURCES: &[Source] = &[Source::Query(&KUBELET), Source::Query(&STATE)];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Process {
     pub pid: u32,
+    /// For how many whole seconds it has run, those in which the machine slept included; a bundle of an older Carrick, or a
+    /// paste, may not say.
+    pub elapsed: Option<u64>,
     /// The command line, cut at spaces: `ps` does not show where one argument ends.
     pub words: Vec<String>,
     /// The line that shows it, where it is not one of `ps`.
@@ -19,17 +29,17 @@ pub struct Process {
 }
 
 impl Process {
-    /// `--name=value` with a value, or `--name` followed by one.
+    /// A flag's value: of `--name=value`, or the word after `--name`. The last one counts, as it does for the kubelet.
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        let mut values = self.words.iter().enumerate().filter_map(|(at, word)| match word.strip_prefix(name)? {
+            "" => self.words.get(at + 1).map(String::as_str).filter(|next| !next.starts_with("--")),
+            rest => rest.strip_prefix('='),
+        });
+        values.next_back().filter(|value| !value.is_empty())
+    }
+
     pub fn has_flag(&self, name: &str) -> bool {
-        let filled =
-            |word: &str| word.strip_prefix(name).and_then(|rest| rest.strip_prefix('=')).is_some_and(|v| !v.is_empty());
-        let mut words = self.words.iter().peekable();
-        while let Some(word) = words.next() {
-            if filled(word) || (word == name && words.peek().is_some_and(|next| !next.starts_with("--"))) {
-                return true;
-            }
-        }
-        false
+        self.flag(name).is_some()
     }
 
     /// `ps` puts the name in brackets where there is no command line to read: the process is just being executed, or has ended.
@@ -43,18 +53,30 @@ impl Process {
     }
 }
 
-/// One process a line: its id and its command line.
+/// One process a line: its id, for how long it has run, where that was asked for, and its command line.
 pub fn parse(text: &str) -> Vec<Process> {
     let line = |line: &str| {
-        let mut words = line.split_whitespace();
+        let mut words = line.split_whitespace().peekable();
         let pid = words.next()?.parse().ok()?;
+        // No program is called by a number.
+        let elapsed = words.next_if(|word| word.bytes().all(|digit| digit.is_ascii_digit()));
         let words: Vec<String> = words.map(str::to_owned).collect();
-        (!words.is_empty()).then_some(Process { pid, words, seen: None })
+        let elapsed = elapsed.and_then(|seconds| seconds.parse().ok());
+        (!words.is_empty()).then_some(Process { pid, elapsed, words, seen: None })
     };
     text.lines().filter_map(line).collect()
 }
 
 impl Facts {
+    /// Whether a signal has stopped the unit's kubelet: it is there, and does nothing.
+    pub fn kubelet_is_suspended(&self) -> Known<bool> {
+        let main = self.unit_state("kubelet")?.main_pid;
+        let said = self.query(&STATE)?;
+        let is_main = |pid: &str| main.is_some() && pid.parse().ok() == main;
+        let states = said.text.lines().filter_map(|line| line.trim().split_once(char::is_whitespace));
+        Ok(states.filter(|(pid, _)| is_main(pid)).any(|(_, state)| state.trim_start().starts_with('T')))
+    }
+
     /// The kubelet that runs, `None` where none does, or none whose command line can be read yet. Kubelets in containers show
     /// up here as well: where systemd tells, only the unit's own counts.
     pub fn kubelet_process(&self) -> Known<Option<Process>> {
@@ -129,6 +151,33 @@ mod tests {
         assert_eq!(known.kubelet_process().expect("known").expect("runs").pid, 812);
         let stopped = known.with_query(&unit::SHOW, "Id=kubelet.service\nLoadState=loaded\nMainPID=0\n");
         assert_eq!(stopped.kubelet_process(), Ok(None), "both are somebody else's");
+    }
+
+    #[test]
+    fn for_how_long_it_has_run_may_stand_before_its_command_line() {
+        for (line, elapsed) in [("812 3600 /usr/bin/kubelet --v=2", Some(3600)), ("812 /usr/bin/kubelet --v=2", None)] {
+            let read = parse(line).remove(0);
+            assert_eq!((read.elapsed, read.words.join(" ").as_str()), (elapsed, "/usr/bin/kubelet --v=2"), "{line}");
+        }
+    }
+
+    #[test]
+    fn the_last_value_of_a_flag_counts() {
+        let flag = |line: &str| parse(line).remove(0).flag("--config").map(str::to_owned);
+        assert_eq!(flag("1 kubelet --config=/a --config /b --configs=/c").as_deref(), Some("/b"));
+        assert_eq!(flag("1 kubelet --config=/a --config=").as_deref(), None);
+    }
+
+    #[test]
+    fn a_kubelet_that_a_signal_stopped_is_known() {
+        let with = |pid: u32, states: &str| {
+            let unit = format!("Id=kubelet.service\nLoadState=loaded\nMainPID={pid}\n");
+            facts().with_query(&unit::SHOW, &unit).with_query(&STATE, states).kubelet_is_suspended()
+        };
+        assert_eq!(with(812, "    812 Tsl\n   9000 Ssl\n"), Ok(true));
+        assert_eq!(with(812, "    812 Ssl\n   9000 Tsl\n"), Ok(false), "another's");
+        assert_eq!(with(0, "    812 T\n"), Ok(false));
+        assert!(facts().kubelet_is_suspended().is_err());
     }
 
     #[test]

@@ -1,11 +1,24 @@
 //! The sockets container runtimes answer on.
 
-use super::{Capture, Facts, Known, Source};
+use super::{Capture, Facts, Known, Source, kubeconfig, kubelet_config, pki, process, unit};
 
 pub const SOURCES: &[Source] = &[Source::Dir("/run/containerd"), Source::Dir("/run/crio"), Source::Dir("/run")];
 
 /// The key of the socket that a person named: nothing of the machine, but what its runtime is to be judged by.
 const NAMED: &str = "cri named";
+
+/// What says on which socket the kubelet of a machine that has joined asks its runtime.
+pub const OF_KUBELET: &[Source] = &[
+    Source::File(kubeconfig::KUBELET),
+    Source::File(pki::CLIENT),
+    Source::File(pki::CA),
+    Source::File(kubelet_config::FILE),
+    Source::File(unit::KUBEADM_FLAGS),
+    Source::File(unit::DEFAULTS),
+    Source::File(unit::SYSCONFIG),
+    Source::Query(&unit::KUBELET),
+    Source::Query(&process::KUBELET),
+];
 
 /// A runtime kubeadm knows by its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,11 +100,38 @@ impl Facts {
         self.get(NAMED).ok().map(|named| named.text.as_str())
     }
 
-    /// The runtime this machine is meant to use: the one that was named, else the one that answered, else the one whose
-    /// socket is there, else the one that is installed; containerd where nothing tells another.
+    /// The path of the socket on which the kubelet asks its runtime, on a machine that has joined: on its command line, else
+    /// in its configuration. `None`: it has not joined, or nothing names one.
+    pub fn kubelets_socket(&self) -> Option<String> {
+        const FLAG: &str = "--container-runtime-endpoint";
+        if !self.has_joined() {
+            return None;
+        }
+        // What runs decides; where nothing runs, what would.
+        let of_command = |name: &str| self.kubelet_command().ok()?.flag(name).map(|(value, _)| value.to_owned());
+        let flag = |name: &str| match self.kubelet_process() {
+            Ok(Some(process)) => process.flag(name).map(str::to_owned),
+            _ => of_command(name),
+        };
+        let configured = || {
+            let is_read = flag("--config").is_none_or(|path| path == kubelet_config::FILE);
+            self.kubelet_config().ok().filter(|_| is_read)?.container_runtime_endpoint
+        };
+        let endpoint = flag(FLAG).or_else(configured)?;
+        let path = endpoint.strip_prefix("unix://").unwrap_or(&endpoint);
+        path.starts_with('/').then(|| path.to_owned())
+    }
+
+    /// The socket that alone counts: a person named it, or the kubelet of a machine that has joined uses it.
+    pub fn chosen_socket(&self) -> Option<String> {
+        self.named_socket().map(str::to_owned).or_else(|| self.kubelets_socket())
+    }
+
+    /// The runtime this machine is meant to use: the one that was named, or that its kubelet uses, else the one that answered,
+    /// else the one whose socket is there, else the one that is installed; containerd where nothing tells another.
     pub fn runtime(&self) -> Runtime {
-        let (named, status) = (self.named_socket(), self.runtime_status().unwrap_or_default());
-        let answered = named.or(status.endpoint.as_deref()).and_then(Runtime::by_socket);
+        let (named, status) = (self.chosen_socket(), self.runtime_status().unwrap_or_default());
+        let answered = named.as_deref().or(status.endpoint.as_deref()).and_then(Runtime::by_socket);
         let answered = answered.or_else(|| Runtime::by_name(status.name.as_deref()?));
         let socket = || self.runtime_sockets().ok()?.first().copied().filter(|_| named.is_none());
         let installed = || {
@@ -104,7 +144,9 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fact::{Why, unit};
+    use crate::fact::Why;
+    use crate::fact::join_state::sample::{clean, joined, kubelet_state};
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::testing::facts;
 
     const SOCKET: &str = "srw-rw----";
@@ -154,6 +196,41 @@ mod tests {
             known.name_socket(path);
             assert_eq!((known.runtime(), known.named_socket()), (expected, Some(path)), "{path} {calls_itself:?}");
         }
+    }
+
+    #[test]
+    fn a_kubelet_that_has_joined_says_which_socket_it_uses() {
+        let ca = SampleAuthority::make();
+        let config = |endpoint: &str| kubelet_config::sample::with("").replace("\"\"", endpoint);
+        let joined = || joined(&ca).with_file(kubelet_config::FILE, &config("unix:///run/elsewhere/containerd.sock"));
+        let flags = "KUBELET_KUBEADM_ARGS=\"--container-runtime-endpoint=unix:///run/crio/crio.sock\"\n";
+        let command = |facts: Facts| {
+            facts.with_query(&unit::KUBELET, &unit::sample::packaged()).with_file(unit::KUBEADM_FLAGS, flags)
+        };
+        let runs = |facts: Facts, args: &str| {
+            let state = format!("{}MainPID=7\n", kubelet_state("active", "running"));
+            facts
+                .with_query(&unit::SHOW, &state)
+                .with_query(&process::KUBELET, &format!("7 60 /usr/bin/kubelet --kubeconfig=/k {args}\n"))
+        };
+        let elsewhere = Some("/run/elsewhere/containerd.sock");
+        for (name, facts, expected) in [
+            ("by its configuration", joined(), elsewhere),
+            ("by kubeadm's flags, which count more", command(joined()), Some("/run/crio/crio.sock")),
+            ("by its command line", runs(joined(), "--container-runtime-endpoint /run/x.sock"), Some("/run/x.sock")),
+            ("the flags came after it was started", runs(command(joined()), ""), elsewhere),
+            ("it reads another configuration", runs(joined(), "--config=/etc/kubelet.yaml"), None),
+            ("the kubelet's default", joined().with_file(kubelet_config::FILE, &config("\"\"")), None),
+            ("over TCP", joined().with_file(kubelet_config::FILE, &config("tcp://127.0.0.1:1")), None),
+            ("left by a join that is over", joined().with_file(pki::CLIENT, &ca.node("system:node:w1", 2026)), None),
+            ("never joined", clean().with_file(kubelet_config::FILE, &config("unix:///run/x.sock")), None),
+        ] {
+            assert_eq!(facts.kubelets_socket().as_deref(), expected, "{name}");
+            let mut facts = facts;
+            facts.name_socket("/run/my.sock");
+            assert_eq!(facts.chosen_socket().as_deref(), Some("/run/my.sock"), "{name}: a person's word counts first");
+        }
+        assert_eq!(command(joined()).runtime(), Runtime::Crio);
     }
 
     #[test]

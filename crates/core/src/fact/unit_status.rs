@@ -164,7 +164,12 @@ impl Status {
             return;
         }
         let cut = ["…", "...", ">"].iter().any(|mark| words.trim_end().ends_with(mark));
-        let process = Process { pid, words: words.split_whitespace().map(str::to_owned).collect(), seen: Some(seen) };
+        let process = Process {
+            pid,
+            elapsed: None,
+            words: words.split_whitespace().map(str::to_owned).collect(),
+            seen: Some(seen),
+        };
         self.process = Some(if cut && !process.has_flag("--kubeconfig") {
             Err("its command line is cut off".to_owned())
         } else {

@@ -1,6 +1,6 @@
 //! A kubelet that runs on a machine which has not joined is stopped: it holds port 10250, or runs alone. kubeadm starts it again
-//! during the join. Where static pods lie in /etc/kubernetes/manifests it may serve them, and is left alone. `carrick undo`
-//! starts it again.
+//! during the join. Where static pods lie in /etc/kubernetes/manifests it may serve them, and is left alone; so is one with a
+//! kubeconfig that is not kubeadm's, which may be in a cluster. `carrick undo` starts it again.
 
 use super::Fix;
 use crate::fact::join_state::{JoinState, MANIFESTS};
@@ -14,7 +14,7 @@ pub const FIX: Fix =
 fn plan(facts: &Facts) -> Known<Vec<Effect>> {
     let unjoined = facts.join_state()? == JoinState::Unjoined;
     let has_pods = facts.dir(MANIFESTS).or_absent()?.is_some_and(|entries| !entries.is_empty());
-    if !unjoined || has_pods || !facts.unit_state("kubelet")?.is_active() {
+    if !unjoined || has_pods || !facts.unit_state("kubelet")?.is_active() || facts.foreign_kubeconfig()?.is_some() {
         return Ok(Vec::new());
     }
     let in_the_way = holds_port(facts)? || runs_alone(facts)?;
@@ -36,6 +36,7 @@ fn runs_alone(facts: &Facts) -> Known<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::pki::{self, sample::SampleAuthority};
     use crate::fact::unit::SHOW;
     use crate::fact::{kubeconfig, listen, process};
     use crate::testing::{facts, plans};
@@ -45,6 +46,8 @@ mod tests {
         let with = |active: &str, ports: &str, process: &str| {
             facts()
                 .without_file(kubeconfig::KUBELET)
+                .without_file(pki::CLIENT)
+                .without_file(pki::CA)
                 .without_dir(MANIFESTS)
                 .with_query(&SHOW, &format!("Id=kubelet.service\nLoadState=loaded\nActiveState={active}\nMainPID=77\n"))
                 .with_query(&listen::LISTENERS, ports)
@@ -60,6 +63,17 @@ mod tests {
                 ("holds the port", with("active", port, joined), &["stop kubelet"]),
                 ("runs alone", with("active", "", alone), &["stop kubelet"]),
                 ("neither", with("active", "", joined), &[]),
+                (
+                    "somebody else's node",
+                    with("active", port, "77 /usr/bin/kubelet --kubeconfig=/var/lib/kubelet/kubeconfig\n"),
+                    &[],
+                ),
+                (
+                    "a node whose kubelet.conf was removed",
+                    with("active", port, joined)
+                        .with_file(pki::CLIENT, &SampleAuthority::make().node("system:node:w1", 2027)),
+                    &[],
+                ),
                 ("waits for its configuration", with("activating", "", ""), &[]),
                 ("another program's port", with("active", &other, joined), &[]),
                 (

@@ -3,11 +3,14 @@
 //! Nothing is emptied: each path that came is named, a directory goes once it is empty, and a link is removed, never followed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::prepare;
 use crate::fact::mounts::{MOUNTINFO, is_at_or_under};
+use crate::fact::unit::UnitState;
 use crate::fact::{Facts, Known, Source, Why, dir_key, join_state, kubeconfig, kubelet_config, listing, pki, unit};
 use crate::plan::protect::Protected;
 
@@ -54,6 +57,12 @@ const OF_A_KUBELET: [&str; 9] = [
 /// only when it writes down the rest.
 const AFTER_ITS_WORD: i64 = 10;
 
+/// What is looked at to compare what was put back.
+pub fn compared() -> impl Iterator<Item = Source> {
+    let files = prepare::MADE.into_iter().map(Source::File);
+    files.chain([Source::Dir(pki::DIR), Source::Query(&unit::SHOW)])
+}
+
 /// What is looked at, before and after.
 pub fn sources() -> impl Iterator<Item = Source> {
     let dirs: BTreeSet<&'static str> = KUBELETS.into_iter().chain(SHARED).collect();
@@ -70,6 +79,47 @@ pub struct MachineBefore {
     absent: BTreeSet<String>,
     /// Whether systemd ran the kubelet, or started it again and again while it waited for a configuration.
     kubelet_up: Option<bool>,
+    /// How its unit was; a record of an older Carrick does not say.
+    #[serde(default)]
+    kubelet: Option<UnitBefore>,
+    /// The files of a join that were there before preparation; a record of an older Carrick does not say.
+    #[serde(default)]
+    files: Option<BTreeSet<String>>,
+}
+
+/// How systemd had a unit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct UnitBefore {
+    active_state: String,
+    unit_file_state: String,
+}
+
+impl UnitBefore {
+    fn of(unit: &UnitState) -> Self {
+        UnitBefore { active_state: unit.active_state.clone(), unit_file_state: unit.unit_file_state.clone() }
+    }
+
+    /// Runs; is being started, once or again and again; does not run. How it came to its end says nothing of what is put back.
+    fn runs(&self) -> &'static str {
+        match self.active_state.as_str() {
+            "active" | "reloading" => "running",
+            "activating" => "being started",
+            _ => "stopped",
+        }
+    }
+
+    /// One that is started anew may be up already, or not yet.
+    fn is_as(&self, before: &Self) -> bool {
+        let is_up = |unit: &Self| unit.runs() != "stopped";
+        let as_started = before.runs() == "being started" && is_up(self);
+        (self.runs() == before.runs() || as_started) && self.unit_file_state == before.unit_file_state
+    }
+}
+
+impl fmt::Display for UnitBefore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.runs(), self.unit_file_state)
+    }
 }
 
 /// What is to go again.
@@ -82,11 +132,28 @@ pub struct CameSince {
 }
 
 impl MachineBefore {
-    /// How the kubelet is, before preparation holds it back.
-    pub fn with_kubelet(self, facts: &Facts) -> Self {
-        let kubelet = facts.unit_state("kubelet").ok();
-        let kubelet_up = kubelet.map(|unit| unit.is_active() || unit.active_state == "activating");
-        MachineBefore { kubelet_up, ..self }
+    /// How the kubelet is, and which files of a join are here, before preparation holds the one back and removes the others.
+    pub fn unprepared(facts: &Facts) -> Self {
+        let unit = facts.unit_state("kubelet").ok();
+        let kubelet_up = unit.as_ref().map(|unit| unit.is_active() || unit.active_state == "activating");
+        let files = prepare::leftovers(facts).ok().map(|files| files.into_iter().collect());
+        MachineBefore { kubelet_up, kubelet: unit.as_ref().map(UnitBefore::of), files, ..Self::default() }
+    }
+
+    /// What of the files of a join is not as it was; to be looked at before a kubelet runs again, which makes some of its own.
+    pub fn differing_files(&self, now: &Facts) -> Known<Vec<String>> {
+        let Some(before) = &self.files else { return Ok(Vec::new()) };
+        let now: BTreeSet<String> = prepare::leftovers(now)?.into_iter().collect();
+        let gone = before.difference(&now).map(|path| format!("{path} is not back"));
+        let new = now.difference(before).map(|path| format!("{path} is still there"));
+        Ok(gone.chain(new).collect())
+    }
+
+    /// How the kubelet's unit is, where that is not as it was.
+    pub fn differing_kubelet(&self, now: &Facts) -> Known<Option<String>> {
+        let Some(before) = &self.kubelet else { return Ok(None) };
+        let now = UnitBefore::of(&now.unit_state("kubelet")?);
+        Ok((!now.is_as(before)).then(|| format!("kubelet.service is {now}; it was {before}")))
     }
 
     /// What is there right before kubeadm starts: what preparation removed comes back by its undo.
@@ -97,9 +164,9 @@ impl MachineBefore {
         MachineBefore { holds: KUBELETS.iter().filter_map(known).collect(), absent, ..self }
     }
 
-    /// The kubelet's state alone: the paths have gone.
+    /// Without the paths that have gone.
     pub fn without_places(self) -> Self {
-        MachineBefore { kubelet_up: self.kubelet_up, ..Self::default() }
+        MachineBefore { holds: BTreeMap::new(), absent: BTreeSet::new(), ..self }
     }
 
     /// After a join that was cut off when it said its last word: what came later, and is no file that kubeadm or a kubelet is
@@ -351,8 +418,66 @@ mod tests {
             ("ActiveState=failed\nSubState=failed", Some(false)),
         ] {
             let facts = facts().with_query(&SHOW, &format!("Id=kubelet.service\nLoadState=loaded\n{shown}\n"));
-            assert_eq!(MachineBefore::default().with_kubelet(&facts).kubelet_up(), up, "{shown}");
+            assert_eq!(MachineBefore::unprepared(&facts).kubelet_up(), up, "{shown}");
         }
-        assert_eq!(MachineBefore::default().with_kubelet(&facts()).kubelet_up(), None);
+        assert_eq!(MachineBefore::unprepared(&facts()).kubelet_up(), None);
+    }
+
+    /// That all was put back is said of what was compared, not of what was done.
+    #[test]
+    fn what_is_not_as_it_was_is_told() {
+        let unit = |active: &str, enabled: &str| {
+            let shown =
+                format!("Id=kubelet.service\nLoadState=loaded\nActiveState={active}\nUnitFileState={enabled}\n");
+            facts().with_query(&SHOW, &shown)
+        };
+        for (before, now, differs) in [
+            (("active", "enabled"), ("active", "enabled"), None),
+            (("activating", "enabled"), ("activating", "enabled"), None),
+            (("activating", "enabled"), ("active", "enabled"), None),
+            (("inactive", "disabled"), ("failed", "disabled"), None),
+            (
+                ("active", "enabled"),
+                ("activating", "enabled"),
+                Some("kubelet.service is being started, enabled; it was running, enabled"),
+            ),
+            (
+                ("active", "enabled"),
+                ("inactive", "enabled"),
+                Some("kubelet.service is stopped, enabled; it was running, enabled"),
+            ),
+            (
+                ("inactive", "enabled"),
+                ("activating", "enabled"),
+                Some("kubelet.service is being started, enabled; it was stopped, enabled"),
+            ),
+            (
+                ("inactive", "disabled"),
+                ("inactive", "enabled"),
+                Some("kubelet.service is stopped, enabled; it was stopped, disabled"),
+            ),
+        ] {
+            let record = MachineBefore::unprepared(&unit(before.0, before.1));
+            assert_eq!(
+                record.differing_kubelet(&unit(now.0, now.1)).unwrap().as_deref(),
+                differs,
+                "{before:?} {now:?}"
+            );
+        }
+        assert!(MachineBefore::unprepared(&unit("active", "enabled")).differing_kubelet(&facts()).is_err());
+        let bare = || prepare::MADE.into_iter().fold(facts(), Facts::without_file);
+        let none = || bare().with_dir(pki::DIR, &[]);
+        let conf = || none().with_file(kubeconfig::KUBELET, "");
+        for (before, now, differs) in [
+            (none(), none(), &[][..]),
+            (conf(), conf(), &[]),
+            (conf(), none(), &["/etc/kubernetes/kubelet.conf is not back"]),
+            (none(), conf(), &["/etc/kubernetes/kubelet.conf is still there"]),
+        ] {
+            assert_eq!(MachineBefore::unprepared(&before).differing_files(&now).unwrap(), differs);
+        }
+        assert!(MachineBefore::unprepared(&none()).differing_files(&facts()).is_err());
+        let older: MachineBefore = serde_json::from_str(r#"{"holds":{},"absent":[],"kubelet_up":true}"#).unwrap();
+        assert_eq!((older.differing_files(&conf()), older.differing_kubelet(&none())), (Ok(Vec::new()), Ok(None)));
     }
 }

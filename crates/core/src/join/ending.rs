@@ -6,9 +6,11 @@ use super::failure::{self, JoinFailure};
 use super::state::{JoinStatus, Stage};
 use super::step::{JoinOutcome, Withdrawal};
 use super::verify::judge;
-use crate::catalogue::{self, Role};
+use crate::catalogue::{self, Role, Stops};
 use crate::check::Needed;
-use crate::report::{self, Cause, Confidence, Overall, Report};
+use crate::names::Names;
+use crate::report::{self, Cause, Overall, Report};
+use crate::signature::{Library, Signature};
 
 /// What is known at the end, in the shape of every report. `diagnosed`: what live diagnosis found.
 pub fn report(host: &str, state: &JoinStatus, outcome: &JoinOutcome, diagnosed: &[Cause]) -> Report {
@@ -16,8 +18,8 @@ pub fn report(host: &str, state: &JoinStatus, outcome: &JoinOutcome, diagnosed: 
     (report.verdict, report.causes) = match outcome {
         JoinOutcome::Joined { .. } => (Overall::Pass, Vec::new()),
         JoinOutcome::Failed(failure) => (Overall::Fail, causes(failure, diagnosed)),
-        // Whether it would have joined is not known.
-        JoinOutcome::Interrupted { .. } => (Overall::Unknown, Vec::new()),
+        // Whether it would have joined, or has, is not known.
+        JoinOutcome::Interrupted { .. } | JoinOutcome::Unproven { .. } => (Overall::Unknown, Vec::new()),
     };
     report
 }
@@ -32,30 +34,58 @@ fn causes(failure: &JoinFailure, diagnosed: &[Cause]) -> Vec<Cause> {
     // A machine that has not joined has no pod network and no Node: there, only what is behind its own causes counts.
     let nothing_ran = failure.stage < Stage::Joining;
     let is_behind = |other: &&Cause| own.iter().any(|cause| other.explains.contains(&cause.id));
-    let others = diagnosed.iter().filter(is_new).filter(|other| !nothing_ran || is_behind(other)).cloned();
+    // Without a Node nothing that needs one can be judged: no pod network is due yet.
+    let is_due = |other: &&Cause| {
+        let stops = catalogue::about(&other.id).map_or(Stops::Nothing, |about| about.stops);
+        failure.stage >= Stage::Registered || !matches!(stops, Stops::Network | Stops::Traffic)
+    };
+    let counts = |other: &&Cause| is_behind(other) || (!nothing_ran && is_due(other));
+    let others = diagnosed.iter().filter(is_new).filter(counts).cloned();
     let mut causes: Vec<Cause> = own.iter().cloned().chain(others).collect();
     let explained: BTreeSet<String> = causes.iter().flat_map(|cause| cause.explains.clone()).collect();
-    let is_symptom = |id: &str| catalogue::about(id).is_some_and(|about| about.role == Role::Symptom);
+    let says_only_that = |id: &str| failure.causes.iter().any(|own| own.id == id && own.role == Role::Symptom);
+    let is_symptom =
+        |id: &str| says_only_that(id) || catalogue::about(id).is_some_and(|about| about.role == Role::Symptom);
     causes.sort_by_key(|cause| is_symptom(&cause.id) || explained.contains(&cause.id));
     causes
 }
 
+/// Puts into the causes of a join that failed what to do about each: where whoever named one did not know, as the id's own
+/// file says; with the names of this machine and of what was seen on the way.
+pub fn complete(outcome: &mut JoinOutcome, library: &Library, names: &Names) {
+    let JoinOutcome::Failed(failure) = outcome else { return };
+    for cause in &mut failure.causes {
+        if cause.remedy.is_empty() {
+            let of_file = library.find(&cause.id).into_iter().flat_map(|signature| &signature.remedy);
+            cause.remedy = of_file.map(|command| Signature::command_without_hit(command)).collect();
+        }
+        names.fill_all(&mut cause.remedy);
+    }
+}
+
 fn with_remedy(cause: &failure::JoinCause, diagnosed: &[Cause]) -> Cause {
     let more = diagnosed.iter().find(|other| other.id == cause.id);
+    let mut remedy = cause.remedy.clone();
+    if remedy.is_empty() {
+        remedy.extend(more.iter().flat_map(|other| other.remedy.clone()));
+    }
+    let mut explains = cause.explains.clone();
+    explains.extend(more.iter().flat_map(|other| other.explains.clone()).filter(|id| !cause.explains.contains(id)));
     Cause {
         id: cause.id.clone(),
-        confidence: Confidence::Certain,
+        confidence: cause.confidence,
         title: cause.says.clone(),
         why: cause.says.clone(),
         evidence: cause.seen.clone(),
-        remedy: more.map(|other| other.remedy.clone()).unwrap_or_default(),
+        remedy,
         prevent: Vec::new(),
-        explains: more.map(|other| other.explains.clone()).unwrap_or_default(),
+        explains,
     }
 }
 
 /// What was done beside the join itself, as far as it may stay when that fails.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 pub struct SideEffects {
     /// `--fix` changed something, or was stopped while it did.
     pub fixed: bool,
@@ -63,6 +93,8 @@ pub struct SideEffects {
     pub stuck: bool,
     /// What a join that was cut off had begun is still there: this one did not come so far as to end it.
     pub unfinished: bool,
+    /// The kubelet had its certificate by the time the attempt was to be cleaned up: the machine stays in the cluster.
+    pub in_cluster: bool,
     /// A Node was removed from the cluster, and this join did not come so far as to make it again.
     pub node_removed: Option<String>,
 }
@@ -78,7 +110,7 @@ impl SideEffects {
 /// the cluster, and stays.
 pub fn is_unfinished(outcome: &JoinOutcome, ours: bool) -> bool {
     match outcome {
-        JoinOutcome::Joined { .. } => false,
+        JoinOutcome::Joined { .. } | JoinOutcome::Unproven { .. } => false,
         JoinOutcome::Failed(failure) => ours && failure.stage < Stage::CertificateIssued,
         JoinOutcome::Interrupted { stays, .. } => ours && *stays == Withdrawal::PutBack,
     }
@@ -117,9 +149,14 @@ impl WhatRemains {
         }
     }
 
+    /// Of a join that could not be proven to its end.
+    pub fn after_unproven(changed: bool, left: &SideEffects) -> Self {
+        WhatRemains::of(true, changed, left)
+    }
+
     fn of(in_cluster: bool, changed: bool, left: &SideEffects) -> Self {
         match (left, changed) {
-            (_, true) if in_cluster => WhatRemains::Join,
+            (_, true) if in_cluster || left.in_cluster => WhatRemains::Join,
             (SideEffects { stuck: true, .. }, _) => WhatRemains::Part,
             (SideEffects { unfinished: true, .. }, _) => WhatRemains::EarlierJoin,
             (SideEffects { fixed: true, .. }, _) => WhatRemains::Fixes,
@@ -134,6 +171,7 @@ mod tests {
     use super::*;
     use crate::catalogue::Class;
     use crate::id;
+    use crate::report::Confidence;
 
     fn failed(stage: Stage, causes: Vec<failure::JoinCause>) -> JoinFailure {
         JoinFailure { stage, class: Class::Configuration, says: "x".into(), causes, overdue: false }
@@ -187,6 +225,20 @@ mod tests {
                 &["filesystem.space", "kubeadm.tls-timeout"],
             ),
             (
+                "without a Node no pod network is due",
+                Stage::CertificateIssued,
+                vec![timeout.clone()],
+                vec![diagnosed("cni.config", &[]), diagnosed("runtime.cgroup-driver", &[])],
+                &["runtime.cgroup-driver", "kubeadm.tls-timeout"],
+            ),
+            (
+                "with one it is",
+                Stage::Registered,
+                vec![timeout.clone()],
+                vec![diagnosed("cni.config", &[])],
+                &["cni.config", "kubeadm.tls-timeout"],
+            ),
+            (
                 "what this join wrote is no leftover",
                 Stage::KubeletUp,
                 vec![timeout],
@@ -203,12 +255,27 @@ mod tests {
     }
 
     #[test]
+    fn a_remedy_has_the_names_of_this_join() {
+        let library = Library::built_in().unwrap();
+        let own = failure::JoinCause::of(id!("machine.swap"), "on").fixed_by(["swapoff -a".to_owned()]);
+        let denied = failure::JoinCause::of(id!("csr.denied"), "denied");
+        let names = Names::default().with("request", Some("csr-8l6rp"));
+        let mut outcome = JoinOutcome::Failed(failed(Stage::CertificateRequested, vec![own, denied]));
+        complete(&mut outcome, &library, &names);
+        let JoinOutcome::Failed(failure) = outcome else { panic!() };
+        assert_eq!(failure.causes[0].remedy, ["swapoff -a"]);
+        let of_file = failure.causes[1].remedy.concat();
+        assert!(of_file.contains("kubectl delete csr csr-8l6rp ") && !of_file.contains('{'), "{of_file}");
+    }
+
+    #[test]
     fn what_remains() {
         let left = SideEffects::default;
         for (stage, changed, left, expected) in [
             (Stage::Begun, false, left(), WhatRemains::Untouched),
             (Stage::Joining, true, left(), WhatRemains::PutBack),
             (Stage::Joining, true, SideEffects { stuck: true, ..left() }, WhatRemains::Part),
+            (Stage::Joining, true, SideEffects { in_cluster: true, ..left() }, WhatRemains::Join),
             (Stage::Begun, true, SideEffects { unfinished: true, ..left() }, WhatRemains::EarlierJoin),
             (Stage::Unjoined, true, SideEffects { fixed: true, ..left() }, WhatRemains::Fixes),
             (Stage::CertificateIssued, true, SideEffects { stuck: true, ..left() }, WhatRemains::Join),

@@ -13,7 +13,8 @@ use crate::check::Evidence;
 use crate::discovery::Pin;
 use crate::fact::join_state::JoinState;
 use crate::fact::kubeconfig::Kubeconfig;
-use crate::fact::{Facts, Known, OrAbsent, Why, journal, pki};
+use crate::fact::pki::{self, Certificate};
+use crate::fact::{Facts, Known, OrAbsent, Why, journal};
 use crate::id;
 
 /// A kubelet renews its lease every 10 s; with one missed renewal somebody is still there.
@@ -34,63 +35,63 @@ pub enum LocalJoin {
     Joined,
     /// As before, and the kubelet does not run.
     Stopped,
+    /// A kubelet lives here, and the `kubelet.conf` that it has read is gone, or cannot be read any more.
+    Detached { why: String },
     /// A live join to another cluster.
     Elsewhere { server: String },
 }
 
-/// The cluster that was asked for: by the CA it has shown, else by the keys that were pinned.
+/// The cluster that was asked for: by the CAs it has shown, of which there are several while they are rotated, and by the keys
+/// that were pinned. As for kubeadm, one that fits is enough.
 #[derive(Clone, Debug, Default)]
 pub struct RequestedCluster {
-    pub ca: Option<pki::Certificate>,
+    pub cas: Vec<Certificate>,
     pub pins: Vec<Pin>,
 }
 
 impl RequestedCluster {
-    /// The key of its CA, as far as another is not it; `None`: it has neither shown one, nor was one pinned.
-    pub fn pin(&self, own: &str) -> Option<String> {
-        if let Some(ca) = &self.ca {
-            return Some(ca.pin.clone());
-        }
-        let pins = || self.pins.iter().map(Pin::to_string);
-        pins().find(|pin| pin == own).or_else(|| pins().next())
+    /// Nobody said which.
+    pub fn is_unknown(&self) -> bool {
+        self.cas.is_empty() && self.pins.is_empty()
+    }
+
+    /// The keys it is known by.
+    pub fn keys(&self) -> Vec<String> {
+        let pinned = self.pins.iter().map(Pin::to_string).filter(|_| self.cas.is_empty());
+        self.cas.iter().map(|ca| ca.pin.clone()).chain(pinned).collect()
     }
 
     /// Whether a kubeconfig of the kubelet is for this cluster; `None`: that cannot be told.
-    fn is_in(&self, conf: &Kubeconfig) -> Option<bool> {
-        let own = conf.ca()?.pin;
-        Some(self.pin(&own)? == own)
+    pub fn is_in(&self, facts: &Facts, conf: &Kubeconfig) -> Option<bool> {
+        let (trusted, client) = (facts.trusted_by(conf), facts.client_certificate().ok());
+        let pins: Vec<String> = self.pins.iter().map(Pin::to_string).collect();
+        pki::is_in_cluster(&trusted, client.as_ref(), &self.cas, &pins)
     }
 }
 
 impl LocalJoin {
     pub fn of(facts: &Facts, asked: &RequestedCluster) -> Known<Self> {
+        // What lives here may be stopped by no join: who cannot tell goes no further.
+        facts.live_node()?;
         let state = facts.join_state()?;
         if bootstraps(facts, asked)? && matches!(state, JoinState::Left { .. } | JoinState::Unjoined) {
             return Ok(LocalJoin::Bootstrapping);
         }
-        let (server, is_live, why) = match state {
-            JoinState::Unjoined => return Ok(LocalJoin::Nothing),
-            JoinState::Joined { server } => (server, true, None),
-            JoinState::Stopped { server, .. } => (server, false, None),
-            JoinState::Left { server, why, .. } => (server, runs_on_its_own(facts)?, Some(why)),
-        };
-        let of_another = facts.kubelet_kubeconfig().is_ok_and(|conf| asked.is_in(&conf) == Some(false));
-        Ok(match why {
-            _ if of_another && is_live => LocalJoin::Elsewhere { server },
-            _ if of_another => LocalJoin::Leftovers { why: "it trusts another cluster's CA".to_owned() },
-            Some(why) => LocalJoin::Leftovers { why },
-            None if is_live => LocalJoin::Joined,
-            None => LocalJoin::Stopped,
+        let of_another = facts.kubelet_kubeconfig().is_ok_and(|conf| asked.is_in(facts, &conf) == Some(false));
+        if let (JoinState::Joined { .. }, Err(missing)) = (&state, facts.kubelet_kubeconfig()) {
+            return Ok(LocalJoin::Detached { why: missing.why.to_string() });
+        }
+        Ok(match state {
+            JoinState::Unjoined => LocalJoin::Nothing,
+            JoinState::Joined { server, .. } if of_another => LocalJoin::Elsewhere { server },
+            JoinState::Joined { .. } => LocalJoin::Joined,
+            JoinState::Stopped { .. } | JoinState::Left { .. } if of_another => {
+                LocalJoin::Leftovers { why: "it trusts another cluster's CA".to_owned() }
+            }
+            JoinState::Stopped { .. } => LocalJoin::Stopped,
+            JoinState::Left { why, .. } => LocalJoin::Leftovers { why },
         })
     }
-}
-
-/// A kubelet runs on a certificate that its own `kubelet.conf` vouches for, whatever the cluster that was asked for says.
-fn runs_on_its_own(facts: &Facts) -> Known<bool> {
-    let Some(own) = facts.kubelet_kubeconfig().ok().and_then(|conf| conf.ca()) else { return Ok(false) };
-    let client = facts.client_certificate().or_absent()?;
-    let vouched = client.is_some_and(|client| client.is_signed_by(&own) && client.is_valid_at(facts.taken_at));
-    Ok(vouched && facts.unit_state("kubelet")?.is_active())
 }
 
 /// A kubelet runs that still has a token to get a certificate with, of the cluster that was asked for.
@@ -98,14 +99,14 @@ fn bootstraps(facts: &Facts, asked: &RequestedCluster) -> Known<bool> {
     if facts.client_certificate().or_absent()?.is_some() || !facts.has_bootstrap_conf()? {
         return Ok(false);
     }
-    let elsewhere = facts.bootstrap_kubeconfig().is_ok_and(|conf| asked.is_in(&conf) == Some(false));
+    let elsewhere = facts.bootstrap_kubeconfig().is_ok_and(|conf| asked.is_in(facts, &conf) == Some(false));
     Ok(!elsewhere && facts.unit_state("kubelet")?.is_active())
 }
 
 /// Whether the cluster that was asked for has proven to be the one of the kubelet here.
 pub fn is_proven(facts: &Facts, asked: &RequestedCluster) -> bool {
     let confs = [facts.kubelet_kubeconfig(), facts.bootstrap_kubeconfig()];
-    confs.iter().flatten().any(|conf| asked.is_in(conf) == Some(true))
+    confs.iter().flatten().any(|conf| asked.is_in(facts, conf) == Some(true))
 }
 
 /// What the kubelet says once the API server has taken its Node; of an earlier life of it nothing is known.
@@ -118,30 +119,47 @@ pub fn was_registered(facts: &Facts) -> bool {
 
 /// What the look before a join found.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 pub struct ExistingJoin {
     pub local: LocalJoin,
+    /// What the Node is called, or is to be.
+    pub name: String,
     /// Our own kubeadm unit runs, since when.
     pub kubeadm: Option<Timestamp>,
     /// `Err(Why::Absent)`: there is no Node of this name.
     pub node: Result<Node, Why>,
     /// How long ago the Node's lease was renewed, where it may be read (an admin's kubeconfig).
     pub lease_age: Option<SignedDuration>,
+    /// It was renewed between two looks of this join: somebody keeps it.
+    pub lease_renews: bool,
     /// There is an admin's kubeconfig: a Node can be deleted.
     pub admin: bool,
     /// The step on the way to the API server that failed: why nothing could be asked.
-    pub path: Option<JoinCause>,
+    pub path: Option<Box<JoinCause>>,
     /// The kubelet here is of the cluster that was asked for.
     pub proven: bool,
     /// It has joined under this name, and another was asked for.
     pub named: Option<String>,
+    /// It has joined under another name than this, which its kubelet would take at its next start.
+    pub renamed: Option<String>,
     /// This kubelet had registered its Node.
     pub registered: bool,
+    /// What the checks find that forbids a join, here and on the way to the cluster.
+    pub blockers: Vec<JoinCause>,
 }
 
 impl ExistingJoin {
+    /// What forbids a join beside the reason for which it is refused. A machine on which a kubelet lives is fit, whatever
+    /// the checks find on it now.
+    pub fn other_blockers(&self, refused: &JoinCause) -> impl Iterator<Item = &JoinCause> {
+        let is_unjoined = matches!(self.local, LocalJoin::Nothing | LocalJoin::Leftovers { .. });
+        self.blockers.iter().filter(move |other| is_unjoined && other.id != refused.id)
+    }
+
     /// The token is not signed for: it may have been made a moment ago.
     pub fn awaits_signature(&self) -> bool {
-        self.path.as_ref().is_some_and(|broken| broken.id == id!("api.token").id)
+        let unsigned = [id!("api.token").id, id!("api.token-unsigned").id];
+        self.path.as_ref().is_some_and(|broken| unsigned.contains(&broken.id.as_str()))
     }
 }
 
@@ -156,8 +174,8 @@ pub enum Decision {
     Watch { bootstrapping: bool, says: String },
     /// All a kubelet needs to be in the cluster is here: start it, and watch it.
     Wake { says: String },
-    /// The old Node must no longer be Ready first.
-    Wait { says: String },
+    /// The old Node must no longer be Ready first; what is to be said where it stays so.
+    Wait { says: String, else_told: JoinCause },
     /// The old Node goes first; it is recorded.
     Remove { node: String, says: String },
     /// The old Node is this machine's own: it is said to be not ready, as it is, and taken up again. To remove it would cost
@@ -175,8 +193,16 @@ pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
             format!("this machine is a live node of another cluster ({server}); take it out first: carrick reset");
         let lives = || JoinCause::of(id!("stale.kubelet-conf"), says).under(Circumstance::InUseElsewhere);
         // Two clusters, or one and a wrong pin: who asked has to say which was meant.
-        let pin = found.path.clone().filter(|broken| broken.class() == Class::Fatal);
+        let pin = found.path.as_deref().cloned().filter(|broken| broken.class() == Class::Fatal);
         return Decision::Refuse { cause: pin.unwrap_or_else(lives) };
+    }
+    if let LocalJoin::Detached { why } = &found.local {
+        let says = format!(
+            "a kubelet lives here as a node, without the kubelet.conf that it was started with ({why}): restore \
+             /etc/kubernetes/kubelet.conf, or take the machine out first: carrick reset"
+        );
+        let cause = JoinCause::of(id!("stale.kubelet-conf"), says).under(Circumstance::NotLeftover);
+        return Decision::Refuse { cause };
     }
     if let Some(since) = found.kubeadm {
         return Decision::Attach { since, says: "kubeadm is still at work here: following it".into() };
@@ -184,6 +210,8 @@ pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
     match &found.local {
         LocalJoin::Joined | LocalJoin::Stopped | LocalJoin::Bootstrapping if !found.proven => unproven(found),
         LocalJoin::Joined | LocalJoin::Stopped if found.named.is_some() => named(found),
+        LocalJoin::Joined | LocalJoin::Stopped if is_copied(found) => copied(),
+        LocalJoin::Stopped if found.renamed.is_some() => renamed(found),
         LocalJoin::Joined | LocalJoin::Stopped if found.node == Err(Why::Absent) && found.registered => deleted(),
         // It may have got its certificate a moment ago.
         LocalJoin::Joined if found.node == Err(Why::Absent) => Decision::Watch {
@@ -194,12 +222,14 @@ pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
             says: "the kubelet has its certificate, did not register its Node and does not run: starting it".into(),
         },
         LocalJoin::Joined | LocalJoin::Stopped if found.node.is_err() => by_node(found, replace),
-        LocalJoin::Joined => {
-            Decision::Watch { bootstrapping: false, says: "this machine has joined already: verifying it".into() }
-        }
-        LocalJoin::Stopped if found.node.as_ref().is_ok_and(|node| node.identity != Some(true)) => copied(),
+        LocalJoin::Joined => match has_another_machine_id(found) {
+            Some(node) => Decision::Wait { says: another_machine_id(node), else_told: not_told_its_id(node) },
+            None => Decision::Watch { bootstrapping: false, says: joined(found) },
+        },
         LocalJoin::Stopped => {
-            Decision::Wake { says: "this machine has joined already, and its kubelet does not run: starting it".into() }
+            let says = "this machine has joined already, and its kubelet does not run: starting it".to_owned();
+            let wake = Decision::Wake { says };
+            has_another_machine_id(found).map_or(wake.clone(), |node| once_silent(found, node, wake))
         }
         LocalJoin::Bootstrapping if !anew => Decision::Watch {
             bootstrapping: true,
@@ -213,6 +243,35 @@ fn named(found: &ExistingJoin) -> Decision {
     let name = found.named.as_deref().unwrap_or("another");
     let says = format!("this machine has joined as {name}; for another name take it out first: carrick reset");
     Decision::Refuse { cause: JoinCause::of(id!("api.node-name"), says) }
+}
+
+fn joined(found: &ExistingJoin) -> String {
+    let name = &found.name;
+    match &found.renamed {
+        None => "this machine has joined already: verifying it".to_owned(),
+        Some(now) => format!(
+            "this machine has joined already, as {name}: verifying it. Its host name is {now} now: carrick explain machine.renamed"
+        ),
+    }
+}
+
+/// A kubelet that is started under another name than the one in its certificate is refused.
+fn renamed(found: &ExistingJoin) -> Decision {
+    let (now, name) = (found.renamed.as_deref().unwrap_or("another"), &found.name);
+    let says = format!(
+        "this machine has joined as {name}, its host name is {now} now, and its kubelet does not run: started under this name it \
+         would be refused; hostnamectl hostname {name} gives the old one back, carrick reset takes the machine out"
+    );
+    Decision::Refuse { cause: JoinCause::of(id!("machine.renamed"), says) }
+}
+
+/// A kubelet that runs under its Node's name corrects what the Node says of its machine, within seconds; no other does.
+fn is_copied(found: &ExistingJoin) -> bool {
+    let Ok(node) = &found.node else { return false };
+    match found.local {
+        LocalJoin::Stopped => node.identity != Some(true),
+        _ => found.renamed.is_some() && node.identity == Some(false),
+    }
 }
 
 /// The files of a join are here, and the Node they are for is another machine's: a disk that was copied.
@@ -232,7 +291,7 @@ fn deleted() -> Decision {
 
 /// A kubelet lives here, and whether in the cluster that was asked for nobody can tell: that is no success.
 fn unproven(found: &ExistingJoin) -> Decision {
-    let cause = found.path.clone().unwrap_or_else(|| {
+    let cause = found.path.as_deref().cloned().unwrap_or_else(|| {
         let says = "whether this machine has joined the cluster that was asked for cannot be told: it shows no CA";
         JoinCause::of(id!("api.http"), says)
     });
@@ -245,11 +304,19 @@ fn by_node(found: &ExistingJoin, replace: bool) -> Decision {
         Ok(node) => node,
         Err(Why::Absent) => return Decision::Join { says: "no Node of this name is in the cluster".into() },
         Err(why) => {
-            let cause = found.path.clone().unwrap_or_else(|| causes::of_unasked(why));
+            let cause = found.path.as_deref().cloned().unwrap_or_else(|| causes::of_unasked(why));
             return Decision::Refuse { cause };
         }
     };
     match node.identity {
+        Some(true) if node.other_machine_id => {
+            let says = format!(
+                "the Node {} has this machine's UUID and another machine-id, and no kubelet keeps it alive: this machine was set \
+                 up anew, and takes it up again",
+                node.name
+            );
+            once_silent(found, node, Decision::Join { says })
+        }
         Some(true) => ours(found, node),
         Some(false) => theirs(found, node, replace, "is another machine's"),
         None => theirs(found, node, replace, "cannot be told from this machine's: its ids are empty or shared"),
@@ -271,9 +338,58 @@ fn ours(found: &ExistingJoin, node: &Node) -> Decision {
         );
         return Decision::Unready { node: name.clone(), says };
     }
-    Decision::Wait {
-        says: format!("the Node {name} of an earlier join is still Ready; without a kubelet that ends within a minute"),
+    let says =
+        format!("the Node {name} of an earlier join is still Ready; without a kubelet that ends within a minute");
+    Decision::Wait { says, else_told: kept_alive(node) }
+}
+
+fn kept_alive(node: &Node) -> JoinCause {
+    let says = "the old Node stays Ready: somebody else with this machine's ids keeps it alive";
+    JoinCause::of(id!("api.node-name"), says).seen(whose(node))
+}
+
+/// The Node, where it has this machine's UUID and another machine-id: the machine was set up anew, or there are two.
+fn has_another_machine_id(found: &ExistingJoin) -> Option<&Node> {
+    found.node.as_ref().ok().filter(|node| node.other_machine_id)
+}
+
+fn another_machine_id(node: &Node) -> String {
+    let name = &node.name;
+    format!(
+        "the Node {name} has this machine's UUID and another machine-id: whether a kubelet keeps it so shows within a minute"
+    )
+}
+
+/// Which of the two it is, a kubelet says that is heard of: by a lease that is renewed, else by what the cluster says of the Node
+/// once nobody renews it.
+fn once_silent(found: &ExistingJoin, node: &Node, then: Decision) -> Decision {
+    let two = || {
+        let says = format!(
+            "the Node {} is another machine's with the same UUID, and its kubelet is alive; give this machine another name: \
+             --node-name",
+            node.name
+        );
+        JoinCause::of(id!("api.node-name"), says).seen(whose(node))
+    };
+    match node.silent {
+        true => then,
+        false if found.lease_renews => Decision::Refuse { cause: two() },
+        false => Decision::Wait { says: another_machine_id(node), else_told: two() },
     }
+}
+
+/// A kubelet tells the cluster its machine's id when it starts, within seconds.
+fn not_told_its_id(node: &Node) -> JoinCause {
+    let says = format!(
+        "the Node {} has another machine-id than this machine: it was changed since its kubelet started (systemctl restart kubelet \
+         tells the cluster), or a second machine with the same UUID has this name",
+        node.name
+    );
+    JoinCause::of(id!("api.node-name"), says).seen(whose(node))
+}
+
+fn whose(node: &Node) -> Evidence {
+    Evidence::of(format!("Node {}", node.name), node.whose.as_str())
 }
 
 /// A Node that is, or may be, another machine's.
@@ -302,9 +418,8 @@ fn theirs(found: &ExistingJoin, node: &Node, replace: bool, whose: &str) -> Deci
         };
     }
     if node.ready {
-        return Decision::Wait {
-            says: format!("the Node {name} {whose}, and is still Ready; without a kubelet that ends within a minute"),
-        };
+        let says = format!("the Node {name} {whose}, and is still Ready; without a kubelet that ends within a minute");
+        return Decision::Wait { says, else_told: kept_alive(node) };
     }
     Decision::Join { says: format!("the Node {name} {whose}; this machine takes it over, as --replace-node says") }
 }
@@ -330,37 +445,47 @@ pub mod sample {
             Just(LocalJoin::Bootstrapping),
             Just(LocalJoin::Joined),
             Just(LocalJoin::Stopped),
+            Just(LocalJoin::Detached { why: "not there".into() }),
             Just(LocalJoin::Elsewhere { server: "s".into() }),
         ];
         let seen = prop_oneof![
             Just(Err(Why::Absent)),
             Just(Err(Why::TimedOut)),
             (any::<Option<bool>>(), any::<bool>()).prop_map(|(identity, ready)| Ok(the(identity, ready))),
+            any::<bool>().prop_map(|silent| Ok(Node { other_machine_id: true, silent, ..the(Some(true), !silent) })),
         ];
         let age = proptest::option::of(0i64..200);
         (local, any::<bool>(), seen, age, any::<bool>()).prop_map(|(local, kubeadm, node, age, admin)| ExistingJoin {
             local,
+            name: "w1".into(),
             kubeadm: kubeadm.then_some(NOW),
             node,
             lease_age: age.map(SignedDuration::from_secs),
+            lease_renews: false,
             admin,
             path: None,
             proven: true,
             named: None,
+            renamed: None,
             registered: true,
+            blockers: Vec::new(),
         })
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use super::sample::{any_found, the};
     use super::*;
     use crate::catalogue;
     use crate::fact::join_state::sample as machine;
-    use crate::fact::kubeconfig;
     use crate::fact::pki::sample::SampleAuthority;
-    use crate::fact::{pki, unit};
+    use crate::fact::{kubeconfig, pki, unit};
+    use crate::fix::FIXES;
+    use crate::join::prepare::{self, PreparationError};
+    use crate::plan::Effect;
     use proptest::prelude::*;
 
     const T: Timestamp = crate::testing::NOW;
@@ -368,14 +493,18 @@ mod tests {
     fn found(local: LocalJoin, node: Result<Node, Why>) -> ExistingJoin {
         ExistingJoin {
             local,
+            name: "w1".into(),
             kubeadm: None,
             node,
             lease_age: None,
+            lease_renews: false,
             admin: false,
             path: None,
             proven: true,
             named: None,
+            renamed: None,
             registered: true,
+            blockers: Vec::new(),
         }
     }
 
@@ -394,6 +523,7 @@ mod tests {
     }
 
     #[test]
+    #[allow(clippy::too_many_lines, reason = "a table")]
     fn decides() {
         let (ours, theirs, nobodys) = (Some(true), Some(false), None);
         let nothing = || LocalJoin::Nothing;
@@ -404,7 +534,10 @@ mod tests {
             ..of
         };
         let unregistered = |local| ExistingJoin { registered: false, ..found(local, Err(Why::Absent)) };
-        for (name, found, replace, expected) in [
+        let anew = |ready, silent| Node { other_machine_id: true, silent, ..the(ours, ready) };
+        let renewed = |local, node| ExistingJoin { lease_renews: true, ..aged(5, found(local, Ok(node))) };
+        let renamed = |local, node| ExistingJoin { renamed: Some("w1-dhcp".into()), ..found(local, node) };
+        for (name, found, replace, expected) in vec![
             ("a fresh machine", found(nothing(), Err(Why::Absent)), false, "join"),
             ("leftovers, no Node", found(left(), Err(Why::Absent)), false, "join"),
             ("the API server does not answer", found(nothing(), Err(Why::TimedOut)), false, "retry"),
@@ -419,9 +552,15 @@ mod tests {
             (
                 "in another cluster than the one pinned",
                 ExistingJoin {
-                    path: Some(JoinCause::of(id!("api.ca-pin"), "x")),
+                    path: Some(Box::new(JoinCause::of(id!("api.ca-pin"), "x"))),
                     ..found(LocalJoin::Elsewhere { server: "s".into() }, Err(Why::Absent))
                 },
+                true,
+                "refuse",
+            ),
+            (
+                "kubelet.conf removed under a kubelet that lives",
+                found(LocalJoin::Detached { why: "not there".into() }, Err(Why::Absent)),
                 true,
                 "refuse",
             ),
@@ -433,6 +572,11 @@ mod tests {
             ),
             ("joined", found(LocalJoin::Joined, Ok(the(ours, true))), false, "watch"),
             ("joined, and nobody to ask", found(LocalJoin::Joined, Err(Why::TimedOut)), false, "retry"),
+            ("joined, and renamed since", renamed(LocalJoin::Joined, Ok(the(ours, true))), false, "watch"),
+            ("joined, down, and renamed since", renamed(LocalJoin::Joined, Ok(the(ours, false))), false, "watch"),
+            ("stopped, and renamed since", renamed(LocalJoin::Stopped, Ok(the(ours, false))), false, "refuse"),
+            ("stopped, renamed, its Node deleted", renamed(LocalJoin::Stopped, Err(Why::Absent)), true, "refuse"),
+            ("a running copy under another name", renamed(LocalJoin::Joined, Ok(the(theirs, true))), true, "refuse"),
             ("rebooted in mid-join", found(LocalJoin::Bootstrapping, Err(Why::Absent)), false, "watch"),
             ("joined, and its Node deleted", found(LocalJoin::Joined, Err(Why::Absent)), false, "refuse"),
             ("certificate issued, not registered yet", unregistered(LocalJoin::Joined), false, "watch"),
@@ -469,6 +613,19 @@ mod tests {
                 false,
                 "wait",
             ),
+            ("set up anew, the old Node silent", found(nothing(), Ok(anew(false, true))), false, "join"),
+            ("same UUID, Ready", found(nothing(), Ok(anew(true, false))), false, "wait"),
+            ("same UUID, NotReady by its own kubelet", found(nothing(), Ok(anew(false, false))), true, "wait"),
+            ("same UUID, its lease seen renewed", renewed(nothing(), anew(true, false)), true, "refuse"),
+            (
+                "same UUID, its lease old by this clock",
+                aged(300, found(nothing(), Ok(anew(true, false)))),
+                true,
+                "wait",
+            ),
+            ("stopped, same UUID, silent", found(LocalJoin::Stopped, Ok(anew(false, true))), false, "wake"),
+            ("stopped, same UUID, alive", renewed(LocalJoin::Stopped, anew(true, false)), false, "refuse"),
+            ("joined, its machine-id changed since", found(LocalJoin::Joined, Ok(anew(true, false))), false, "wait"),
             ("another's, alive", found(nothing(), Ok(the(theirs, true))), false, "refuse"),
             ("another's, alive, to be replaced", found(nothing(), Ok(the(theirs, true))), true, "refuse"),
             ("another's, alive by its lease", aged(20, found(nothing(), Ok(the(theirs, false)))), true, "refuse"),
@@ -528,7 +685,7 @@ mod tests {
         };
         let pinned = |authority: &SampleAuthority| {
             let ca = pki::parse_certificates(&authority.pem).unwrap().remove(0);
-            RequestedCluster { ca: None, pins: vec![ca.pin.parse().unwrap()] }
+            RequestedCluster { cas: Vec::new(), pins: vec![ca.pin.parse().unwrap()] }
         };
         for (name, facts, asked, expected) in [
             ("joined, by the pin alone", joined(), pinned(&ca), LocalJoin::Joined),
@@ -555,6 +712,13 @@ mod tests {
             ("clean", machine::clean(), LocalJoin::Nothing),
             ("joined", joined(), LocalJoin::Joined),
             ("stopped", joined().with_query(&unit::SHOW, &stopped), LocalJoin::Stopped),
+            (
+                "its kubelet.conf removed since",
+                joined().without_file(kubeconfig::KUBELET),
+                LocalJoin::Detached { why: "not there".into() },
+            ),
+            ("renamed since", joined().with_file("/proc/sys/kernel/hostname", "w1-dhcp\n"), LocalJoin::Joined),
+            ("in rotation", joined().with_api("cluster-ca", &format!("{}{}", other.pem, ca.pem)), LocalJoin::Joined),
             ("in mid-join", boots(), LocalJoin::Bootstrapping),
             (
                 "in mid-join, kubelet.conf written early",
@@ -578,10 +742,95 @@ mod tests {
                 LocalJoin::Leftovers { why: "it trusts another cluster's CA".into() },
             ),
         ] {
-            let asked = RequestedCluster { ca: facts.cluster_ca().ok(), pins: Vec::new() };
+            let asked = RequestedCluster { cas: facts.cluster_cas().unwrap_or_default(), pins: Vec::new() };
             assert_eq!(LocalJoin::of(&facts, &asked), Ok(expected), "{name}");
         }
         assert!(LocalJoin::of(&crate::testing::facts(), &RequestedCluster::default()).is_err());
+    }
+
+    /// Two clusters' CAs, made once.
+    fn authorities() -> &'static [SampleAuthority; 2] {
+        static MADE: OnceLock<[SampleAuthority; 2]> = OnceLock::new();
+        MADE.get_or_init(|| std::array::from_fn(|_| SampleAuthority::make()))
+    }
+
+    /// A machine whose kubelet lives, by a certificate that its own CA has signed, whatever else is the matter with it; and the
+    /// cluster that somebody asks for on it.
+    fn any_live() -> impl Strategy<Value = (Facts, RequestedCluster)> {
+        let [own, other] = authorities();
+        let pems = [own.pem.clone(), format!("{}{}", other.pem, own.pem), format!("{}{}", own.pem, other.pem)];
+        let by_file = kubeconfig::sample::kubelet(machine::SERVER, "").replace("-data: ", &format!(": {}", pki::CA));
+        let confs = pems.iter().map(|pem| kubeconfig::sample::kubelet(machine::SERVER, pem));
+        let confs: Vec<Option<String>> = confs.chain([by_file, "{".to_owned()]).map(Some).chain([None]).collect();
+        let cluster = vec![None, Some(own.pem.clone()), Some(other.pem.clone()), Some(pems[1].clone())];
+        let pins = vec![None, Some(own.pem.clone()), Some(other.pem.clone())];
+        let host = prop::sample::select(vec!["w1", "W1", "w1-dhcp", "(none)", "my_node", "localhost"]);
+        let flags = prop::sample::select(vec!["", "--hostname-override=w1", "--hostname-override=w9"]);
+        let (conf, bootstraps) = (prop::sample::select(confs), any::<bool>());
+        let (cluster, pins) = (prop::sample::select(cluster), prop::sample::select(pins));
+        (host, flags, conf, bootstraps, cluster, pins).prop_map(|(host, flags, conf, bootstraps, cluster, pins)| {
+            let ca = &authorities()[0];
+            let mut facts = machine::joined(ca)
+                .with_file("/proc/sys/kernel/hostname", &format!("{host}\n"))
+                .with_query(&unit::KUBELET, &unit::sample::packaged())
+                .with_file(unit::KUBEADM_FLAGS, &format!("KUBELET_KUBEADM_ARGS=\"{flags}\"\n"))
+                .with_dir(pki::DIR, &[("lrwxrwxrwx", "kubelet-client-current.pem")]);
+            facts = match conf {
+                Some(conf) => facts.with_file(kubeconfig::KUBELET, &conf),
+                None => facts.without_file(kubeconfig::KUBELET),
+            };
+            if bootstraps {
+                facts =
+                    facts.with_file(kubeconfig::BOOTSTRAP, &kubeconfig::sample::bootstrap(machine::SERVER, &ca.pem));
+            }
+            if let Some(pem) = cluster {
+                facts = facts.with_api("cluster-ca", &pem);
+            }
+            let pins = pins.map(|pem| pki::parse_certificates(&pem).unwrap().remove(0).pin.parse().unwrap());
+            let asked =
+                RequestedCluster { cas: facts.cluster_cas().unwrap_or_default(), pins: pins.into_iter().collect() };
+            (facts, asked)
+        })
+    }
+
+    fn harms(effect: &Effect) -> bool {
+        let dirs = ["/etc/kubernetes", "/var/lib/kubelet", "/run/systemd"];
+        let is_of_kubelet = |path: &str| dirs.iter().any(|dir| path.starts_with(dir));
+        match effect {
+            Effect::Run { unit, running } => unit == "kubelet" && !running,
+            Effect::Remove { path } | Effect::Write { path, .. } => is_of_kubelet(path),
+            Effect::KubeadmReset { .. } | Effect::ClearDir { .. } => true,
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+        /// The promise of a live node: whatever a host is called by now, whatever became of its files, whichever cluster is asked
+        /// for and whatever that says of it, no join stops a kubelet that lives, configures it anew or removes its files. What
+        /// follows from a decision is in the tests of `step`.
+        #[test]
+        fn nothing_that_lives_is_taken_down(
+            (facts, asked) in any_live(),
+            found in any_found(),
+            (replace, anew, proven, registered, renewed) in any::<(bool, bool, bool, bool, bool)>(),
+        ) {
+            let local = LocalJoin::of(&facts, &asked).unwrap();
+            let lives = matches!(local, LocalJoin::Joined | LocalJoin::Elsewhere { .. } | LocalJoin::Detached { .. });
+            prop_assert!(lives, "{:?}", local);
+            prop_assert_eq!(facts.kubelet_node_name(), Ok("w1".to_owned()));
+            let renamed = facts.coming_node_name().ok().filter(|coming| coming != "w1");
+            let found = ExistingJoin { local, kubeadm: None, proven, registered, renamed, lease_renews: renewed, ..found };
+            let decision = decide(&found, replace, anew);
+            prop_assert!(
+                matches!(decision, Decision::Watch { bootstrapping: false, .. } | Decision::Wait { .. } | Decision::Refuse { .. }),
+                "{:?}", decision
+            );
+            prop_assert!(matches!(prepare::plan(&facts, &["stale.kubelet-conf"]), Err(PreparationError::Live(_))));
+            let fixes = FIXES.iter().flat_map(|fix| (fix.fix.plan)(&facts).unwrap_or_default());
+            prop_assert_eq!(fixes.filter(harms).collect::<Vec<_>>(), []);
+        }
     }
 
     proptest! {
@@ -606,7 +855,10 @@ mod tests {
                 prop_assert!(found.admin);
             }
             if matches!(decision, Decision::Unready { .. }) {
-                prop_assert!(node.identity == Some(true));
+                prop_assert!(node.identity == Some(true) && !node.other_machine_id);
+            }
+            if node.other_machine_id && !node.silent {
+                prop_assert!(!touches && !matches!(decision, Decision::Wake { .. }), "{:?} {:?}", found, decision);
             }
         }
     }

@@ -1,12 +1,14 @@
 //! What can go wrong in a join, and whether trying again helps.
 
+use std::cmp::Reverse;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::state::Stage;
 use crate::catalogue::{self, About, Class, Role, Stops};
 use crate::check::{Evidence, Needed, Subsystem};
 use crate::redact::redact;
-use crate::report::{Cause, Judged};
+use crate::report::{Cause, Confidence, Judged};
 
 /// One reason, under the id of a check or a signature: `carrick explain` knows it, and its file says its class.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -19,6 +21,13 @@ pub struct JoinCause {
     pub seen: Vec<Evidence>,
     /// Why this one is not taken as its id's file says.
     pub circumstance: Option<Circumstance>,
+    /// What was looked at is certain; what somebody only said is as sure as its signature; of several that fit, each is possible.
+    pub confidence: Confidence,
+    /// What to do about it, where whoever named it knows; names are put in at the end ([`super::ending::complete`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub remedy: Vec<String>,
+    /// Ids of what follows from it.
+    pub explains: Vec<String>,
 }
 
 /// Why a cause is taken, this once, otherwise than its id's own file says.
@@ -36,21 +45,24 @@ pub enum Circumstance {
     NotLeftover,
     /// A kubelet lives by it, in another cluster.
     InUseElsewhere,
+    /// A program complains of it and goes on: it is waited for, for as long as the stage may take.
+    GoesOn,
 }
 
 impl Circumstance {
-    pub const ALL: [Circumstance; 5] = [
+    pub const ALL: [Circumstance; 6] = [
         Circumstance::NoAnswer,
         Circumstance::MetByKubeadm,
         Circumstance::NotFixed,
         Circumstance::NotLeftover,
         Circumstance::InUseElsewhere,
+        Circumstance::GoesOn,
     ];
 
     /// What a join does about it then.
     pub fn class(self) -> Class {
         match self {
-            Circumstance::NoAnswer | Circumstance::MetByKubeadm => Class::Transient,
+            Circumstance::NoAnswer | Circumstance::MetByKubeadm | Circumstance::GoesOn => Class::Transient,
             Circumstance::NotFixed | Circumstance::NotLeftover => Class::Configuration,
             Circumstance::InUseElsewhere => Class::Fatal,
         }
@@ -62,18 +74,35 @@ impl JoinCause {
     pub fn of(about: About<'_>, says: impl AsRef<str>) -> Self {
         let About { id, class, role, subsystem, stops: _, needed: _ } = about;
         let (id, says) = (id.to_owned(), redact(says.as_ref()));
-        JoinCause { id, class, role, subsystem, says, seen: Vec::new(), circumstance: None }
+        let (seen, remedy, explains) = (Vec::new(), Vec::new(), Vec::new());
+        let (circumstance, confidence) = (None, Confidence::Certain);
+        JoinCause { id, class, role, subsystem, says, seen, circumstance, confidence, remedy, explains }
     }
 
     /// What a check found, as the cause of a failed attempt.
     pub fn of_finding(finding: &Judged) -> Option<Self> {
         let about = finding.means.or_else(|| catalogue::about(finding.id))?;
         let cause = JoinCause::of(about, finding.title.clone());
-        Some(cause.seen(finding.evidence.clone()).may_pass(finding.may_pass))
+        Some(cause.seen(finding.evidence.clone()).fixed_by(finding.remedy.clone()).may_pass(finding.may_pass))
     }
 
     pub fn seen(mut self, evidence: impl IntoIterator<Item = Evidence>) -> Self {
         self.seen.extend(evidence);
+        self
+    }
+
+    pub fn sure(self, confidence: Confidence) -> Self {
+        JoinCause { confidence, ..self }
+    }
+
+    /// What fixes it here, in the place of what was known to.
+    pub fn fixed_by(mut self, remedy: impl IntoIterator<Item = String>) -> Self {
+        self.remedy = remedy.into_iter().collect();
+        self
+    }
+
+    pub fn explaining(mut self, ids: impl IntoIterator<Item = String>) -> Self {
+        self.explains = ids.into_iter().collect();
         self
     }
 
@@ -92,9 +121,38 @@ impl JoinCause {
     }
 }
 
-/// What a join does about all of these. What nothing is known of may pass.
+/// What a join does about all of these. What nothing is known of may pass; what is only possible decides nothing.
 pub fn worst(causes: &[JoinCause]) -> Class {
-    causes.iter().map(JoinCause::class).max().unwrap_or(Class::Transient)
+    let counts = |cause: &&JoinCause| cause.confidence > Confidence::Possible;
+    causes.iter().filter(counts).map(JoinCause::class).max().unwrap_or(Class::Transient)
+}
+
+/// Each once, in the order in which they are to be set right: what somebody has to change before what may pass by itself, and
+/// what is wrong with the machine before what is wrong on the way to the cluster, as kubeadm meets it.
+pub fn in_order(causes: impl IntoIterator<Item = JoinCause>) -> Vec<JoinCause> {
+    let mut ordered: Vec<JoinCause> = Vec::new();
+    for cause in causes {
+        if !ordered.iter().any(|known| known.id == cause.id) {
+            ordered.push(cause);
+        }
+    }
+    ordered.sort_by_key(|cause| {
+        let is_of_cluster = cause.subsystem == Subsystem::ControlPlane;
+        (Reverse(cause.confidence), Reverse(cause.class()), is_of_cluster)
+    });
+    ordered
+}
+
+/// What a join is not begun for, in one sentence.
+pub fn summary(causes: &[JoinCause]) -> String {
+    let certain: Vec<&JoinCause> = causes.iter().filter(|it| it.confidence > Confidence::Possible).collect();
+    match certain.as_slice() {
+        [only] => only.says.clone(),
+        several => {
+            let ids: Vec<&str> = several.iter().map(|cause| cause.id.as_str()).collect();
+            format!("{} causes keep this machine from joining: {}", several.len(), ids.join(", "))
+        }
+    }
 }
 
 /// A cause as an earlier run wrote it down; that of an older Carrick has only its id.
@@ -108,6 +166,12 @@ struct Saved {
     seen: Vec<Evidence>,
     #[serde(default)]
     circumstance: Option<Circumstance>,
+    #[serde(default)]
+    confidence: Option<Confidence>,
+    #[serde(default)]
+    remedy: Vec<String>,
+    #[serde(default)]
+    explains: Vec<String>,
     /// What an older Carrick wrote instead.
     #[serde(default)]
     may_pass: bool,
@@ -116,7 +180,8 @@ struct Saved {
 impl Saved {
     /// `None`: an id that has gone since, and of which nothing else was written down.
     fn known(self) -> Option<JoinCause> {
-        let Saved { id, class, role, subsystem, says, seen, circumstance, may_pass } = self;
+        let Saved { id, class, role, subsystem, says, seen, circumstance, confidence, remedy, explains, may_pass } =
+            self;
         let about = match (class, role, subsystem, catalogue::about(&id)) {
             (Some(class), Some(role), Some(subsystem), _) => {
                 let stops = catalogue::about(&id).map_or(Stops::Nothing, |about| about.stops);
@@ -126,7 +191,8 @@ impl Saved {
             (_, _, _, None) => return None,
         };
         let circumstance = circumstance.or(may_pass.then_some(Circumstance::NoAnswer));
-        Some(JoinCause { circumstance, ..JoinCause::of(about, says).seen(seen) })
+        let confidence = confidence.unwrap_or(Confidence::Certain);
+        Some(JoinCause { circumstance, confidence, explains, ..JoinCause::of(about, says).seen(seen).fixed_by(remedy) })
     }
 }
 
@@ -153,6 +219,11 @@ pub struct JoinFailure {
 }
 
 impl JoinFailure {
+    /// The Node is this machine's, and stays: only that pods run there and are reached was not proven.
+    pub fn is_of_a_registered_node(&self) -> bool {
+        (Stage::Registered..Stage::Waiting).contains(&self.stage)
+    }
+
     /// Whether its own sentence has said already why this is a cause.
     pub fn says_all_of(&self, cause: &Cause) -> bool {
         cause.why == self.says
@@ -180,6 +251,8 @@ mod tests {
         assert_eq!(read(&format!("{gone},{older}")), causes, "one that has gone is left out");
         // A signature of the operator's own is known by what was written down.
         let own = JoinCause { id: "own.one".into(), ..JoinCause::of(id!("csr.denied"), "no") };
+        let own =
+            JoinCause { explains: vec!["x".into()], ..own.sure(Confidence::Possible).fixed_by(["do".to_owned()]) };
         assert_eq!(read(&serde_json::to_string(&own).unwrap()), [own]);
     }
 

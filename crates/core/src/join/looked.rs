@@ -2,15 +2,15 @@
 //! join goes by.
 
 use super::failure::{Circumstance, JoinCause};
-use super::prepare;
+use super::prepare::{self, PreparationError};
 use crate::catalogue;
 use crate::check::{self, Check, Evidence, InJoin, Outcome};
-use crate::fact::{Facts, Known, Missing, Why, identity};
+use crate::fact::{Facts, Missing, Why, identity};
 use crate::id;
 use crate::judge::{self, Ignore};
+use crate::plan::Plan;
 use crate::plan::protect::Protected;
-use crate::plan::{Conflict, Plan};
-use crate::report::{Judged, Report};
+use crate::report::{Confidence, Judged, Report};
 
 pub struct InspectedMachine {
     pub facts: Facts,
@@ -34,17 +34,32 @@ impl InspectedMachine {
         )
     }
 
-    /// The step on the way to the API server that failed.
+    /// What is wrong on the way to the cluster: the step that failed, or what is refused at its end.
     pub fn broken_path(&self) -> Option<JoinCause> {
-        let step = self.facts.api_path().ok()?.failed()?.step;
-        self.checked.findings.iter().find(|finding| finding.id == step.check()).and_then(JoinCause::of_finding)
+        let is_wrong = |finding: &&Judged| finding.verdict == Outcome::Fail && finding.id.starts_with("api.");
+        let wrong = || self.checked.findings.iter().filter(is_wrong);
+        let path = self.facts.api_path().ok()?;
+        let of_step = path.failed().and_then(|walked| wrong().find(|finding| finding.id == walked.check()));
+        let blocks = |finding: &&Judged| check::find(finding.id).any(|it| self.is_blocked_by(it.check));
+        of_step.or_else(|| wrong().find(blocks)).and_then(JoinCause::of_finding)
     }
 
     /// What forbids a join: not what preparation sets right, nor what the decision about the Node has settled.
     pub fn blockers(&self) -> Vec<JoinCause> {
         let counts = |finding: &&Judged| finding.verdict == Outcome::Fail && !finding.ignored;
         let blocks = |finding: &&Judged| check::find(finding.id).any(|it| self.is_blocked_by(it.check));
-        self.checked.findings.iter().filter(counts).filter(blocks).filter_map(JoinCause::of_finding).collect()
+        let certain = || self.checked.findings.iter().filter(counts).filter(blocks);
+        // What may be behind one of them, and cannot be told from what else may.
+        let is_behind = |finding: &&Judged| certain().any(|failed| finding.explains.contains(&failed.id));
+        let possible = self.checked.findings.iter().filter(|it| it.verdict == Outcome::Unknown).filter(is_behind);
+        let possible = possible.filter_map(JoinCause::of_finding).map(|cause| cause.sure(Confidence::Possible));
+        certain().filter_map(JoinCause::of_finding).chain(possible).collect()
+    }
+
+    /// What forbids a join, where the clock is among it: what is made now would be dated wrong, here or in the cluster.
+    pub fn blockers_by_clock(&self) -> Option<Vec<JoinCause>> {
+        let blockers = self.blockers();
+        blockers.iter().any(|blocker| blocker.id == id!("time.skew").id).then_some(blockers)
     }
 
     fn is_blocked_by(&self, failed: &Check) -> bool {
@@ -84,22 +99,13 @@ impl InspectedMachine {
 
     /// Whether the machine was too busy to tell what a join cannot begin without.
     pub fn is_short(&self) -> bool {
-        let needed = || -> Known<()> {
+        let needed = || -> Result<(), PreparationError> {
             self.facts.kubeadm_version()?;
             prepare::plan(&self.facts, &[])?;
-            Protected::on(&self.facts, Vec::new()).map(drop)
+            Ok(Protected::on(&self.facts, Vec::new()).map(drop)?)
         };
-        needed().is_err_and(|missing| missing.why == Why::TimedOut)
+        matches!(needed(), Err(PreparationError::Missing(Missing { why: Why::TimedOut, .. })))
     }
-}
-
-/// Why there is no plan of preparation.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum PreparationError {
-    #[error(transparent)]
-    Missing(#[from] Missing),
-    #[error(transparent)]
-    Conflict(#[from] Conflict),
 }
 
 #[cfg(test)]
@@ -121,7 +127,7 @@ mod tests {
 
     fn broken_at(step: PathStep, reason: Option<PathReason>) -> Facts {
         let walked = Walked { reason, ..Walked::new(step, StepOutcome::Failed("it broke".into())) };
-        let path = ApiPath { endpoint: "cp:6443".into(), steps: vec![walked], clocks: None, ca_pins: Vec::new() };
+        let path = ApiPath { endpoint: "cp:6443".into(), steps: vec![walked], ..ApiPath::default() };
         facts().with_api("path", &serde_json::to_string(&path).unwrap())
     }
 
@@ -140,6 +146,17 @@ mod tests {
             assert_eq!((cause.id.as_str(), cause.class().may_pass()), (id, may_pass), "{step:?}, {reason:?}");
         }
         assert_eq!(looked(facts(), &[]).broken_path(), None);
+    }
+
+    #[test]
+    fn clocks_that_are_apart_forbid_what_is_dated_by_them() {
+        let apart = |server: &str| {
+            let clocks = format!(
+                r#"{{"endpoint":"e","steps":[],"clocks":{{"server":"{server}","here":"2026-11-15T12:00:00Z"}}}}"#
+            );
+            looked(facts().with_api("path", &clocks), &[]).blockers_by_clock().map(|blockers| blockers.len())
+        };
+        assert_eq!((apart("2026-11-15T12:00:20Z"), apart("2026-11-15T13:00:00Z")), (None, Some(1)));
     }
 
     #[test]

@@ -6,12 +6,14 @@
 //! * [`existing`]: a join or a Node of this name that is already there
 //! * [`looked`]: one look at the machine, judged once, and what of it a join goes by
 //! * [`place`]: where the parts of a join are while it runs
+//! * [`placement`]: whether a DaemonSet's pods are to run on a Node
 //! * [`prepare`]: what is changed before kubeadm runs, and files of a join that is over
 //! * [`before`]: what was there before kubeadm ran, and what came since
 //! * [`observed`]: evidence out of facts and of the API server's answers
 //! * [`verify`]: whether a machine has really joined, from what was seen of it
 //! * [`state`], [`mod@step`]: where a join is, and the only place where that changes
 //! * [`failure`], [`causes`]: what can go wrong, whether trying again helps, and what names it
+//! * [`origin`]: the file in which stands what a kubelet refuses
 //! * [`ending`]: the report at the end, and what stays on the machine
 //! * [`event_line`]: what `--events` prints on the way there
 //! * [`page`]: docs/reference/join.md, drawn from `step` itself
@@ -36,9 +38,11 @@ pub mod existing;
 pub mod failure;
 pub mod looked;
 pub mod observed;
+pub mod origin;
 pub mod output;
 pub mod page;
 pub mod place;
+pub mod placement;
 pub mod prepare;
 pub mod request;
 pub mod state;

@@ -1,35 +1,50 @@
 //! Evidence of a join, out of facts and of what the API server answers. Pure: what is looked at is looked at by the engine.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::existing::RequestedCluster;
 use super::failure::JoinCause;
+use super::placement;
+use super::state::later;
 use super::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, RuntimeConditions,
-    Signing,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletFlag, KubeletHalt,
+    KubeletReach, LeaseRenewal, Node, Pressure, Resource, RuntimeConditions, Signing, Taint,
 };
-use crate::cni::Flavour;
+use crate::catalogue::About;
+use crate::check::Evidence;
+use crate::cni::{FLAVOURS, Flavour, TellsAddress};
 use crate::fact::identity::{self, MachineIdentity};
-use crate::fact::{Facts, Known, OrAbsent, Source, Why, kubeconfig, pki, process, unit};
+use crate::fact::listen::Proto;
+use crate::fact::netfilter::Passage;
+use crate::fact::overlay::Overlay;
+use crate::fact::{Facts, Known, OrAbsent, Source, Why, firewall, kubeconfig, kubelet_config, net, pki, process, unit};
 use crate::id;
+use crate::redact::redact;
+use crate::reset::pods::ListedSandbox;
 
 /// What is looked at again and again while a join is watched; the runtime's status comes over its socket.
 pub const WATCHED: &[Source] = &[
     Source::Query(&unit::SHOW),
     Source::Query(&unit::KUBELET),
     Source::Query(&process::KUBELET),
+    Source::Query(&process::STATE),
     // The node's name may stand in any of the three.
     Source::File(unit::KUBEADM_FLAGS),
     Source::File(unit::DEFAULTS),
     Source::File(unit::SYSCONFIG),
     Source::File(unit::UPTIME),
+    Source::File(kubelet_config::FILE),
     Source::File(kubeconfig::KUBELET),
     Source::File(kubeconfig::BOOTSTRAP),
     Source::File(pki::CLIENT),
+    // Where kubelet.conf names it instead of holding it.
+    Source::File(pki::CA),
     Source::File(identity::HOSTNAME),
+    // What the Node's address is held against.
+    Source::Query(&net::LINKS),
 ];
 
 /// `kubelet.service` and the process in it.
@@ -41,41 +56,83 @@ pub fn kubelet(facts: &Facts) -> Result<Kubelet, Why> {
         Ok(Some(process)) if active => !process.has_flag("--kubeconfig"),
         _ => facts.kubelet_command().is_ok_and(|command| !command.has_flag("--kubeconfig")),
     };
+    let halted = state.active_state == "inactive";
+    let unconfigured = facts.file(kubelet_config::FILE).is_err_and(|missing| missing.why == Why::Absent);
     Ok(Kubelet {
         active,
         standalone,
         restarts: state.restarts.unwrap_or_default(),
         exit: state.exec_main_status.filter(|_| !active),
-        started_at: after_boot(facts, state.started_after_boot),
+        started_at: kubelet_started_at(facts),
+        node_ip: flag(facts, "--node-ip"),
+        cloud_provider: flag(facts, "--cloud-provider"),
+        halt: match (halted, unconfigured) {
+            (true, true) => Some(KubeletHalt::Removed),
+            (true, false) => Some(KubeletHalt::Stopped),
+            (false, _) => facts.kubelet_is_suspended().is_ok_and(|is| is).then_some(KubeletHalt::Suspended),
+        },
     })
 }
 
-/// So many microseconds after the boot, by this machine's clock: systemd's own words for a time depend on the zone.
-pub fn after_boot(facts: &Facts, micros: Option<u64>) -> Option<Timestamp> {
+/// A flag of the kubelet's, where it is set.
+fn flag(facts: &Facts, name: &str) -> Option<KubeletFlag> {
+    let command = facts.kubelet_command().ok()?;
+    let (value, word) = command.flag(name)?;
+    let word_and_value = if word.text.contains('=') { word.text.clone() } else { format!("{} {value}", word.text) };
+    Some(KubeletFlag { word: word_and_value, file: word.seen.source.clone() })
+}
+
+/// This machine's own addresses.
+pub fn addresses(facts: &Facts) -> Result<Vec<IpAddr>, Why> {
+    let links = facts.links().map_err(|missing| missing.why)?;
+    Ok(links.iter().flat_map(|link| &link.addresses).map(|cidr| cidr.address).collect())
+}
+
+/// When the kubelet's process was started, by this machine's clock as it goes now. `ps` counts the seconds in which the machine
+/// slept, as /proc/uptime does; systemd's clock stands still in them, and in a container the uptime may be the container's while
+/// systemd's times are the host's. Where the two agree, systemd's is the exact one; where they do not, `ps` is right, and late
+/// by less than a second: never does what a kubelet before this one did count as this one's.
+pub fn kubelet_started_at(facts: &Facts) -> Option<Timestamp> {
+    const APART: SignedDuration = SignedDuration::from_secs(2);
+    let elapsed = facts.kubelet_process().ok()??.elapsed?;
+    let by_process = facts.taken_at.checked_sub(SignedDuration::from_secs(i64::try_from(elapsed).ok()?)).ok()?;
+    let after_boot = facts.unit_state("kubelet").ok().and_then(|state| state.started_after_boot);
+    let by_systemd = awake_since_boot(facts, after_boot);
+    Some(by_systemd.filter(|at| by_process.duration_since(*at).abs() <= APART).unwrap_or(by_process))
+}
+
+/// So many microseconds after the boot, if the machine never slept.
+fn awake_since_boot(facts: &Facts, micros: Option<u64>) -> Option<Timestamp> {
     let up: f64 = facts.file(unit::UPTIME).ok()?.text.split_whitespace().next()?.parse().ok()?;
     let up = SignedDuration::try_from_secs_f64(up).ok()?;
     let since_boot = SignedDuration::from_micros(i64::try_from(micros?).ok()?);
     facts.taken_at.checked_sub(up).ok()?.checked_add(since_boot).ok()
 }
 
-/// The kubelet's client certificate, held against a CA. `Absent`: it has none yet.
-pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<ClientCertificate, Why> {
+/// The client certificate of the kubelet that is this node, held against the CAs of the cluster that was asked for, else those
+/// it trusts. `Absent`: it has none yet.
+pub fn certificate(facts: &Facts, node: &str, asked: &RequestedCluster) -> Result<ClientCertificate, Why> {
     let judged = || -> Known<ClientCertificate> {
         let client = facts.client_certificate()?;
-        let own = facts.own_common_name()?;
         let conf = facts.kubelet_kubeconfig().or_absent()?;
-        let own_ca = conf.and_then(|conf| conf.ca());
+        let trusted = conf.as_ref().map(|conf| facts.trusted_by(conf)).unwrap_or_default();
+        let is_elsewhere = conf.is_some_and(|conf| asked.is_in(facts, &conf) == Some(false));
         let stale = |why: String| Ok(ClientCertificate::Stale { why });
-        if client.common_name != own {
+        if client.node() != Some(node) {
             return stale(format!("it is {}'s", client.common_name));
         }
         if !client.is_valid_at(facts.taken_at) {
             return stale(format!("it is valid from {} to {}", client.not_before, client.not_after));
         }
-        match ca.or(own_ca.as_ref()) {
-            Some(ca) if !client.is_signed_by(ca) => stale("another cluster's CA has signed it".to_owned()),
-            Some(_) => Ok(ClientCertificate::Trusted),
-            None => stale("there is no CA to hold it against".to_owned()),
+        // Of two CAs, the one that signed it may be missing in what the cluster shows, and still be trusted by it.
+        let own = if is_elsewhere { &[][..] } else { &trusted };
+        if client.is_signed_by_any(&asked.cas) || client.is_signed_by_any(own) {
+            return Ok(ClientCertificate::Trusted);
+        }
+        if is_elsewhere {
+            stale("another cluster's CA has signed it".to_owned())
+        } else {
+            Ok(ClientCertificate::Unvouched)
         }
     };
     judged().map_err(|missing| missing.why)
@@ -83,13 +140,13 @@ pub fn certificate(facts: &Facts, ca: Option<&pki::Certificate>) -> Result<Clien
 
 /// The cluster in kubelet.conf, beside the one that was asked for.
 pub fn cluster(facts: &Facts, asked: &RequestedCluster) -> Result<ClusterPins, Why> {
-    if asked.ca.is_none() && asked.pins.is_empty() {
+    if asked.is_unknown() {
         return Err(Why::NotAsked);
     }
     let conf = facts.kubelet_kubeconfig().map_err(|missing| missing.why)?;
-    let own = conf.ca().ok_or_else(|| Why::Broken("kubelet.conf holds no CA".to_owned()))?.pin;
-    let asked = asked.pin(&own).ok_or(Why::NotAsked)?;
-    Ok(ClusterPins { own, asked })
+    let is_same = asked.is_in(facts, &conf).ok_or_else(|| Why::Broken("kubelet.conf holds no CA".to_owned()))?;
+    let (own, asked) = (pki::shown_pins(&facts.trusted_by(&conf)), asked.keys().join(", "));
+    Ok(ClusterPins { own, asked, is_same })
 }
 
 /// What the runtime says of itself.
@@ -119,16 +176,84 @@ pub fn node(node: &Value, own: &MachineIdentity) -> Node {
     };
     let addresses = node.pointer("/status/addresses").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let address = addresses.iter().find_map(|address| address.get("address")?.as_str()).unwrap_or("no address");
+    let internal = addresses.iter().filter(|address| address.get("type").is_some_and(|kind| kind == "InternalIP"));
+    let pressed = |of: &Resource| condition(of.condition()).filter(|condition| is_true(condition)).map(said);
+    let pressure = |of: Resource| pressed(&of).map(|says| Pressure { of, says });
     Node {
         name: text("/metadata/name").to_owned(),
         identity: own.is(uuid, id),
+        other_machine_id: own.has_another_machine_id(uuid, id),
         whose: format!("systemUUID {uuid}, machineID {id}, {address}"),
         ready: condition("Ready").is_some_and(is_true),
+        silent: condition("Ready").is_some_and(|ready| ready.get("status").is_some_and(|status| status == "Unknown")),
         says: condition("Ready").map_or_else(|| "no condition Ready yet".to_owned(), said),
         network_unavailable: condition("NetworkUnavailable").filter(|condition| is_true(condition)).map(said),
         created_at: text("/metadata/creationTimestamp").parse().ok(),
         seen_at: None,
+        pressures: Resource::ALL.into_iter().filter_map(pressure).collect(),
+        taints: taints(node),
+        internal_ips: internal.filter_map(|address| address.get("address")?.as_str()?.parse().ok()).collect(),
+        agent_addresses: agent_addresses(node),
     }
+}
+
+/// What network agents have written to a Node about the address they use: `10.0.0.21`, `10.0.0.21/24`, or several.
+fn agent_addresses(node: &Value) -> Vec<AgentAddress> {
+    let Some(written) = node.pointer("/metadata/annotations") else { return Vec::new() };
+    let tells = |flavour: &&'static Flavour| flavour.tells_address.as_ref().map(|tells| (flavour.name, tells));
+    let of = |(network, tells): (&str, &'static TellsAddress)| {
+        let address = |annotation: &&'static str, text: &str| {
+            let address = text.split('/').next()?.trim().parse().ok()?;
+            let (network, annotation) = (network.to_owned(), (*annotation).to_owned());
+            Some(AgentAddress { network, annotation, address, set_by: tells.set_by.to_owned() })
+        };
+        let all = |annotation: &'static &'static str| {
+            let text = written.get(annotation).and_then(Value::as_str).unwrap_or_default();
+            text.split(',').filter_map(|text| address(annotation, text)).collect::<Vec<_>>()
+        };
+        tells.annotations.iter().flat_map(all).collect::<Vec<_>>()
+    };
+    FLAVOURS.iter().copied().filter_map(|flavour| tells(&flavour)).flat_map(of).collect()
+}
+
+/// Which far ends of this node's tunnels are reached over another interface than the one that has the agent's address; none
+/// where the machine does not have that address.
+pub fn detours(facts: &Facts, agent: &[AgentAddress]) -> Result<Vec<String>, Why> {
+    let told = || -> Known<Vec<String>> {
+        let (links, routes, peers) = (facts.links()?, facts.routes()?, facts.tunnel_peers()?);
+        let mut detours = Vec::new();
+        for AgentAddress { address, .. } in agent {
+            let has = |link: &&net::Link| link.addresses.iter().any(|own| own.address == *address);
+            let Some(own) = links.iter().find(has) else { continue };
+            for peer in peers.iter().filter(|peer| peer.address.is_ipv6() == address.is_ipv6()) {
+                let Some(route) = net::route_to(&routes, peer.address) else { continue };
+                if !route.links.contains(&own.name) && !route.links.is_empty() {
+                    let over = route.links.join(", ");
+                    detours.push(format!("{} goes over {over}; {address} is on {}", peer.address, own.name));
+                }
+            }
+        }
+        detours.dedup();
+        Ok(detours)
+    };
+    told().map_err(|missing| missing.why)
+}
+
+/// Agents whose containers the API server takes for running and the runtime does not are not ready: the kubelet is a second behind.
+pub fn held_against_runtime(agents: &mut [AgentPod], facts: &Facts) {
+    let Ok(running) = facts.containers() else { return };
+    for pod in agents.iter_mut().filter(|pod| pod.ready) {
+        let gone = pod.running.iter().find(|id| !running.iter().any(|container| container.id == **id));
+        if gone.is_some() {
+            (pod.ready, pod.says) = (false, "a container of it has just ended".to_owned());
+        }
+    }
+}
+
+fn taints(node: &Value) -> Vec<Taint> {
+    let all = node.pointer("/spec/taints").and_then(Value::as_array).into_iter().flatten();
+    let text = |taint: &Value, key: &str| taint.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    all.map(|it| Taint { key: text(it, "key"), value: text(it, "value"), effect: text(it, "effect") }).collect()
 }
 
 /// Where pods on this node get their addresses from.
@@ -197,12 +322,25 @@ fn signing(request: &Value) -> Signing {
     if let Some(failed) = find("Failed") {
         return Signing::Failed { why: why(failed) };
     }
-    if find("Approved").is_some() { Signing::Approved } else { Signing::Pending }
+    let issued = request.pointer("/status/certificate").and_then(Value::as_str).is_some_and(|it| !it.is_empty());
+    match (find("Approved"), issued) {
+        (_, true) => Signing::Issued,
+        (Some(_), false) => Signing::Approved,
+        (None, false) => Signing::Pending,
+    }
 }
 
-/// The network agents and kube-proxy among a node's pods.
+/// The network agents and kube-proxy among a node's pods; not those that are on their way out.
 pub fn agents(pods: &Value) -> Vec<AgentPod> {
-    items(pods).iter().filter(|pod| is_kube_proxy(pod) || network_of(pod).is_some()).map(agent).collect()
+    let stays = |pod: &&Value| pod.pointer("/metadata/deletionTimestamp").is_none();
+    let is_agent = |pod: &&Value| is_kube_proxy(pod) || network_of(pod).is_some();
+    items(pods).iter().filter(stays).filter(is_agent).map(agent).collect()
+}
+
+/// The first of these DaemonSets that is kube-proxy's and selects this Node, by its full name.
+pub fn kube_proxy_set(sets: &[Value], node: &Value) -> Option<String> {
+    let is_proxys = |set: &&Value| set.pointer("/metadata/name").and_then(Value::as_str).is_some_and(is_kube_proxys);
+    sets.iter().filter(is_proxys).find(|set| placement::selects(set, node)).map(name)
 }
 
 /// The pod network whose agent runs among these pods; who only calls another is not the one that gives addresses.
@@ -211,45 +349,157 @@ pub fn network(pods: &Value) -> Option<&'static Flavour> {
     found().find(|flavour| !flavour.calls_another).or_else(|| found().next())
 }
 
-/// The newest pod that is ready on an address of its own, and that address.
-pub fn addressed(pods: &Value) -> Option<(String, IpAddr)> {
-    let is_ready = |pod: &&Value| {
-        let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
-        let mut ready = conditions.filter(|it| it.get("type").is_some_and(|kind| kind == "Ready"));
-        ready.any(|it| it.get("status").is_some_and(|status| status == "True"))
+/// Whether a plugin of this node's pod network asks the cluster for the Pod: one that calls another does so first.
+pub fn needs_pod(pods: &Value) -> bool {
+    items(pods).iter().filter_map(network_of).any(|flavour| flavour.needs_pod)
+}
+
+/// An agent of the pod network that is not Ready.
+pub fn agent_down(pods: &Value) -> Option<String> {
+    items(pods).iter().find(|pod| network_of(pod).is_some() && !is_over(pod) && !is_ready(pod)).map(name)
+}
+
+/// When an agent of the pod network last started on this node; `None` where none is known to run.
+pub fn agents_since(pods: &Value) -> Option<Timestamp> {
+    let agents = items(pods).iter().filter(|pod| network_of(pod).is_some());
+    let containers = |pod: &'_ Value| pod.pointer("/status/containerStatuses").and_then(Value::as_array).cloned();
+    let started = |it: &Value| it.pointer("/state/running/startedAt")?.as_str()?.parse::<Timestamp>().ok();
+    agents.filter_map(containers).flatten().filter_map(|container| started(&container)).max()
+}
+
+/// A pod with an address whose sandbox is younger than this: what the pod network gave it, it gave since then. Whether its
+/// containers run says nothing of the network.
+pub fn fresh(pods: &Value, sandboxes: &[ListedSandbox], since: Timestamp) -> Option<(String, IpAddr)> {
+    // The API server has whole seconds: an agent's start may be up to one later than it says.
+    let since = later(since, SignedDuration::from_secs(1));
+    let is_young = |pod: &&Value| {
+        let uid = pod.pointer("/metadata/uid").and_then(Value::as_str);
+        let own = sandboxes.iter().filter(|sandbox| sandbox.ready && Some(sandbox.uid.as_str()) == uid);
+        own.into_iter().any(|sandbox| sandbox.created_at.is_some_and(|created| created >= since))
     };
-    let started = |pod: &&Value| pod.pointer("/status/startTime")?.as_str()?.parse::<Timestamp>().ok();
-    let own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_ready);
-    let newest = own.max_by_key(started)?;
-    Some((name(newest), newest.pointer("/status/podIP")?.as_str()?.parse().ok()?))
+    let mut own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_young);
+    own.find_map(|pod| Some((name(pod), address(pod)?)))
 }
 
-/// Those in a loop already: held back after more restarts than a start may take.
-pub fn looping(agents: &[AgentPod]) -> Vec<AgentPod> {
-    agents.iter().filter(|pod| is_looping(pod)).cloned().collect()
+/// Whether a pod of this name is of the pod network's agent or of kube-proxy, as DaemonSets name their pods.
+pub fn is_agent(pod: &str) -> bool {
+    let set = pod.rsplit_once('-').map_or(pod, |(set, _)| set);
+    set.starts_with("kube-proxy") || Flavour::of_daemon_set(set).is_some()
 }
 
-fn is_looping(pod: &AgentPod) -> bool {
-    pod.restarts >= STUMBLES && pod.down.as_deref() == Some("CrashLoopBackOff")
+/// A pod that is bound to this node and has yet to get an address of its own.
+pub fn on_its_way(pods: &Value) -> Option<String> {
+    let leaves = |pod: &Value| pod.pointer("/metadata/deletionTimestamp").is_some_and(|it| !it.is_null());
+    let waits = |pod: &&Value| !is_in_host_network(pod) && !is_over(pod) && !leaves(pod) && address(pod).is_none();
+    items(pods).iter().find(waits).map(name)
 }
 
-/// What keeps the pod network from coming up on this node, by what its agents wait for. It may pass: a registry comes back.
-pub fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
-    let cause = |pod: &AgentPod| match pod.down.as_deref()? {
-        down @ ("ErrImagePull" | "ImagePullBackOff" | "InvalidImageName") => {
-            Some(JoinCause::of(id!("cni.image-pull"), format!("the image of {} cannot be pulled: {down}", pod.name)))
+/// Pods of other nodes that take connections over TCP, one a node.
+pub fn peers(pods: &Value, own_node: &str) -> Vec<PeerPod> {
+    let mut peers: Vec<PeerPod> = Vec::new();
+    for pod in items(pods).iter().filter(|pod| !is_in_host_network(pod) && is_ready(pod)) {
+        let node = pod.pointer("/spec/nodeName").and_then(Value::as_str).unwrap_or_default();
+        let known = node.is_empty() || node == own_node || peers.iter().any(|peer| peer.node == node);
+        if let Some(at) = tcp_address(pod).filter(|_| !known) {
+            peers.push(PeerPod { pod: name(pod), node: node.to_owned(), at });
         }
-        _ if is_looping(pod) => {
-            let says = format!("{} has ended {} times: {}", pod.name, pod.restarts, pod.why);
-            Some(JoinCause::of(id!("cni.daemon-crash-loop"), says))
+    }
+    peers
+}
+
+/// A pod of another node, and where it takes connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeerPod {
+    /// `NAMESPACE/NAME`.
+    pub pod: String,
+    pub node: String,
+    pub at: SocketAddr,
+}
+
+fn tcp_address(pod: &Value) -> Option<SocketAddr> {
+    let list = |value: &Value, key: &str| value.pointer(key).and_then(Value::as_array).cloned().unwrap_or_default();
+    let ports = list(pod, "/spec/containers").into_iter().flat_map(|container| list(&container, "/ports"));
+    // Where nothing is said it is TCP.
+    let mut tcp = ports.filter(|port| port.get("protocol").is_none_or(|protocol| protocol == "TCP"));
+    let port = tcp.find_map(|port| u16::try_from(port.get("containerPort")?.as_u64()?).ok())?;
+    Some(SocketAddr::new(address(pod)?, port))
+}
+
+fn address(pod: &Value) -> Option<IpAddr> {
+    pod.pointer("/status/podIP")?.as_str()?.parse().ok()
+}
+
+fn is_over(pod: &Value) -> bool {
+    pod.pointer("/status/phase").is_some_and(|phase| phase == "Succeeded" || phase == "Failed")
+}
+
+/// What the API server says where it asked the kubelet and got no answer of it. Which of its words mean that nobody
+/// answered, and which that TLS failed, are Go's own; what is neither says nothing of this node.
+pub fn unreached(says: &str) -> Result<KubeletReach, Why> {
+    const TLS: [&str; 2] = ["x509: ", "tls: "];
+    const NO_ANSWER: [&str; 5] =
+        ["dial tcp ", "i/o timeout", "context deadline exceeded", "no route to host", "connection refused"];
+    let has = |words: &[&str]| words.iter().any(|word| says.contains(word));
+    let says = redact(says);
+    if has(&TLS) {
+        Ok(KubeletReach::Untrusted { says })
+    } else if has(&NO_ANSWER) {
+        Ok(KubeletReach::Unanswered { says })
+    } else {
+        Err(Why::Busy(says))
+    }
+}
+
+/// What is looked at where no pod of another node answers.
+pub const SIGNS: &[Source] = &[
+    Source::Query(&firewall::NFT),
+    Source::Query(&firewall::IPTABLES),
+    Source::Query(&firewall::LEGACY),
+    Source::Query(&net::LINKS),
+    Source::Query(&net::ROUTES),
+    Source::Query(&net::NEIGHBOURS),
+    Source::File(kubeconfig::KUBELET),
+];
+
+/// What on this machine keeps packets from these addresses, or from coming back; what could not be looked at is no sign.
+pub fn signs(facts: &Facts, peers: &[IpAddr]) -> Vec<Evidence> {
+    let drops = |overlay: &Overlay| match facts.inbound(Proto::Udp, overlay.port) {
+        Ok(Passage::Blocked(rule)) => {
+            let (source, rule) = firewall::found(&rule);
+            Some(Evidence::of(source, format!("{rule} (UDP {})", overlay.port)))
         }
         _ => None,
     };
-    agents.iter().filter(|pod| !pod.is_kube_proxy).filter_map(cause).collect()
+    let mut signs: Vec<Evidence> = facts.overlays().unwrap_or_default().iter().filter_map(drops).collect();
+    signs.extend(peers.iter().filter_map(|peer| facts.no_way_to(*peer).unwrap_or_default()));
+    signs.dedup();
+    signs
 }
 
-/// A flannel that starts before kube-proxy's rules are there ends once or twice, and is well.
-const STUMBLES: u64 = 3;
+/// What keeps the pod network and kube-proxy from coming up on this node, by what their pods wait for. It may pass: a registry
+/// comes back.
+pub(super) fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
+    let cause = |pod: &AgentPod| {
+        let [image_pull, crash_loop] = held_up_by(pod.is_kube_proxy);
+        let seen = Evidence::of(pod.name.as_str(), pod.state());
+        if pod.waits_for_its_image() {
+            let down = pod.down.as_deref().unwrap_or_default();
+            let says = format!("the image of {} cannot be pulled: {down}", pod.name);
+            return Some(JoinCause::of(image_pull, says).seen(seen).fixed_by([pod.look()]));
+        }
+        let says = format!("{} does not stay up ({} restarts): {}", pod.name, pod.restarts, pod.why);
+        pod.is_crash_looping().then(|| JoinCause::of(crash_loop, says).seen(seen).fixed_by([pod.look()]))
+    };
+    agents.iter().filter_map(cause).collect()
+}
+
+/// What a pod of kube-proxy's, or of the network, waits for: its image, or the time after a crash.
+fn held_up_by(is_kube_proxy: bool) -> [About<'static>; 2] {
+    if is_kube_proxy {
+        return [id!("kube-proxy.image-pull"), id!("kube-proxy.crash-loop")];
+    }
+    [id!("cni.image-pull"), id!("cni.daemon-crash-loop")]
+}
 
 fn items(list: &Value) -> &[Value] {
     list.get("items").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
@@ -271,7 +521,11 @@ fn daemon_set(pod: &Value) -> Option<&str> {
 }
 
 fn is_kube_proxy(pod: &Value) -> bool {
-    daemon_set(pod).is_some_and(|set| set.starts_with("kube-proxy"))
+    daemon_set(pod).is_some_and(is_kube_proxys)
+}
+
+fn is_kube_proxys(set: &str) -> bool {
+    set.starts_with("kube-proxy")
 }
 
 /// The pod network this pod is the agent of: agents are in the host's own network, as there is no other yet.
@@ -283,22 +537,47 @@ fn agent(pod: &Value) -> AgentPod {
     // An init container that ends again and again keeps the rest from ever starting.
     let of = |list: &str| pod.pointer(&format!("/status/{list}")).and_then(Value::as_array).into_iter().flatten();
     let containers: Vec<&Value> = of("initContainerStatuses").chain(of("containerStatuses")).collect();
+    let failed = |end: &&Value| end.get("exitCode").is_none_or(|code| code != 0);
     let restarts = |container: &&Value| container.get("restartCount").and_then(Value::as_u64).unwrap_or_default();
-    let ended = containers.iter().find_map(|container| {
-        let last = container.pointer("/lastState/terminated")?;
+    // One that has just ended says so in its state, and in its last once it was started again.
+    let ends =
+        |state: &str| containers.iter().find_map(|it| it.pointer(&format!("/{state}/terminated")).filter(failed));
+    let ended = ends("state").or_else(|| ends("lastState")).map(|last| {
         let reason = last.get("reason").and_then(Value::as_str).unwrap_or("ended");
-        Some(format!("{reason}, exit {}", last.get("exitCode").and_then(Value::as_i64).unwrap_or_default()))
+        format!("{reason}, exit {}", last.get("exitCode").and_then(Value::as_i64).unwrap_or_default())
     });
     // What waits because of another is told after what that one waits for.
     let waits = containers.iter().filter_map(|container| container.pointer("/state/waiting/reason")?.as_str());
     let down = waits.clone().find(|reason| *reason != "PodInitializing").or_else(|| waits.clone().next());
+    // A container that never ran says why in the message of what it waits for; one that did, where it wrote one.
+    let message = |state: &str| {
+        let of = containers.iter().filter_map(|container| container.pointer(&format!("/{state}/message"))?.as_str());
+        of.map(|text| text.trim().to_owned()).find(|text| !text.is_empty())
+    };
     AgentPod {
         name: name(pod),
         restarts: containers.iter().map(restarts).sum(),
         why: ended.unwrap_or_else(|| "nothing ended".to_owned()),
         down: down.map(str::to_owned),
         is_kube_proxy: is_kube_proxy(pod),
+        ready: pod.pointer("/status/phase").is_some_and(|phase| phase == "Running") && is_ready(pod),
+        says: message("state/waiting").or_else(|| message("lastState/terminated")).unwrap_or_default(),
+        network: network_of(pod).map(|flavour| flavour.name.to_owned()),
+        running: containers.iter().filter_map(|container| running(container)).collect(),
     }
+}
+
+/// The id of a container that runs, as the runtime knows it: `containerd://…`.
+fn running(container: &Value) -> Option<String> {
+    container.pointer("/state/running")?;
+    Some(container.get("containerID")?.as_str()?.split_once("://")?.1.to_owned())
+}
+
+/// Of a Pod or a Node.
+pub fn is_ready(pod: &Value) -> bool {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
+    let mut ready = conditions.filter(|it| it.get("type").is_some_and(|kind| kind == "Ready"));
+    ready.any(|it| it.get("status").is_some_and(|status| status == "True"))
 }
 
 /// How often each restarted between two looks. One that is gone in between was replaced: its successor counts from nothing.
@@ -310,9 +589,10 @@ pub fn restarted(before: &[AgentPod], after: &[AgentPod]) -> Vec<AgentPod> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::fdb;
     use crate::fact::join_state::sample::joined;
     use crate::fact::pki::sample::SampleAuthority;
-    use crate::testing::NOW;
+    use crate::testing::{NOW, facts};
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -328,17 +608,20 @@ mod tests {
             why: "Error, exit 1".to_owned(),
             down: down.map(str::to_owned),
             is_kube_proxy: name.starts_with("kube-system/kube-proxy"),
+            ..AgentPod::default()
         };
         for (pod, expected) in [
             (pod("kube-flannel/kube-flannel-ds-1", 0, Some("ErrImagePull")), Some("cni.image-pull")),
             (pod("kube-flannel/kube-flannel-ds-1", 0, Some("PodInitializing")), None),
-            (pod("kube-flannel/kube-flannel-ds-1", 1, Some("CrashLoopBackOff")), None),
+            (pod("kube-flannel/kube-flannel-ds-1", 1, Some("CrashLoopBackOff")), Some("cni.daemon-crash-loop")),
             (pod("kube-flannel/kube-flannel-ds-1", 3, Some("CrashLoopBackOff")), Some("cni.daemon-crash-loop")),
-            (pod("kube-system/kube-proxy-1", 9, Some("CrashLoopBackOff")), None),
+            (pod("kube-system/kube-proxy-1", 9, Some("CrashLoopBackOff")), Some("kube-proxy.crash-loop")),
+            (pod("kube-system/kube-proxy-1", 0, Some("ImagePullBackOff")), Some("kube-proxy.image-pull")),
             (pod("kube-flannel/kube-flannel-ds-1", 9, None), None),
         ] {
             let causes = held_up(std::slice::from_ref(&pod));
             assert_eq!(causes.first().map(|cause| cause.id.as_str()), expected, "{pod:?}");
+            assert!(causes.iter().all(|cause| !cause.remedy.is_empty()));
         }
     }
 
@@ -355,45 +638,183 @@ mod tests {
         let ours = node(&object("4C4C4544-0042-4A10-8034-B7C04F4D3732", "True", "False"), &own());
         assert_eq!((ours.identity, ours.ready, ours.network_unavailable), (Some(true), true, None));
         let theirs = node(&object("00000000-0000-0000-0000-0000000000aa", "Unknown", "True"), &own());
-        assert_eq!((theirs.identity, theirs.ready), (Some(false), false));
+        assert_eq!((theirs.identity, theirs.ready, theirs.silent), (Some(false), false, true));
+        assert!(!node(&object("", "False", ""), &own()).silent, "its kubelet says so");
         assert_eq!(theirs.network_unavailable.as_deref(), Some("NoRoute not yet"));
+        assert_eq!((ours.internal_ips.as_slice(), ours.pressures.len()), (&[IpAddr::from([10, 0, 0, 21])][..], 0));
         assert_eq!(pod_ranges(&object("", "True", "")), ["10.244.1.0/24"]);
         assert_eq!(node(&json!({}), &own()).says, "no condition Ready yet");
     }
 
+    /// Up since 1000 s, by /proc/uptime; the kubelet for so long by ps, and started so many seconds after the boot by systemd.
+    fn running(elapsed: &str, after_boot: &str) -> Facts {
+        let show = format!(
+            "Id=kubelet.service\nLoadState=loaded\nActiveState=active\nMainPID=17\nNRestarts=1\nExecMainStatus=0\n\
+             ExecMainStartTimestampMonotonic={after_boot}\n"
+        );
+        let process = format!("17 {elapsed} /usr/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\n");
+        joined(&SampleAuthority::make())
+            .with_query(&unit::SHOW, &show)
+            .with_query(&process::KUBELET, &process)
+            .with_file(unit::UPTIME, "1000.00 3000.00\n")
+    }
+
     #[test]
-    fn the_kubelet_started_so_long_after_the_boot() {
-        let show = "Id=kubelet.service\nLoadState=loaded\nActiveState=active\nMainPID=17\nNRestarts=1\nExecMainStatus=0\n\
-                    ExecMainStartTimestampMonotonic=990000000\n";
-        let facts = joined(&SampleAuthority::make())
-            .with_query(&unit::SHOW, show)
-            .with_query(&process::KUBELET, "17 /usr/bin/kubelet --kubeconfig=/etc/kubernetes/kubelet.conf\n")
-            .with_file(unit::UPTIME, "1000.00 3000.00\n");
-        let seen = kubelet(&facts).unwrap();
-        assert_eq!(seen.started_at, NOW.checked_sub(SignedDuration::from_secs(10)).ok());
+    fn what_a_node_is_short_of_and_what_keeps_pods_off_it_is_read() {
+        let object = json!({
+            "spec": {"taints": [{"key": "node.kubernetes.io/not-ready", "effect": "NoExecute", "timeAdded": "x"}, {"key": "gpu", "value": "a", "effect": "NoSchedule"}, 7]},
+            "status": {
+                "addresses": [{"type": "Hostname", "address": "w1"}, {"type": "InternalIP", "address": "fd00::21"}, {"type": "ExternalIP", "address": "1.1.1.1"}, {"type": "InternalIP", "address": "?"}],
+                "conditions": [
+                    {"type": "DiskPressure", "status": "True", "reason": "KubeletHasDiskPressure", "message": "kubelet has disk pressure"},
+                    {"type": "MemoryPressure", "status": "False", "reason": "KubeletHasSufficientMemory"},
+                    {"type": "PIDPressure", "status": "Unknown"}]}});
+        let node = node(&object, &own());
+        let says = "KubeletHasDiskPressure kubelet has disk pressure".to_owned();
+        assert_eq!(node.pressures, [Pressure { of: Resource::Disk, says }]);
+        let taints: Vec<String> = node.taints.iter().map(Taint::to_string).collect();
+        assert_eq!(taints, ["node.kubernetes.io/not-ready:NoExecute", "gpu=a:NoSchedule", ":"]);
+        assert_eq!(node.internal_ips, ["fd00::21".parse::<IpAddr>().unwrap()]);
+    }
+
+    #[test]
+    fn what_a_network_agent_says_of_its_address_is_read_as_it_writes_it() {
+        let read = |annotations: Value| {
+            let node = node(&json!({"metadata": {"name": "w1", "annotations": annotations}}), &own());
+            node.agent_addresses.iter().map(|it| format!("{} {}", it.network, it.address)).collect::<Vec<_>>()
+        };
+        assert_eq!(read(json!({"flannel.alpha.coreos.com/public-ip": "10.0.2.15"})), ["flannel 10.0.2.15"]);
+        let both =
+            json!({"projectcalico.org/IPv4Address": "10.0.0.21/24", "projectcalico.org/IPv6Address": "fd00::21/64"});
+        assert_eq!(read(both), ["calico 10.0.0.21", "calico fd00::21"]);
+        let two = json!({"node.antrea.io/transport-addresses": "10.0.0.21,fd00::21"});
+        assert_eq!(read(two), ["antrea 10.0.0.21", "antrea fd00::21"]);
+        for none in [json!({}), json!({"flannel.alpha.coreos.com/public-ip": "eth0"}), json!(7), Value::Null] {
+            assert_eq!(read(none), [""; 0]);
+        }
+    }
+
+    /// A machine of two networks: the agent's address is on eth0, its peers are reached over eth1.
+    #[test]
+    fn a_peer_behind_another_interface_is_a_detour() {
+        let links = r#"[{"ifname":"eth0","addr_info":[{"local":"10.0.2.15","prefixlen":24}]},{"ifname":"eth1","addr_info":[{"local":"192.168.56.21","prefixlen":24}]}]"#;
+        let routes = r#"[{"dst":"default","gateway":"10.0.2.2","dev":"eth0"},{"dst":"10.0.2.0/24","dev":"eth0"},{"dst":"192.168.56.0/24","dev":"eth1"}]"#;
+        let peers =
+            |address: &str| format!(r#"[{{"mac":"5e:8d:1c:2f:aa:01","ifname":"flannel.1","dst":"{address}"}}]"#);
+        let uses = |address: &str| AgentAddress {
+            network: "flannel".into(),
+            annotation: String::new(),
+            address: address.parse().unwrap(),
+            set_by: String::new(),
+        };
+        let facts = |peer: &str| {
+            let facts = joined(&SampleAuthority::make()).with_query(&net::LINKS, links);
+            facts.with_query(&net::ROUTES, routes).with_query(&fdb::FDB, &peers(peer))
+        };
+        let told = |peer, own| detours(&facts(peer), &[uses(own)]);
+        assert_eq!(
+            told("192.168.56.11", "10.0.2.15"),
+            Ok(vec!["192.168.56.11 goes over eth1; 10.0.2.15 is on eth0".into()])
+        );
+        assert_eq!(told("192.168.56.11", "192.168.56.21"), Ok(vec![]));
+        assert_eq!(told("8.8.8.8", "10.0.2.15"), Ok(vec![]), "by the default route");
+        assert_eq!(told("192.168.56.11", "203.0.113.7"), Ok(vec![]), "an address of a translation outside");
+        let unknown = facts("8.8.8.8").without(Source::Query(&fdb::FDB), Why::NoTool);
+        assert_eq!(detours(&unknown, &[uses("10.0.2.15")]), Err(Why::NoTool));
+    }
+
+    #[test]
+    fn the_machines_addresses_and_what_its_kubelet_is_told_to_use() {
+        let links = r#"[{"ifname":"lo","addr_info":[{"local":"127.0.0.1","prefixlen":8}]},{"ifname":"eth0","addr_info":[{"local":"10.0.0.21","prefixlen":24}]}]"#;
+        let facts = joined(&SampleAuthority::make()).with_query(&net::LINKS, links);
+        assert_eq!(addresses(&facts).map(|all| all.len()), Ok(2));
+        assert_eq!(addresses(&facts.without(Source::Query(&net::LINKS), Why::NoTool)), Err(Why::NoTool));
+    }
+
+    #[test]
+    fn the_kubelet_started_so_long_ago_whatever_the_machine_slept() {
+        for (name, elapsed, after_boot, millis_ago) in [
+            ("never slept: exact", "10", "989500000", Some(10_500)),
+            ("slept before the kubelet started", "10", "390000000", Some(10_000)),
+            ("slept for a second", "10", "988900000", Some(11_100)),
+            ("a container whose host was up for days", "10", "864000000000", Some(10_000)),
+            ("since the boot", "999", "700000", Some(999_300)),
+            ("ps does not say", "", "990000000", None),
+        ] {
+            let started = kubelet(&running(elapsed, after_boot)).unwrap().started_at;
+            assert_eq!(started.map(|at| NOW.duration_since(at).as_millis()), millis_ago, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_kubelet_is_what_its_process_is() {
+        let seen = kubelet(&running("10", "990000000")).unwrap();
         assert_eq!((seen.active, seen.standalone, seen.restarts, seen.exit), (true, false, 1, None));
-        let alone = facts.with_query(&process::KUBELET, "17 /usr/bin/kubelet\n");
+        let alone = running("10", "990000000").with_query(&process::KUBELET, "17 10 /usr/bin/kubelet\n");
         assert!(kubelet(&alone).unwrap().standalone);
     }
 
     #[test]
     fn a_certificate_is_held_against_the_cluster_that_was_asked_for() {
         let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
-        let pin = |authority: &SampleAuthority| pki::parse_certificates(&authority.pem).unwrap().remove(0);
+        let shown = |of: &[&SampleAuthority]| RequestedCluster { cas: authorities(of), pins: Vec::new() };
         let facts = joined(&ca);
-        assert_eq!(certificate(&facts, None), Ok(ClientCertificate::Trusted));
-        assert_eq!(certificate(&facts, Some(&pin(&ca))), Ok(ClientCertificate::Trusted));
-        assert!(matches!(certificate(&facts, Some(&pin(&other))), Ok(ClientCertificate::Stale { .. })));
-        assert_eq!(certificate(&facts.clone().without_file(pki::CLIENT), None), Err(Why::Absent));
+        let judged = |facts: &Facts, asked: &RequestedCluster| certificate(facts, "w1", asked);
+        for (asked, trusted) in [(shown(&[]), true), (shown(&[&ca]), true), (shown(&[&other]), false)] {
+            assert_eq!(judged(&facts, &asked) == Ok(ClientCertificate::Trusted), trusted, "{:?}", asked.keys());
+        }
+        assert!(matches!(certificate(&facts, "w2", &shown(&[&ca])), Ok(ClientCertificate::Stale { .. })));
+        assert_eq!(judged(&facts.clone().without_file(pki::CLIENT), &shown(&[])), Err(Why::Absent));
         assert_eq!(cluster(&facts, &RequestedCluster::default()), Err(Why::NotAsked));
         for (authority, expected) in [(&ca, true), (&other, false)] {
-            let shown = RequestedCluster { ca: Some(pin(authority)), pins: Vec::new() };
-            let pinned = RequestedCluster { ca: None, pins: vec![pin(authority).pin.parse().unwrap()] };
-            for asked in [shown, pinned] {
-                let ClusterPins { own, asked } = cluster(&facts, &asked).unwrap();
-                assert_eq!(own == asked, expected);
+            let pins = vec![authorities(&[authority])[0].pin.parse().unwrap()];
+            for asked in [shown(&[authority]), RequestedCluster { cas: Vec::new(), pins }] {
+                assert_eq!(cluster(&facts, &asked).unwrap().is_same, expected);
             }
         }
+    }
+
+    fn authorities(of: &[&SampleAuthority]) -> Vec<pki::Certificate> {
+        of.iter().flat_map(|authority| pki::parse_certificates(&authority.pem).unwrap()).collect()
+    }
+
+    /// While a cluster's CA is rotated, cluster-info and kubelet.conf hold two, in any order, and either may have signed.
+    #[test]
+    fn any_of_the_cas_of_a_cluster_may_have_signed_it() {
+        let [old, new, other, next] = std::array::from_fn(|_| SampleAuthority::make());
+        let conf = |of: &[&SampleAuthority]| {
+            let pems: String = of.iter().map(|authority| authority.pem.as_str()).collect();
+            kubeconfig::sample::kubelet("https://10.0.0.11:6443", &pems)
+        };
+        for (name, trusts, signed_by, shows, in_cluster) in [
+            ("before", &[&old][..], &old, &[&old][..], true),
+            ("cluster-info has both", &[&old], &old, &[&new, &old], true),
+            ("signed by the new one", &[&old], &new, &[&old, &new], true),
+            ("kubelet.conf has both", &[&new, &old], &old, &[&old], true),
+            ("the old one is gone from cluster-info", &[&old, &new], &old, &[&new], true),
+            ("kubelet.conf was not brought up to date", &[&old], &new, &[&new], true),
+            ("another cluster", &[&other], &other, &[&old, &new], false),
+            ("another cluster, itself in rotation", &[&other, &next], &other, &[&old, &new], false),
+        ] {
+            let client = signed_by.node("system:node:w1", 2027);
+            let facts = joined(&old).with_file(kubeconfig::KUBELET, &conf(trusts)).with_file(pki::CLIENT, &client);
+            let asked = RequestedCluster { cas: authorities(shows), pins: Vec::new() };
+            let judged = certificate(&facts, "w1", &asked);
+            assert_eq!(judged == Ok(ClientCertificate::Trusted), in_cluster, "{name}: {judged:?}");
+            assert_eq!(cluster(&facts, &asked).unwrap().is_same, in_cluster, "{name}");
+        }
+    }
+
+    #[test]
+    fn of_a_ca_that_nobody_knows_only_the_api_server_can_tell() {
+        let (ca, clients) = (SampleAuthority::make(), SampleAuthority::make());
+        let facts = joined(&ca).with_file(pki::CLIENT, &clients.node("system:node:w1", 2027));
+        for of in [&[][..], &[&ca]] {
+            let asked = RequestedCluster { cas: authorities(of), pins: Vec::new() };
+            assert_eq!(certificate(&facts, "w1", &asked), Ok(ClientCertificate::Unvouched));
+        }
+        let elsewhere = RequestedCluster { cas: authorities(&[&SampleAuthority::make()]), pins: Vec::new() };
+        assert!(matches!(certificate(&facts, "w1", &elsewhere), Ok(ClientCertificate::Stale { .. })));
     }
 
     #[test]
@@ -422,14 +843,19 @@ mod tests {
         assert_eq!(requests(&list, "w1", |state| *state == Signing::Pending), [""; 0]);
         assert_eq!(request(&list, "w3", &[]), Err(Why::Absent));
         assert_eq!(signing(&json!({})), Signing::Pending);
+        let approved = json!({"status": {"conditions": [{"type": "Approved"}]}});
+        assert_eq!(signing(&approved), Signing::Approved, "approved, and nobody has signed it yet");
+        let issued = json!({"status": {"conditions": [{"type": "Approved"}], "certificate": "LS0t"}});
+        assert_eq!(signing(&issued), Signing::Issued);
     }
 
     /// A pod of a DaemonSet in the host's network, with one container.
     fn of_set(set: &str, restarts: u64, waits: Option<&str>) -> Value {
         let state = waits.map_or(json!({"running": {}}), |reason| json!({"waiting": {"reason": reason}}));
+        let ready = if waits.is_none() { "True" } else { "False" };
         json!({"metadata": {"name": format!("{set}-x"), "namespace": "net", "ownerReferences": [{"kind": "DaemonSet", "name": set}]},
                "spec": {"hostNetwork": true},
-               "status": {"containerStatuses": [{"restartCount": restarts, "state": state,
+               "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": ready}], "containerStatuses": [{"restartCount": restarts, "state": state,
                    "lastState": {"terminated": {"reason": "Error", "exitCode": 2}}}]}})
     }
 
@@ -443,21 +869,19 @@ mod tests {
         };
         let seen = restarted(&pods(3), &pods(5));
         let (name, why) = ("net/kube-flannel-ds-x".into(), "Error, exit 2".into());
-        assert_eq!(seen, [AgentPod { name, restarts: 2, why, down: None, is_kube_proxy: false }]);
+        let network = Some("flannel".to_owned());
+        assert_eq!(seen, [AgentPod { name, restarts: 2, why, ready: true, network, ..AgentPod::default() }]);
         let proxy = agents(&json!({"items": [of_set("kube-proxy", 9, None)]}));
         assert_eq!(proxy.iter().map(|pod| pod.is_kube_proxy).collect::<Vec<_>>(), [true]);
     }
 
     #[test]
-    fn a_loop_is_more_than_a_stumble() {
-        for (restarts, waits, loops) in [
-            (2, Some("CrashLoopBackOff"), false),
-            (3, Some("CrashLoopBackOff"), true),
-            (9, None, false),
-            (0, Some("ContainerCreating"), false),
-        ] {
+    fn who_is_held_back_after_an_end_loops() {
+        for (restarts, waits, loops) in
+            [(1, Some("CrashLoopBackOff"), true), (9, None, false), (0, Some("ContainerCreating"), false)]
+        {
             let seen = agents(&json!({"items": [of_set("kube-proxy", restarts, waits)]}));
-            assert_eq!(!looping(&seen).is_empty(), loops, "{restarts} {waits:?}");
+            assert_eq!(seen[0].is_crash_looping(), loops, "{restarts} {waits:?}");
         }
         let mut held = of_set("kube-flannel-ds", 0, Some("PodInitializing"));
         held["status"]["initContainerStatuses"] =
@@ -466,19 +890,206 @@ mod tests {
         assert_eq!((seen[0].restarts, seen[0].down.as_deref()), (7, Some("CrashLoopBackOff")));
     }
 
+    #[allow(clippy::needless_pass_by_value)] // So that a row reads as one.
+    fn pod(name: &str, more: Value) -> Value {
+        let mut pod = json!({"metadata": {"name": name, "namespace": "a", "uid": name}, "spec": {"nodeName": "w1"},
+            "status": {"phase": "Running", "podIP": "10.0.0.7", "conditions": [{"type": "Ready", "status": "True"}]}});
+        for (key, value) in more.as_object().unwrap() {
+            *pod.pointer_mut(key).unwrap() = value.clone();
+        }
+        pod
+    }
+
+    fn in_host_network() -> Value {
+        json!({"/spec": {"hostNetwork": true, "nodeName": "w1"}})
+    }
+
     #[test]
-    fn the_network_and_a_pod_on_it_are_found_among_the_pods_of_a_node() {
-        let pod = |name: &str, ready: &str, second: u8, host: bool| {
-            json!({"metadata": {"name": name, "namespace": "a"}, "spec": {"hostNetwork": host},
-                   "status": {"podIP": format!("10.0.0.{second}"), "startTime": format!("2026-11-15T10:00:{second:02}Z"),
-                              "conditions": [{"type": "Ready", "status": ready}]}})
+    fn the_networks_of_a_node_are_found_among_its_pods() {
+        let of = |sets: &[&str]| json!({"items": sets.iter().map(|set| of_set(set, 0, None)).collect::<Vec<_>>()});
+        for (sets, name, asks) in [
+            (&["kube-multus-ds", "calico-node"][..], Some("calico"), true),
+            (&["kube-multus-ds", "kube-flannel-ds"], Some("flannel"), true),
+            (&["kube-flannel-ds", "kube-proxy"], Some("flannel"), false),
+            (&["kube-proxy"], None, false),
+        ] {
+            let list = of(sets);
+            assert_eq!((network(&list).map(|flavour| flavour.name), needs_pod(&list)), (name, asks), "{sets:?}");
+        }
+    }
+
+    #[test]
+    fn only_a_pod_younger_than_the_kubelet_and_the_agent_proves_what_is() {
+        let sandbox = |uid: &str, ready: bool, second: i64| ListedSandbox {
+            pod: format!("a/{uid}"),
+            ready,
+            bound: false,
+            id: String::new(),
+            uid: uid.to_owned(),
+            created_at: Timestamp::from_second(NOW.as_second() + second).ok(),
         };
-        let list = json!({"items": [of_set("kube-multus-ds", 0, None), of_set("calico-node", 0, None),
-            pod("old", "True", 1, false), pod("new", "True", 2, false), pod("down", "False", 3, false), pod("host", "True", 4, true)]});
-        assert_eq!(network(&list).map(|flavour| flavour.name), Some("calico"));
-        assert_eq!(addressed(&list), Some(("a/new".to_owned(), IpAddr::from([10, 0, 0, 2]))));
-        let none = json!({"items": [of_set("kube-proxy", 0, None), pod("host", "True", 4, true)]});
-        assert_eq!((network(&none), addressed(&none)), (None, None));
+        let list = json!({"items": [pod("web", json!({})), pod("host", in_host_network())]});
+        let (young, old) = (sandbox("web", true, 2), sandbox("web", true, -60));
+        let found = Some(("a/web".to_owned(), IpAddr::from([10, 0, 0, 7])));
+        for (name, sandboxes, expected) in [
+            ("young", vec![young.clone()], found.clone()),
+            ("old", vec![old.clone()], None),
+            ("made anew", vec![old, young], found),
+            ("in the agent's own second", vec![sandbox("web", true, 0)], None),
+            ("stopped", vec![sandbox("web", false, 2)], None),
+            ("another's", vec![sandbox("db", true, 2)], None),
+            ("no time is told", vec![ListedSandbox { created_at: None, ..sandbox("web", true, 2) }], None),
+            ("in the host's network", vec![sandbox("host", true, 2)], None),
+        ] {
+            assert_eq!(fresh(&list, &sandboxes, NOW), expected, "{name}");
+        }
+        let unaddressed = json!({"items": [pod("web", json!({"/status": {"phase": "Pending"}}))]});
+        assert_eq!(fresh(&unaddressed, &[sandbox("web", true, 2)], NOW), None);
+    }
+
+    #[test]
+    fn an_agent_is_as_old_as_its_last_start_and_down_until_it_is_ready() {
+        let agent = |ready: &str, started: &[&str]| {
+            let mut agent = of_set("calico-node", 0, None);
+            let running = |at: &&str| json!({"state": {"running": {"startedAt": at}}});
+            agent["status"]["conditions"] = json!([{"type": "Ready", "status": ready}]);
+            agent["status"]["containerStatuses"] = started.iter().map(running).collect();
+            json!({"items": [agent, pod("web", json!({}))]})
+        };
+        let up = agent("True", &["2026-11-15T10:00:00Z", "2026-11-15T10:05:00Z"]);
+        assert_eq!((agents_since(&up), agent_down(&up)), ("2026-11-15T10:05:00Z".parse().ok(), None));
+        let down = agent("False", &[]);
+        assert_eq!((agents_since(&down), agent_down(&down).as_deref()), (None, Some("net/calico-node-x")));
+    }
+
+    #[test]
+    fn a_pod_without_an_address_is_on_its_way_unless_it_is_over() {
+        let pending = json!({"/status": {"phase": "Pending"}});
+        let mut leaves = pod("web", pending.clone());
+        leaves["metadata"]["deletionTimestamp"] = "2026-11-15T10:00:00Z".into();
+        for (name, pod, comes) in [
+            ("pending", pod("web", pending.clone()), true),
+            ("has an address", pod("web", json!({})), false),
+            ("failed", pod("web", json!({"/status": {"phase": "Failed"}})), false),
+            (
+                "in the host's network",
+                {
+                    let mut pod = pod("web", in_host_network());
+                    pod["status"] = pending["/status"].clone();
+                    pod
+                },
+                false,
+            ),
+            ("leaves", leaves, false),
+        ] {
+            assert_eq!(on_its_way(&json!({"items": [pod]})).is_some(), comes, "{name}");
+        }
+    }
+
+    #[test]
+    fn peers_are_ready_pods_of_other_nodes_that_take_tcp() {
+        let dns = |name: &str, node: &str, ports: Value| {
+            pod(name, json!({"/spec": {"nodeName": node, "containers": [{"ports": ports}]}}))
+        };
+        let both = || json!([{"containerPort": 53, "protocol": "UDP"}, {"containerPort": 53, "protocol": "TCP"}]);
+        let mut down = dns("down", "w4", both());
+        down["status"]["conditions"] = json!([]);
+        let list = json!({"items": [dns("own", "w1", both()), dns("one", "cp1", both()), dns("two", "cp1", both()),
+            dns("udp", "w2", json!([{"containerPort": 53, "protocol": "UDP"}])), dns("tcp", "w3", json!([{"containerPort": 80}])),
+            down, pod("host", in_host_network())]});
+        let told: Vec<(String, String)> =
+            peers(&list, "w1").into_iter().map(|it| (it.pod, it.at.to_string())).collect();
+        let expected = [("a/one", "10.0.0.7:53"), ("a/tcp", "10.0.0.7:80")];
+        assert_eq!(told, expected.map(|(pod, at)| (pod.to_owned(), at.to_owned())));
+    }
+
+    #[test]
+    fn what_the_api_server_says_of_a_kubelet_is_told_apart() {
+        use KubeletReach::{Unanswered, Untrusted};
+        for (says, expected) in [
+            ("error trying to reach service: dial tcp 10.0.0.21:10250: i/o timeout", Some(false)),
+            ("error trying to reach service: dial tcp 10.0.0.21:10250: connect: no route to host", Some(false)),
+            ("error trying to reach service: dial tcp 10.0.0.21:10250: connect: connection refused", Some(false)),
+            ("error trying to reach service: remote error: tls: internal error", Some(true)),
+            (
+                "error trying to reach service: tls: failed to verify certificate: x509: certificate signed by unknown authority",
+                Some(true),
+            ),
+            ("error trying to reach service: No agent available", None),
+            ("no preferred addresses found; known addresses: []", None),
+        ] {
+            let told = match unreached(says) {
+                Ok(Untrusted { .. }) => Some(true),
+                Ok(Unanswered { .. }) => Some(false),
+                Ok(KubeletReach::Answered) | Err(_) => None,
+            };
+            assert_eq!(told, expected, "{says}");
+        }
+    }
+
+    #[test]
+    fn a_sign_is_what_keeps_packets_from_a_peer() {
+        let peer = [IpAddr::from([10, 244, 0, 2])];
+        let tunnel = r#"[{"ifname":"flannel.1","linkinfo":{"info_kind":"vxlan","info_data":{"port":8472}}},
+            {"ifname":"eth0","addr_info":[{"local":"10.0.0.21","prefixlen":24}]}]"#;
+        let by_tunnel = r#"[{"dst":"10.244.0.0/24","gateway":"10.244.0.0","dev":"flannel.1","flags":["onlink"]},
+            {"dst":"default","gateway":"10.0.0.1","dev":"eth0","flags":[]}]"#;
+        let known = r#"[{"dst":"10.244.0.0","dev":"flannel.1","lladdr":"aa:bb","state":["PERMANENT"]}]"#;
+        let sound = || {
+            let facts = facts().with_query(&firewall::NFT, r#"{"nftables":[]}"#).with_query(&firewall::IPTABLES, "");
+            let facts = facts.with_query(&net::LINKS, tunnel).with_query(&net::ROUTES, by_tunnel);
+            facts.with_query(&net::NEIGHBOURS, known).with_file(kubeconfig::KUBELET, "")
+        };
+        let drop = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p udp -m udp --dport 8472 -j DROP\nCOMMIT\n";
+        let default_only = r#"[{"dst":"default","gateway":"10.0.0.1","dev":"eth0","flags":[]}]"#;
+        for (name, facts, expected) in [
+            ("sound", sound(), None),
+            ("a rule drops", sound().with_query(&firewall::IPTABLES, drop), Some("iptables-save")),
+            ("no route", sound().with_query(&net::ROUTES, "[]"), Some("ip -j route show table all")),
+            // A cloud routes pods by itself.
+            ("by the default route", sound().with_query(&net::ROUTES, default_only), None),
+            ("no neighbour", sound().with_query(&net::NEIGHBOURS, "[]"), Some("ip -j neigh show")),
+            (
+                "one in vain",
+                sound().with_query(&net::NEIGHBOURS, &known.replace("PERMANENT", "FAILED")),
+                Some("ip -j neigh show"),
+            ),
+            ("nothing could be looked at", facts(), None),
+        ] {
+            let told = signs(&facts, &peer);
+            assert_eq!(told.first().map(|sign| sign.source.as_str()), expected, "{name}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn an_agent_is_ready_where_it_runs_and_stays() {
+        let of = |change: fn(&mut Value)| {
+            let mut pod = of_set("kube-proxy", 0, None);
+            change(&mut pod);
+            agents(&json!({"items": [pod]})).iter().map(|pod| (pod.ready, pod.says.clone())).collect::<Vec<_>>()
+        };
+        assert_eq!(of(|_| ()), [(true, String::new())]);
+        assert_eq!(of(|pod| pod["status"]["phase"] = json!("Pending")), [(false, String::new())]);
+        assert_eq!(of(|pod| pod["status"]["conditions"][0]["status"] = json!("False")), [(false, String::new())]);
+        assert_eq!(of(|pod| pod["metadata"]["deletionTimestamp"] = json!("2026-11-15T10:00:00Z")), []);
+        let waits = |pod: &mut Value| {
+            pod["status"]["conditions"][0]["status"] = json!("False");
+            pod["status"]["containerStatuses"][0]["state"] =
+                json!({"waiting": {"reason": "CreateContainerError", "message": " no such file \n"}});
+        };
+        assert_eq!(of(waits), [(false, "no such file".to_owned())]);
+    }
+
+    #[test]
+    fn only_kube_proxys_daemon_set_is_looked_for() {
+        let set = |name: &str| {
+            json!({"metadata": {"namespace": "kube-system", "name": name},
+                "spec": {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}}})
+        };
+        let node = json!({"metadata": {"name": "w1"}, "spec": {}});
+        let found = kube_proxy_set(&[set("kube-flannel-ds"), set("kube-proxy")], &node);
+        assert_eq!(found.as_deref(), Some("kube-system/kube-proxy"));
+        assert_eq!(kube_proxy_set(&[set("kube-flannel-ds")], &node), None);
     }
 
     #[test]
@@ -495,7 +1106,8 @@ mod tests {
         #[test]
         fn any_json_is_read(text in ".*", number: u64) {
             for value in [json!(text), json!({"items": [text, number]}), json!({"status": {"conditions": [number, {"type": text}]}})] {
-                let _ = (node(&value, &own()), renewal(&value), request(&value, &text, &[]), agents(&value), pod_ranges(&value), network(&value), addressed(&value));
+                let _ = (node(&value, &own()), renewal(&value), request(&value, &text, &[]), agents(&value), pod_ranges(&value), network(&value));
+                let _ = (needs_pod(&value), agent_down(&value), agents_since(&value), on_its_way(&value), peers(&value, &text), fresh(&value, &[], NOW), unreached(&text));
             }
         }
     }

@@ -3,15 +3,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::existing::{ExistingJoin, LocalJoin};
-use super::failure::JoinCause;
+use super::failure::{Circumstance, JoinCause};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Stage, later};
-use super::step::{JoinEffect, JoinEvent, step};
+use super::step::{JoinEffect, JoinEvent, PodTrial, step};
 use super::verify::{
     CertificateRequest, ClientCertificate, Kubelet, LeaseRenewal, Node, PROOFS, RuntimeConditions, Sandbox, Signing,
     Until,
@@ -21,6 +21,8 @@ use crate::id;
 
 /// When the drawing begins; no particular time.
 const BEGIN: Timestamp = Timestamp::UNIX_EPOCH;
+/// The machine's.
+const OWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 21));
 const SECOND: SignedDuration = SignedDuration::from_secs(1);
 
 /// One way from a stage to another: what leads there, and what is done then.
@@ -32,45 +34,51 @@ pub struct Transition {
     pub done: Vec<&'static str>,
 }
 
-/// One of each kind of event, with its name on the drawing.
-fn events() -> Vec<(&'static str, JoinEvent)> {
-    let started = Some(BEGIN);
-    let found = |local, node, admin, age: Option<i64>| {
-        JoinEvent::Found(ExistingJoin {
-            local,
-            kubeadm: None,
-            node,
-            lease_age: age.map(SignedDuration::from_secs),
-            admin,
-            path: None,
-            proven: true,
-            named: None,
-            registered: true,
-        })
-    };
-    let node = |identity, ready| Node {
-        name: "w1".into(),
-        identity: Some(identity),
-        whose: "another".into(),
-        ready,
-        says: String::new(),
-        network_unavailable: None,
-        created_at: None,
-        seen_at: None,
-    };
-    let kubelet = |standalone| Kubelet { active: true, standalone, restarts: 0, exit: None, started_at: started };
-    let request = |state| JoinEvent::Request(Ok(CertificateRequest { name: "csr".into(), state }));
-    let attached = ExistingJoin {
+fn tried(sandbox: Result<Sandbox, Why>) -> JoinEvent {
+    JoinEvent::Tried(Box::new(PodTrial::of(sandbox)))
+}
+
+/// A machine on which nothing of a join is, and a name that is free.
+fn nothing_found() -> ExistingJoin {
+    ExistingJoin {
         local: LocalJoin::Nothing,
-        kubeadm: started,
+        name: "w1".into(),
+        kubeadm: None,
         node: Err(Why::Absent),
         lease_age: None,
+        lease_renews: false,
         admin: false,
         path: None,
         proven: true,
         named: None,
+        renamed: None,
         registered: true,
+        blockers: Vec::new(),
+    }
+}
+
+/// One of each kind of event, with its name on the drawing.
+fn events() -> Vec<(&'static str, JoinEvent)> {
+    let started = Some(BEGIN);
+    let found = |local, node, admin, age: Option<i64>| {
+        let lease_age = age.map(SignedDuration::from_secs);
+        JoinEvent::Found(ExistingJoin { local, node, lease_age, admin, ..nothing_found() })
     };
+    let node = |identity, ready| Node {
+        name: "w1".into(),
+        identity: Some(identity),
+        other_machine_id: false,
+        silent: false,
+        whose: "another".into(),
+        ready,
+        internal_ips: vec![OWN_ADDRESS],
+        ..Node::default()
+    };
+    let kubelet = |standalone| Kubelet { active: true, standalone, started_at: started, ..Kubelet::default() };
+    let refused = || JoinCause::of(id!("kubelet.config-invalid"), "");
+    let ended = |cause| JoinEvent::ProgramEnded { who: "the kubelet".into(), causes: vec![cause] };
+    let request = |state| JoinEvent::Request(Ok(CertificateRequest { name: "csr".into(), state }));
+    let attached = ExistingJoin { kubeadm: started, ..nothing_found() };
     vec![
         ("nothing here, name free", found(LocalJoin::Nothing, Err(Why::Absent), false, None)),
         ("kubeadm still at work", JoinEvent::Found(attached)),
@@ -85,6 +93,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ),
         ("another machine's Node", found(LocalJoin::Nothing, Ok(node(false, true)), false, None)),
         ("the cluster cannot be asked", found(LocalJoin::Nothing, Err(Why::TimedOut), false, None)),
+        ("the machine cannot be looked at", JoinEvent::Unfit(vec![JoinCause::of(id!("machine.privileges"), "")])),
         ("Node cleared", JoinEvent::NodeCleared),
         ("checks pass", JoinEvent::Checked { blockers: Vec::new(), fixed: false }),
         ("checks pass after --fix", JoinEvent::Checked { blockers: Vec::new(), fixed: true }),
@@ -102,6 +111,8 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ),
         ("kubelet runs", JoinEvent::Kubelet(Ok(kubelet(false)))),
         ("kubelet runs alone", JoinEvent::Kubelet(Ok(kubelet(true)))),
+        ("kubelet ends, may pass", ended(refused().under(Circumstance::GoesOn))),
+        ("kubelet ends, must be fixed", ended(refused())),
         ("certificate requested", request(Signing::Pending)),
         ("request denied", request(Signing::Denied { why: String::new() })),
         ("certificate issued", JoinEvent::Certificate(Ok(ClientCertificate::Trusted))),
@@ -115,8 +126,9 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
             "runtime's network ready",
             JoinEvent::Runtime(Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() })),
         ),
-        ("sandbox got an address", JoinEvent::Sandbox(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
-        ("sandbox got none", JoinEvent::Sandbox(Err(Why::Broken(String::new())))),
+        ("sandbox got an address", tried(Ok(Sandbox::new(IpAddr::from([10, 244, 1, 2]), Vec::new())))),
+        ("sandbox got none", tried(Err(Why::Broken(String::new())))),
+        ("no cause stands in the way", JoinEvent::Standing(Ok(Vec::new()))),
         ("a cause that must be fixed", JoinEvent::Trouble(JoinCause::of(id!("filesystem.space"), ""))),
         ("what was to be done failed", JoinEvent::Failed(JoinCause::of(id!("kubeadm.installed"), ""))),
         (
@@ -126,6 +138,10 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
         ("tidied up", JoinEvent::Finished { changed: false }),
         ("deadline", JoinEvent::Tick),
     ]
+}
+
+fn beside_the_node() -> [JoinEvent; 2] {
+    [JoinEvent::Addresses(Ok(vec![OWN_ADDRESS])), JoinEvent::Agents(Ok(Vec::new()))]
 }
 
 fn name_of(effect: &JoinEffect) -> Option<&'static str> {
@@ -139,6 +155,7 @@ fn name_of(effect: &JoinEffect) -> Option<&'static str> {
         JoinEffect::StartKubeadm => "start kubeadm",
         JoinEffect::Attach => "attach",
         JoinEffect::Sandbox { .. } => "run sandbox",
+        JoinEffect::LookForCauses { .. } => "look for causes",
         JoinEffect::Finish => "tidy up",
         JoinEffect::Leave => "leave it joined",
         JoinEffect::CleanUp => "clean up",
@@ -165,7 +182,15 @@ pub fn ways() -> BTreeSet<Transition> {
             }
             for (when, event) in events() {
                 let now = if event == JoinEvent::Tick { state.deadline } else { later(state.since, SECOND) };
-                let (next, effects) = step(&state, &event, now);
+                let (mut next, mut effects) = step(&state, &event, now);
+                // What is looked at together with the Node, and would be a drawing of its own each.
+                if let JoinEvent::Node(Ok(_)) = &event {
+                    for event in beside_the_node() {
+                        let more;
+                        (next, more) = step(&next, &event, now);
+                        effects.extend(more);
+                    }
+                }
                 if is_one_step(state.stage, next.stage) {
                     let done = effects.iter().filter_map(name_of).collect();
                     ways.insert(Transition { from: state.stage, to: next.stage, when, done });
@@ -208,7 +233,12 @@ pub fn page() -> String {
         "\n`JOIN_TIMEOUT` (seconds, 300 unless set) is for the certificate, decided on at nine tenths of it and never after 270 s. \
          More than 300\nlengthens the other waits. What may pass is tried again, three times unless `MAX_RETRIES` says otherwise; \
          before each attempt\neverything is looked at anew. From *certificate-issued* on nothing is cleaned up: the machine is in \
-         the cluster.\nWith `--until registered` the stage *registered* leads to *verified* at once, with `--until network` the pod network does.\n\n```mermaid\nstateDiagram-v2\n    [*] --> begun\n",
+         the cluster.\nWith `--until registered` the stage *registered* leads to *verified* at once, with `--until network` the pod network does.\n\n\
+         A pod network whose plugin serves only Pods of the cluster (calico, cilium, antrea, kube-ovn, multus) is proven by a pod \
+         that has got its\naddress since the kubelet and the network's agent started, or with `--kubeconfig` by a throw-away Pod. Where all \
+         else holds and no pod is\non its way, the join ends after 5 s: *registered, network ready, pods not proven*, exit code 4. A node that \
+         the API server does not\nreach, or that reaches no other, for 10 s (`--kubeconfig`) is *registered, not verified*, exit code 3. In both \
+         cases the machine stays in the\ncluster.\n\n```mermaid\nstateDiagram-v2\n    [*] --> begun\n",
     );
     let mut labels: BTreeMap<(Stage, Stage), Vec<&str>> = BTreeMap::new();
     for way in drawn() {

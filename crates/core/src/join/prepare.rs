@@ -4,13 +4,13 @@ use super::place::{DROP_IN, DROP_IN_DIR};
 use crate::check::runtime::sandbox_image;
 use crate::check::{self, InJoin};
 use crate::fact::modules::Module;
-use crate::fact::{Facts, Known, OrAbsent, kubeconfig, kubelet_config, pki, unit};
-use crate::plan::{Effect, Step};
+use crate::fact::{Facts, Known, Missing, OrAbsent, kubeconfig, kubelet_config, pki, unit};
+use crate::plan::{Conflict, Effect, Step};
 
 const CONDITION: &str = "# Written by carrick join; it goes when the join ends.\n[Unit]\nConditionPathExists=/var/lib/kubelet/config.yaml\n";
 
 /// The files a join makes, apart from the kubelet's keys.
-const MADE: [&str; 6] = [
+pub(super) const MADE: [&str; 6] = [
     kubeconfig::KUBELET,
     kubeconfig::BOOTSTRAP,
     pki::CA,
@@ -78,8 +78,23 @@ impl Preparation {
     }
 }
 
-/// What kubeadm needs. `wrong`: ids of checks that do not pass.
-pub fn plan(facts: &Facts, wrong: &[&str]) -> Known<Vec<Step>> {
+/// Why there is no plan of preparation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PreparationError {
+    #[error(transparent)]
+    Missing(#[from] Missing),
+    #[error(transparent)]
+    Conflict(#[from] Conflict),
+    #[error("a kubelet lives here as {0}: nothing is prepared for another")]
+    Live(String),
+}
+
+/// What kubeadm needs. `wrong`: ids of checks that do not pass. Whoever decided to join, and on whatever grounds: what lives is
+/// not prepared away.
+pub fn plan(facts: &Facts, wrong: &[&str]) -> Result<Vec<Step>, PreparationError> {
+    if let Some(node) = facts.live_node()? {
+        return Err(PreparationError::Live(node));
+    }
     let mut steps: Vec<Step> = Vec::new();
     for preparation in Preparation::ALL {
         let why = preparation.reasons(wrong);
@@ -150,7 +165,7 @@ pub fn leftovers(facts: &Facts) -> Known<Vec<String>> {
 mod tests {
     use super::*;
     use crate::check::{CHECKS, RegisteredCheck};
-    use crate::fact::join_state::sample::{clean, joined};
+    use crate::fact::join_state::sample::{clean, joined, kubelet_state};
     use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::{kernel, modules};
     use crate::plan::Plan;
@@ -164,6 +179,11 @@ mod tests {
 
     fn told(steps: Vec<Step>) -> Vec<String> {
         Plan::of(steps).unwrap().steps.iter().map(|step| step.effect.to_string()).collect()
+    }
+
+    /// The files of a join, and no kubelet that runs.
+    fn left() -> Facts {
+        joined(&SampleAuthority::make()).with_query(&unit::SHOW, &kubelet_state("inactive", "dead"))
     }
 
     fn with_files(facts: Facts) -> Facts {
@@ -191,9 +211,9 @@ mod tests {
     /// On a machine with all of it wrong, every check that says so leads to a change; where nothing can be changed, to none.
     #[test]
     fn every_check_that_is_to_be_set_right_has_its_change_planned() {
-        let wrong = with_files(joined(&SampleAuthority::make())).with_query(&modules::AT_HAND, LOADABLE);
+        let wrong = with_files(left()).with_query(&modules::AT_HAND, LOADABLE);
         let wrong = wrong.with_file(modules::LOADED, "").with_file(kernel::FILESYSTEMS, "");
-        let stuck = facts().with_dir("/etc/cni", &[("-rw-r--r--", "net.d")]).with_query(&modules::AT_HAND, "");
+        let stuck = clean().with_dir("/etc/cni", &[("-rw-r--r--", "net.d")]).with_query(&modules::AT_HAND, "");
         let stuck = stuck.with_file(modules::LOADED, "").with_file(kernel::FILESYSTEMS, "");
         let mut named = Vec::new();
         for RegisteredCheck { check, .. } in CHECKS {
@@ -214,8 +234,15 @@ mod tests {
     }
 
     #[test]
+    fn what_lives_is_not_prepared_for_another_join() {
+        let live = with_files(joined(&SampleAuthority::make()));
+        assert_eq!(plan(&live, &["stale.kubelet-conf"]), Err(PreparationError::Live("w1".into())));
+        assert!(matches!(plan(&facts(), &[]), Err(PreparationError::Missing(_))), "nothing is known of it");
+    }
+
+    #[test]
     fn what_a_join_made_goes_and_nothing_else_does() {
-        let facts = with_files(joined(&SampleAuthority::make()));
+        let facts = with_files(left());
         let steps = plan(&facts, &[]).unwrap();
         assert_eq!(
             leftovers(&facts).unwrap(),

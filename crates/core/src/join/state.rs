@@ -234,6 +234,7 @@ impl JoinStatus {
 
 /// What else is remembered within an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not depend on one another")]
 pub(super) struct Memory {
     /// Since when a kubeadm runs that an earlier driver started.
     pub attached_since: Option<Timestamp>,
@@ -248,9 +249,39 @@ pub(super) struct Memory {
     /// Since when every sandbox was refused.
     #[serde(default)]
     pub refused_since: Option<Timestamp>,
+    /// Since when the Node is there: from then on images are pulled.
+    #[serde(default)]
+    pub registered_since: Option<Timestamp>,
+    /// What fails first once the network is there, since when, and whether that was told.
+    #[serde(default)]
+    pub failing: Option<(String, Timestamp, bool)>,
+    /// What the pods of the network and of kube-proxy were last said to wait for.
+    #[serde(default)]
+    pub held_up: Vec<String>,
+    /// A look for causes was asked for, and has not answered yet.
+    #[serde(default)]
+    pub looks_for_causes: bool,
+    /// What the last of them found that no waiting fixes.
+    #[serde(default)]
+    pub condemned: Vec<String>,
+    /// Since when nobody reaches this node, or it nobody.
+    #[serde(default)]
+    pub unreached_since: Option<Timestamp>,
+    /// Since when only a Pod that nobody can make is missing.
+    #[serde(default)]
+    pub unproven_since: Option<Timestamp>,
     pub look_again: Option<Timestamp>,
+    /// What is said of the Node that stands in the way, where it stays.
+    #[serde(default, deserialize_with = "failure::saved")]
+    pub else_told: Vec<JoinCause>,
     /// What systemd had counted when this kubelet was first seen.
     pub restarts_before: Option<u64>,
+    /// When this attempt's kubelet was first seen to run.
+    #[serde(default)]
+    pub kubelet_ran: Option<Timestamp>,
+    /// Since when somebody has it stopped.
+    #[serde(default)]
+    pub kubelet_stopped: Option<Timestamp>,
     /// Who was told to stop only ends what was begun.
     #[serde(default)]
     pub stopped_by: Option<StopSignal>,

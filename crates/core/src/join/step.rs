@@ -5,22 +5,27 @@
 
 #![deny(clippy::match_wildcard_for_single_variants, clippy::wildcard_enum_match_arm)]
 
-use std::cmp::Reverse;
+use std::net::IpAddr;
 
 use jiff::{SignedDuration, Timestamp};
 
 use super::causes;
 use super::existing::{Decision, ExistingJoin, decide};
-use super::failure::{Circumstance, JoinCause, JoinFailure, worst};
+use super::failure::{self, Circumstance, JoinCause, JoinFailure, worst};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
-    CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
-    RuntimeConditions, Sandbox, Signing, Until, holds,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletHalt, KubeletReach, LeaseRenewal,
+    Node, NodeEvidence, NodeLease, PeerDial, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Until,
+    failures, first_missing, forbidding, holds, holds_but_causes, holds_but_for_a_pod, lacks_only,
+    only_causes_are_open, unreached,
 };
+use super::{observed, verify};
 use crate::catalogue::Class;
+use crate::check::Subsystem;
 use crate::fact::Why;
 use crate::id;
+use crate::report::Confidence;
 use crate::stop::StopSignal;
 
 /// A request that nobody has signed by then is told: the usual signer takes a second or two.
@@ -37,15 +42,30 @@ const SANDBOX_AGAIN: SignedDuration = SignedDuration::from_millis(300);
 const REFUSES: SignedDuration = SignedDuration::from_secs(20);
 /// Who refuses sandboxes for what no network agent sets right any more is asked once more, and believed.
 const REFUSES_FOR_GOOD: SignedDuration = SignedDuration::from_secs(1);
+/// Between two looks for a Pod that proves the network: each may make one.
+const POD_AGAIN: SignedDuration = SignedDuration::from_secs(2);
+/// Who places pods does so within a second of a Node's registration: after this no more is on its way.
+const NO_MORE_PODS: SignedDuration = SignedDuration::from_secs(5);
+/// Between two tries to reach this node, or others from it, from outside.
+const REACH_AGAIN: SignedDuration = SignedDuration::from_secs(1);
+/// The agents of other nodes learn of this one within a second or two; who is not reached for longer will not be.
+const UNREACHED: SignedDuration = SignedDuration::from_secs(10);
 /// A kubelet that a restart of its runtime took along comes back once; one that ended twice will end again.
 const CRASH_LOOP: u64 = 2;
+/// A kubelet that somebody restarts by hand is back sooner than this.
+const KUBELET_STOPPED: SignedDuration = SignedDuration::from_secs(3);
 /// Exit statuses of "not found", of a shell and of systemd.
 const NOT_FOUND: [i32; 2] = [127, 203];
+/// Between two looks for causes: each reads all there is to see of a machine, which takes about a second.
+const CAUSES_AGAIN: SignedDuration = SignedDuration::from_secs(2);
 /// How many things that may pass are remembered.
 const MOST_TROUBLES: usize = 8;
+/// What fails for so long once the network is there is told. Kubernetes takes its taints away every 5 s: few joins see this.
+const FAILS: SignedDuration = SignedDuration::from_secs(4);
 
 /// What the driver saw. A look that failed says why, and counts as nothing seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::large_enum_variant, reason = "one is taken at a time; none is kept")]
 pub enum JoinEvent {
     /// After [`JoinEffect::Observe`].
     Found(ExistingJoin),
@@ -53,6 +73,8 @@ pub enum JoinEvent {
     NodeCleared,
     /// After [`JoinEffect::WakeKubelet`].
     Woken,
+    /// After [`JoinEffect::Observe`], where it is not even known what is here: why, and what else forbids a join.
+    Unfit(Vec<JoinCause>),
     /// After [`JoinEffect::Check`]: what forbids a join, and whether `--fix` changed something.
     Checked {
         blockers: Vec<JoinCause>,
@@ -69,6 +91,12 @@ pub enum JoinEvent {
         status: Option<i32>,
         causes: Vec<JoinCause>,
     },
+    /// The kubelet of this attempt, or a container of its pod network, ended by itself; why, by its last words
+    /// ([`super::causes::of_ended_kubelet`]). Each end once.
+    ProgramEnded {
+        who: String,
+        causes: Vec<JoinCause>,
+    },
     Kubelet(Result<Kubelet, Why>),
     Request(Result<CertificateRequest, Why>),
     Certificate(Result<ClientCertificate, Why>),
@@ -76,10 +104,22 @@ pub enum JoinEvent {
     Node(Result<Node, Why>),
     Lease(Result<LeaseRenewal, Why>),
     Runtime(Result<RuntimeConditions, Why>),
-    /// After [`JoinEffect::Sandbox`]; `Why::Broken` is what the runtime said.
-    Sandbox(Result<Sandbox, Why>),
-    /// Live diagnosis knows a cause: a full disk, a line of the kubelet's journal, what kubeadm retries for.
+    /// This machine's own addresses.
+    Addresses(Result<Vec<IpAddr>, Why>),
+    /// The network's and kube-proxy's pods on this node.
+    Agents(Result<Vec<AgentPod>, Why>),
+    /// The DaemonSet of kube-proxy's that selects this Node.
+    KubeProxySet(Result<Option<String>, Why>),
+    /// After [`JoinEffect::Sandbox`].
+    Tried(Box<PodTrial>),
+    /// Far ends of this node's tunnels that are reached otherwise than its agent's address says.
+    Detours(Result<Vec<String>, Why>),
+    /// After [`JoinEffect::LookForCauses`].
+    Standing(Result<Vec<StandingCause>, Why>),
+    /// Live diagnosis knows a cause: a full disk, a line that nothing excuses, what kubeadm retries for.
     Trouble(JoinCause),
+    /// What was told under this id is over: a later line clears it.
+    Passed(String),
     /// What was to be done before kubeadm runs could not be: nothing else will come of this attempt.
     Failed(JoinCause),
     /// After [`JoinEffect::Finish`]; whether that changed something besides taking away what is ours.
@@ -97,6 +137,24 @@ pub enum JoinEvent {
     },
     /// Time has passed; at least one a second, and one at the deadline.
     Tick,
+}
+
+/// What came of trying whether a pod runs here, and is reached; all of it at once, so that nothing is taken for joined before
+/// the rest was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodTrial {
+    /// `Why::Broken` is what the runtime said.
+    pub sandbox: Result<Sandbox, Why>,
+    pub stand_in: Option<StandIn>,
+    pub reach: Result<KubeletReach, Why>,
+    pub peers: Result<PeerDial, Why>,
+}
+
+impl PodTrial {
+    /// Of who has no admin's rights: nothing is seen from outside.
+    pub fn of(sandbox: Result<Sandbox, Why>) -> Self {
+        PodTrial { sandbox, stand_in: None, reach: Err(Why::NotAdmin), peers: Err(Why::NotAdmin) }
+    }
 }
 
 /// What the driver is to do. Each is done in order, before the next event is taken.
@@ -129,6 +187,10 @@ pub enum JoinEffect {
     Sandbox {
         not_before: Timestamp,
     },
+    /// Not before then: look as live diagnosis does for what keeps pods from running here.
+    LookForCauses {
+        not_before: Timestamp,
+    },
     /// Say this to the person; nothing follows from it.
     Tell(String),
     /// The evidence is complete: remove secret files, revoke a token of ours, uncordon what our reset cordoned, release the
@@ -153,6 +215,11 @@ pub enum JoinOutcome {
         until: Until,
         /// It had been before: nothing was changed.
         already: bool,
+    },
+    /// All holds but what only a Pod of the cluster could prove, and none is on its way: the machine stays in the cluster.
+    Unproven {
+        /// What could not be told.
+        says: String,
     },
     Failed(JoinFailure),
     /// A signal ended it.
@@ -194,7 +261,8 @@ impl JoinEffect {
             | JoinEffect::Prepare
             | JoinEffect::StartKubeadm
             | JoinEffect::Attach
-            | JoinEffect::Sandbox { .. } => false,
+            | JoinEffect::Sandbox { .. }
+            | JoinEffect::LookForCauses { .. } => false,
         }
     }
 }
@@ -252,8 +320,10 @@ impl JoinStatus {
             }
             (Stage::Waiting | Stage::Verified, _) => Vec::new(),
             (Stage::Begun | Stage::Blocked, JoinEvent::Found(found)) => {
-                self.decided(decide(found, self.policy.replace_node, self.has_waited_for_a_certificate()), now)
+                let decision = decide(found, self.policy.replace_node, self.has_waited_for_a_certificate());
+                self.decided(decision, found, now)
             }
+            (Stage::Begun | Stage::Blocked, JoinEvent::Unfit(causes)) => self.fail_for_all(causes.clone(), now),
             (Stage::Blocked, JoinEvent::NodeCleared) => {
                 self.memory.node_cleared = true;
                 self.enter(Stage::Begun, now);
@@ -277,6 +347,13 @@ impl JoinStatus {
             }
             (stage, JoinEvent::Failed(cause)) if stage < Stage::Joining => self.fail_for(cause.clone(), now),
             (_, JoinEvent::Trouble(cause)) => self.trouble(cause, now),
+            (_, JoinEvent::Passed(id)) => {
+                self.troubles.retain(|trouble| trouble.id != *id);
+                Vec::new()
+            }
+            (stage, JoinEvent::ProgramEnded { who, causes }) if stage >= Stage::Joining => {
+                self.program_ended(who, causes, now)
+            }
             (stage, JoinEvent::Kubeadm(milestone)) if stage >= Stage::Joining => self.noted(milestone, now),
             (stage, JoinEvent::KubeadmEnded { status, causes }) if stage >= Stage::Joining => {
                 self.kubeadm_ended(*status, causes, now)
@@ -288,6 +365,9 @@ impl JoinStatus {
 
     fn enter(&mut self, stage: Stage, now: Timestamp) {
         let wait = self.policy.wait(stage);
+        if stage == Stage::Registered {
+            self.memory.registered_since = Some(now);
+        }
         self.stage = stage;
         self.since = now;
         self.deadline = match (stage, self.memory.bootstrap_since) {
@@ -306,8 +386,16 @@ impl JoinStatus {
         vec![JoinEffect::Observe]
     }
 
-    fn decided(&mut self, decision: Decision, now: Timestamp) -> Vec<JoinEffect> {
+    fn decided(&mut self, decision: Decision, found: &ExistingJoin, now: Timestamp) -> Vec<JoinEffect> {
         match decision {
+            Decision::Refuse { cause } => {
+                let others: Vec<JoinCause> = found.other_blockers(&cause).cloned().collect();
+                self.fail_for_all([cause].into_iter().chain(others), now)
+            }
+            // A Node is neither waited for nor removed for a machine that is not fit.
+            Decision::Wait { .. } | Decision::Remove { .. } | Decision::Unready { .. } if self.is_unfit(found) => {
+                self.fail_for_all(found.blockers.clone(), now)
+            }
             Decision::Join { says } => {
                 self.enter(Stage::Unjoined, now);
                 vec![JoinEffect::Tell(says), JoinEffect::Check]
@@ -331,7 +419,8 @@ impl JoinStatus {
                 vec![JoinEffect::Tell(says)]
             }
             Decision::Wake { says } => vec![JoinEffect::Tell(says), JoinEffect::WakeKubelet],
-            Decision::Wait { says } => {
+            Decision::Wait { says, else_told } => {
+                self.memory.else_told = vec![else_told];
                 self.memory.look_again = Some(later(now, LOOK_AGAIN));
                 self.block(now).then_some(JoinEffect::Tell(says)).into_iter().collect()
             }
@@ -349,8 +438,12 @@ impl JoinStatus {
                 self.block(now);
                 vec![JoinEffect::MarkNotReady { name: node, says }]
             }
-            Decision::Refuse { cause } => self.fail_for(cause, now),
         }
+    }
+
+    /// What the checks found will not pass, and nobody is to fix it.
+    fn is_unfit(&self, found: &ExistingJoin) -> bool {
+        !self.policy.fix && !worst(&found.blockers).may_pass()
     }
 
     /// An attempt before this one ended with a kubelet that asked, and got nothing.
@@ -381,10 +474,7 @@ impl JoinStatus {
     fn checked(&mut self, blockers: &[JoinCause], fixed: bool, now: Timestamp) -> Vec<JoinEffect> {
         self.changed |= fixed;
         if !blockers.is_empty() {
-            // Most of what a check finds stays, and is told before the way to the API server, which may come back.
-            let mut blockers = blockers.to_vec();
-            blockers.sort_by_key(|blocker| Reverse(blocker.class()));
-            return self.fail("the machine is not fit to join".to_owned(), blockers, now);
+            return self.fail_for_all(blockers.to_vec(), now);
         }
         if fixed && !self.memory.fixed {
             // What was fixed may have been a join: look once more.
@@ -436,11 +526,33 @@ impl JoinStatus {
         }
     }
 
+    /// It is started again. What may pass is told meanwhile; what will not ends it at the first time.
+    fn program_ended(&mut self, who: &str, causes: &[JoinCause], now: Timestamp) -> Vec<JoinEffect> {
+        if let Some(first) = causes.first().filter(|_| !worst(causes).may_pass()) {
+            return self.fail(format!("{who} ended: {}", first.says), causes.to_vec(), now);
+        }
+        let mut told = Vec::new();
+        for cause in causes {
+            told.extend(self.remember(cause).then(|| JoinEffect::Tell(cause.says.clone())));
+        }
+        told
+    }
+
     /// What may pass is told and remembered; for what will not, there is no waiting.
     fn trouble(&mut self, cause: &JoinCause, now: Timestamp) -> Vec<JoinEffect> {
         if !cause.class().may_pass() {
             return self.fail_for(cause.clone(), now);
         }
+        let is_new = self.remember(cause);
+        // A sandbox or two are refused in every join; that is seen in the line that lives, and is over when it ends. So is what
+        // only may be a cause.
+        let is_usual = self.stage >= Stage::NetworkReady && cause.subsystem == Subsystem::Cni;
+        let worth_a_line = is_new && !is_usual && cause.confidence > Confidence::Possible;
+        worth_a_line.then(|| JoinEffect::Tell(cause.says.clone())).into_iter().collect()
+    }
+
+    /// Keeps it for the end of the stage; whether it is news.
+    fn remember(&mut self, cause: &JoinCause) -> bool {
         let known = self.troubles.len();
         self.troubles.retain(|known| known.id != cause.id);
         let is_new = self.troubles.len() == known;
@@ -448,9 +560,7 @@ impl JoinStatus {
             self.troubles.remove(0);
         }
         self.troubles.push(cause.clone());
-        // A sandbox or two are refused in every join; that is seen in the line that lives, and is over when it ends.
-        let worth_a_line = is_new && self.stage < Stage::NetworkReady;
-        worth_a_line.then(|| JoinEffect::Tell(cause.says.clone())).into_iter().collect()
+        is_new
     }
 
     /// Evidence: kept, looked at for what ends the join early, and for what it proves.
@@ -467,7 +577,15 @@ impl JoinStatus {
             JoinEvent::Cluster(cluster) => seen.cluster.clone_from(cluster),
             JoinEvent::Node(node) => seen.node.clone_from(node),
             JoinEvent::Runtime(runtime) => seen.runtime.clone_from(runtime),
-            JoinEvent::Sandbox(sandbox) => seen.sandbox.clone_from(sandbox),
+            JoinEvent::Tried(trial) => {
+                let PodTrial { sandbox, stand_in, reach, peers } = trial.as_ref().clone();
+                (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
+            }
+            JoinEvent::Addresses(addresses) => seen.addresses.clone_from(addresses),
+            JoinEvent::Agents(agents) => seen.agents.clone_from(agents),
+            JoinEvent::KubeProxySet(set) => seen.kube_proxy_set.clone_from(set),
+            JoinEvent::Detours(detours) => seen.detours.clone_from(detours),
+            JoinEvent::Standing(standing) => seen.standing.clone_from(standing),
             JoinEvent::Lease(Err(why)) => seen.lease = Err(why.clone()),
             JoinEvent::Lease(Ok(last)) => {
                 let first = seen.lease.as_ref().map_or_else(|_| last.clone(), |lease| lease.first.clone());
@@ -477,12 +595,15 @@ impl JoinStatus {
             JoinEvent::Found(_)
             | JoinEvent::NodeCleared
             | JoinEvent::Woken
+            | JoinEvent::Unfit(_)
             | JoinEvent::Checked { .. }
             | JoinEvent::Prepared
             | JoinEvent::Started
             | JoinEvent::Kubeadm(_)
             | JoinEvent::KubeadmEnded { .. }
+            | JoinEvent::ProgramEnded { .. }
             | JoinEvent::Trouble(_)
+            | JoinEvent::Passed(_)
             | JoinEvent::Failed(_)
             | JoinEvent::Finished { .. }
             | JoinEvent::Interrupted { .. }
@@ -492,25 +613,154 @@ impl JoinStatus {
         self.mind_runtime(now);
         if let JoinEvent::Kubelet(Ok(kubelet)) = event {
             self.memory.restarts_before.get_or_insert(kubelet.restarts);
+            self.mind_stopped(kubelet, now);
         }
         if let Some(cause) = self.hopeless(now) {
-            return self.fail_for(cause, now);
+            // What was heard besides may say more.
+            let others = std::mem::take(&mut self.troubles).into_iter().rev().filter(|other| other.id != cause.id);
+            let (says, others) = (cause.says.clone(), others.collect::<Vec<_>>());
+            return self.fail(says, [cause].into_iter().chain(others).collect(), now);
         }
-        if let Some(effects) = self.mind_sandbox(event, now) {
+        if let JoinEvent::Tried(trial) = event
+            && let Some(effects) = self.mind_trial(trial, now)
+        {
             return effects;
         }
-        let mut effects = self.mind_request(now);
-        let is_again = |answer: &Result<Sandbox, Why>| !answer.as_ref().is_ok_and(|it| it.is_in_range() != Some(false));
-        if self.stage == Stage::NetworkReady && matches!(event, JoinEvent::Sandbox(answer) if is_again(answer)) {
-            effects.push(JoinEffect::Sandbox { not_before: later(now, SANDBOX_AGAIN) });
+        let mut effects = self.mind_silence(event);
+        effects.extend(self.mind_request(now));
+        if let JoinEvent::Agents(Ok(agents)) = event {
+            effects.extend(self.mind_agents(agents, now));
+        }
+        if let JoinEvent::Tried(_) = event
+            && self.stage == Stage::NetworkReady
+        {
+            effects.extend(self.try_again(now));
         }
         effects.extend(self.advance(now));
+        if let Some(ended) = self.mind_causes(event, now) {
+            return ended;
+        }
+        effects.extend(self.look_for_causes(event, now));
+        effects.extend(self.mind_failure(now));
         effects
     }
 
+    /// Whether nothing but causes keeps this stage from leading to *verified*.
+    fn only_causes_are_open(&self) -> bool {
+        let is_last = self.stage == Stage::NetworkReady
+            || (self.stage == Stage::Registered && self.policy.until == Until::Registered);
+        is_last && only_causes_are_open(&self.seen, self.policy.until)
+    }
+
+    /// A cause that no waiting fixes is looked for once more, and believed. One that may pass is the cause when the time is over.
+    fn mind_causes(&mut self, event: &JoinEvent, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        let JoinEvent::Standing(_) = event else { return None };
+        let lasting = forbidding(&self.seen, self.policy.until).filter(|cause| !cause.class.may_pass());
+        let lasting: Vec<String> = lasting.map(|cause| cause.id.clone()).collect();
+        let known = std::mem::replace(&mut self.memory.condemned, lasting);
+        if !self.only_causes_are_open() || !self.memory.condemned.iter().any(|id| known.contains(id)) {
+            return None;
+        }
+        let mut causes: Vec<JoinCause> =
+            forbidding(&self.seen, self.policy.until).map(StandingCause::as_cause).collect();
+        causes.sort_by_key(|cause| cause.class().may_pass());
+        let says = causes.first().map(|first| first.says.clone()).unwrap_or_default();
+        Some(self.fail(says, causes, now))
+    }
+
+    /// Asked for when all else holds, and again for as long as something stands, or nobody could look.
+    fn look_for_causes(&mut self, event: &JoinEvent, now: Timestamp) -> Option<JoinEffect> {
+        if self.stage >= Stage::Verified {
+            return None;
+        }
+        if !self.only_causes_are_open() {
+            // What was found was of another moment.
+            self.seen.standing = Err(Why::NotCollected);
+            self.memory.looks_for_causes = false;
+            return None;
+        }
+        let answered = matches!(event, JoinEvent::Standing(_));
+        let wait = if answered { CAUSES_AGAIN } else { SignedDuration::ZERO };
+        let asks = answered || !std::mem::replace(&mut self.memory.looks_for_causes, true);
+        asks.then(|| JoinEffect::LookForCauses { not_before: later(now, wait) })
+    }
+
+    /// What holds the network's and kube-proxy's pods up is told once; what no longer does is forgotten.
+    fn mind_agents(&mut self, agents: &[AgentPod], now: Timestamp) -> Vec<JoinEffect> {
+        let held_up = observed::held_up(agents);
+        let now_said: Vec<String> = held_up.iter().map(|cause| cause.id.clone()).collect();
+        let over = std::mem::replace(&mut self.memory.held_up, now_said);
+        self.troubles.retain(|known| !over.contains(&known.id) || self.memory.held_up.contains(&known.id));
+        held_up.iter().flat_map(|cause| self.trouble(cause, now)).collect()
+    }
+
+    /// What fails of the evidence once the network is there, for longer than every start has it: its deadline may be minutes
+    /// away.
+    fn mind_failure(&mut self, now: Timestamp) -> Vec<JoinEffect> {
+        let failing =
+            if self.stage == Stage::NetworkReady { failures(&self.seen, self.policy.until) } else { Vec::new() };
+        let Some(cause) = failing.into_iter().next() else {
+            self.memory.failing = None;
+            return Vec::new();
+        };
+        let (id, since, told) =
+            self.memory.failing.take().filter(|(id, ..)| *id == cause.id).unwrap_or((cause.id.clone(), now, false));
+        let is_trouble = |known: &JoinCause| known.id == id && known.subsystem != Subsystem::Cni;
+        let is_told = told || self.troubles.iter().any(is_trouble);
+        let due = !is_told && now >= later(since, FAILS);
+        self.memory.failing = Some((id, since, is_told || due));
+        due.then_some(JoinEffect::Tell(cause.says)).into_iter().collect()
+    }
+
+    /// What was tried and does not hold ends the join once it has lasted.
+    fn mind_trial(&mut self, trial: &PodTrial, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        self.mind_sandbox(&trial.sandbox, now).or_else(|| self.mind_reach(now)).or_else(|| self.mind_proof(now))
+    }
+
+    /// When what does not hold yet is tried again.
+    fn try_again(&self, now: Timestamp) -> Option<JoinEffect> {
+        let pause = match &self.seen.sandbox {
+            Err(Why::Absent) => POD_AGAIN,
+            Ok(sandbox) if sandbox.is_in_range() != Some(false) => {
+                unreached(&self.seen)?;
+                REACH_AGAIN
+            }
+            Ok(_) | Err(_) => SANDBOX_AGAIN,
+        };
+        Some(JoinEffect::Sandbox { not_before: later(now, pause) })
+    }
+
+    /// Nobody reaches this node, or it nobody.
+    fn mind_reach(&mut self, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        let Some(cause) = unreached(&self.seen) else {
+            self.memory.unreached_since = None;
+            return None;
+        };
+        let since = *self.memory.unreached_since.get_or_insert(now);
+        if now < later(since, UNREACHED) {
+            return None;
+        }
+        Some(self.fail_for(cause, now))
+    }
+
+    /// All that is left is a proof that nobody can bring: no pod is on its way, and nobody may make one.
+    fn mind_proof(&mut self, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        if self.stage != Stage::NetworkReady || !holds_but_for_a_pod(&self.seen, self.policy.until) {
+            self.memory.unproven_since = None;
+            return None;
+        }
+        let since = *self.memory.unproven_since.get_or_insert(now);
+        if now < later(since, NO_MORE_PODS) {
+            return None;
+        }
+        let says = first_missing(&self.seen, self.policy.until).map(|(_, says)| says).unwrap_or_default();
+        self.enter(Stage::Failed, now);
+        let leave = self.changed.then_some(JoinEffect::Leave);
+        Some(leave.into_iter().chain([JoinEffect::Report(JoinOutcome::Unproven { says })]).collect())
+    }
+
     /// A runtime that refuses sandbox after sandbox: for what it says, as far as that is known.
-    fn mind_sandbox(&mut self, event: &JoinEvent, now: Timestamp) -> Option<Vec<JoinEffect>> {
-        let JoinEvent::Sandbox(answer) = event else { return None };
+    fn mind_sandbox(&mut self, answer: &Result<Sandbox, Why>, now: Timestamp) -> Option<Vec<JoinEffect>> {
         let why = match answer {
             Err(Why::Broken(why)) => format!("no pod can start here: {why}"),
             // A network agent has yet to learn of the range that its node has now, or never will.
@@ -545,6 +795,46 @@ impl JoinStatus {
         self.memory.runtime_down = down.then(|| known.unwrap_or((now, silent)));
     }
 
+    /// Who takes connections and answers none is told at the first time, and forgotten once it answers.
+    fn mind_silence(&mut self, event: &JoinEvent) -> Vec<JoinEffect> {
+        let (about, silent, says) = if let JoinEvent::Runtime(runtime) = event {
+            if *runtime == Err(Why::NotCollected) {
+                return Vec::new();
+            }
+            let says = "the container runtime does not answer: it takes connections, and says nothing";
+            (id!("runtime.socket"), *runtime == Err(Why::TimedOut), says)
+        } else if let JoinEvent::Kubelet(Ok(kubelet)) = event {
+            let (silent, says) = match kubelet.halt {
+                Some(KubeletHalt::Suspended) => {
+                    (true, "the kubelet does not answer: a signal has stopped it (SIGSTOP)")
+                }
+                Some(KubeletHalt::Silent) => {
+                    (true, "the kubelet does not answer: it takes connections on its healthz port, and says nothing")
+                }
+                Some(KubeletHalt::Stopped | KubeletHalt::Removed) | None => (false, ""),
+            };
+            (id!("kubelet.not-answering"), silent, says)
+        } else {
+            return Vec::new();
+        };
+        if !silent {
+            self.troubles.retain(|trouble| trouble.id != about.id);
+            return Vec::new();
+        }
+        let is_new = self.remember(&JoinCause::of(about, says).may_pass(true));
+        is_new.then(|| JoinEffect::Tell(says.to_owned())).into_iter().collect()
+    }
+
+    /// A kubelet that ran in this attempt, and that somebody stopped.
+    fn mind_stopped(&mut self, kubelet: &Kubelet, now: Timestamp) {
+        if kubelet.active && self.memory.bootstrap_since.is_some() {
+            self.memory.kubelet_ran.get_or_insert(now);
+        }
+        let stopped = matches!(kubelet.halt, Some(KubeletHalt::Stopped | KubeletHalt::Removed));
+        let since = self.memory.kubelet_stopped.unwrap_or(now);
+        self.memory.kubelet_stopped = (stopped && self.memory.kubelet_ran.is_some()).then_some(since);
+    }
+
     /// What no waiting fixes, as soon as it shows.
     fn hopeless(&self, now: Timestamp) -> Option<JoinCause> {
         let seen = &self.seen;
@@ -560,7 +850,7 @@ impl JoinStatus {
         }
         // Before kubeadm starts the kubelet, what is seen is of a join that is over.
         self.memory.bootstrap_since?;
-        if let Some(cause) = seen.kubelet.as_ref().ok().and_then(|kubelet| self.lost(kubelet)) {
+        if let Some(cause) = seen.kubelet.as_ref().ok().and_then(|kubelet| self.lost(kubelet, now)) {
             return Some(cause);
         }
         if let (Ok(request), true) = (&seen.request, self.stage < Stage::CertificateIssued) {
@@ -572,7 +862,7 @@ impl JoinStatus {
                 Signing::Failed { why } => {
                     return Some(JoinCause::of(id!("csr.failed"), format!("the request {name} failed: {why}")));
                 }
-                Signing::Pending | Signing::Approved => {}
+                Signing::Pending | Signing::Approved | Signing::Issued => {}
             }
         }
         match &seen.certificate {
@@ -585,7 +875,7 @@ impl JoinStatus {
     }
 
     /// Why a kubelet will not come into the cluster.
-    fn lost(&self, kubelet: &Kubelet) -> Option<JoinCause> {
+    fn lost(&self, kubelet: &Kubelet, now: Timestamp) -> Option<JoinCause> {
         let crashes = kubelet.restarts.saturating_sub(self.memory.restarts_before.unwrap_or(0));
         if kubelet.standalone {
             return Some(JoinCause::of(
@@ -596,20 +886,47 @@ impl JoinStatus {
         if !kubelet.active && kubelet.exit.is_some_and(|exit| NOT_FOUND.contains(&exit)) {
             return Some(JoinCause::of(id!("kubelet.cannot-execute"), "systemd cannot execute the kubelet"));
         }
-        (crashes >= CRASH_LOOP)
-            .then(|| JoinCause::of(id!("kubelet.restart-loop"), format!("the kubelet ended {crashes} times")))
+        if let Some(since) = self.memory.kubelet_stopped {
+            if kubelet.halt == Some(KubeletHalt::Removed) {
+                return Some(causes::of_reset_meanwhile());
+            }
+            if now >= later(since, KUBELET_STOPPED) {
+                let says = "somebody stopped the kubelet while this join went on";
+                return Some(JoinCause::of(id!("kubelet.not-running"), says));
+            }
+        }
+        let about = id!("kubelet.restart-loop");
+        (crashes >= CRASH_LOOP).then(|| match self.troubles.iter().find(|trouble| trouble.id == about.id) {
+            Some(ended) => {
+                let mut ended = ended.clone();
+                ended.says = format!("{}; {crashes} times by now", ended.says);
+                ended.circumstance = None;
+                // Who ends again and again with the same words ends for them.
+                ended.sure(Confidence::Likely)
+            }
+            None => JoinCause::of(about, format!("the kubelet ended {crashes} times")),
+        })
     }
 
     fn mind_request(&mut self, now: Timestamp) -> Vec<JoinEffect> {
-        let Ok(CertificateRequest { name, state: Signing::Pending }) = &self.seen.request else { return Vec::new() };
+        let Ok(CertificateRequest { name, state }) = &self.seen.request else { return Vec::new() };
+        let seconds = UNSIGNED.as_secs();
+        let says = match state {
+            Signing::Pending => format!(
+                "nobody has signed the certificate request {name} for {seconds} s; on the control plane: kubectl certificate \
+                 approve {name}"
+            ),
+            Signing::Approved => format!(
+                "the certificate request {name} is approved, and nobody has issued the certificate for {seconds} s; on the \
+                 control plane: kubectl -n kube-system get pods -l component=kube-controller-manager"
+            ),
+            Signing::Issued | Signing::Denied { .. } | Signing::Failed { .. } => return Vec::new(),
+        };
         if self.memory.told_unsigned || self.stage != Stage::CertificateRequested || now < later(self.since, UNSIGNED) {
             return Vec::new();
         }
         self.memory.told_unsigned = true;
-        vec![JoinEffect::Tell(format!(
-            "nobody has signed the certificate request {name} for {} s; on the control plane: kubectl certificate approve {name}",
-            UNSIGNED.as_secs()
-        ))]
+        vec![JoinEffect::Tell(says)]
     }
 
     /// Goes on as far as the evidence leads.
@@ -649,9 +966,9 @@ impl JoinStatus {
             }
             Stage::KubeletUp => (issued || seen.request.is_ok(), Stage::CertificateRequested),
             Stage::CertificateRequested => (issued, Stage::CertificateIssued),
-            Stage::CertificateIssued => (holds(seen, Until::Registered), Stage::Registered),
+            Stage::CertificateIssued => (holds_but_causes(seen, Until::Registered), Stage::Registered),
             Stage::Registered if until == Until::Registered => (holds(seen, until), Stage::Verified),
-            Stage::Registered => (holds(seen, Until::Network), Stage::NetworkReady),
+            Stage::Registered => (holds_but_causes(seen, Until::Network), Stage::NetworkReady),
             Stage::NetworkReady => (holds(seen, until), Stage::Verified),
             Stage::Begun
             | Stage::Blocked
@@ -679,6 +996,10 @@ impl JoinStatus {
             }
             // The evidence is there; that something of this run is left over is told by the next look at it.
             Stage::Verified => self.joined(now),
+            Stage::NetworkReady if self.awaits_kube_proxy(now) => {
+                self.deadline = self.images_are_pulled_by();
+                Vec::new()
+            }
             Stage::Begun
             | Stage::Blocked
             | Stage::Unjoined
@@ -694,13 +1015,68 @@ impl JoinStatus {
         }
     }
 
+    /// All else is there, and kube-proxy's image has as long to come as the network's own.
+    fn awaits_kube_proxy(&self, now: Timestamp) -> bool {
+        now < self.images_are_pulled_by()
+            && lacks_only(&self.seen, self.policy.until, &verify::proof::kube_proxy::PROOF)
+    }
+
+    fn images_are_pulled_by(&self) -> Timestamp {
+        let since = self.memory.registered_since.unwrap_or(self.since);
+        later(since, self.policy.wait(Stage::Registered))
+    }
+
+    /// What is needed to leave this stage.
+    fn needed(&self) -> Option<Until> {
+        match self.stage {
+            Stage::Registered => Some(self.policy.until.min(Until::Network)),
+            Stage::NetworkReady => Some(self.policy.until),
+            Stage::Begun
+            | Stage::Blocked
+            | Stage::Unjoined
+            | Stage::Probed
+            | Stage::Prepared
+            | Stage::Joining
+            | Stage::KubeletUp
+            | Stage::CertificateRequested
+            | Stage::CertificateIssued
+            | Stage::Verified
+            | Stage::Waiting
+            | Stage::Joined
+            | Stage::Failed => None,
+        }
+    }
+
     fn overdue(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         let (stage, mut causes) = (self.stage, std::mem::take(&mut self.troubles));
-        let (symptom, says) = stage.overdue();
+        let failing = self.needed().map(|until| failures(&self.seen, until)).unwrap_or_default();
+        let is_approved = self.seen.request.as_ref().is_ok_and(|request| request.state == Signing::Approved);
+        let (symptom, says) = match stage.overdue() {
+            _ if is_approved && stage == Stage::CertificateRequested => (
+                Some(id!("csr.not-issued")),
+                "the kubelet's certificate request was approved, and nobody issued the certificate in time",
+            ),
+            of_stage => of_stage,
+        };
+        let says = failing.first().map_or(says, |first| first.says.as_str()).to_owned();
         causes.reverse();
-        causes.extend(symptom.map(|about| JoinCause::of(about, says)));
+        for cause in &failing {
+            match causes.iter_mut().find(|known| known.id == cause.id) {
+                // Who looked at the machine knows which file and which value.
+                Some(heard) if !cause.remedy.is_empty() => heard.remedy.clone_from(&cause.remedy),
+                Some(_) => {}
+                None => causes.push(cause.clone()),
+            }
+        }
+        let told = std::mem::take(&mut self.memory.else_told).pop().filter(|_| stage == Stage::Blocked);
+        let is_told = told.is_some();
+        let says = told.as_ref().map_or(says, |told| told.says.clone());
+        // What fails says more than the stage does.
+        let symptom = symptom.filter(|_| failing.is_empty());
+        causes.extend(told.or_else(|| symptom.map(|about| JoinCause::of(about, says.as_str()))));
         let says = format!("{says} ({} s)", now.duration_since(self.since).as_secs());
-        self.end(JoinFailure { stage, class: worst(&causes), says, causes, overdue: true }, now)
+        // What was waited for to tell whose a Node is has told it.
+        self.end(JoinFailure { stage, class: worst(&causes), says, causes, overdue: !is_told }, now)
     }
 
     /// Nobody wants to wait any longer. What is complete is completed; what nobody watches any more goes on where it can.
@@ -738,6 +1114,12 @@ impl JoinStatus {
 
     fn fail_for(&mut self, cause: JoinCause, now: Timestamp) -> Vec<JoinEffect> {
         self.fail(cause.says.clone(), vec![cause], now)
+    }
+
+    /// For all of these at once: who sets one right is not to meet the next in another run.
+    fn fail_for_all(&mut self, causes: impl IntoIterator<Item = JoinCause>, now: Timestamp) -> Vec<JoinEffect> {
+        let causes = failure::in_order(causes);
+        self.fail(failure::summary(&causes), causes, now)
     }
 
     fn fail(&mut self, says: String, causes: Vec<JoinCause>, now: Timestamp) -> Vec<JoinEffect> {

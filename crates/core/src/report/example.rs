@@ -2,7 +2,7 @@
 
 use super::{
     Cause, Confidence, Elsewhere, Health, Judged, MachineVersions, Noted, Overall, Piece, Reading, Report, SCHEMA,
-    SubsystemReport, TimelineEvent,
+    SubsystemReport, TimelineEvent, UnrecognisedError,
 };
 use crate::check::{Evidence, Outcome, Subsystem};
 use crate::signature::{Phase, Severity};
@@ -26,9 +26,13 @@ pub fn standalone_kubelet() -> Report {
         findings: findings(),
         subsystems: subsystems(),
         reading: Some(Reading {
-            phase: Phase::Joining,
+            phase: Some(Phase::Joining),
             symptoms: symptoms(),
             normal: normal(),
+            unrecognised: vec![UnrecognisedError {
+                count: 3,
+                evidence: Evidence::at("paste.txt", 560, "E1114 10:14:58.101215  369269 frob.go:12] no frob"),
+            }],
             elsewhere: vec![Elsewhere { node: "homelab".to_owned(), seen: vec![other_node()] }],
             timeline: timeline(),
             pod_network: vec![

@@ -1,8 +1,10 @@
 //! The pods of one machine: as its runtime sees them, and as the API server does.
 
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::fact::cri::nanoseconds;
 use crate::fact::{Facts, Known, Missing};
 
 /// The runtime's list of sandboxes, as `crictl pods -o json` prints it.
@@ -16,6 +18,11 @@ pub struct ListedSandbox {
     pub ready: bool,
     /// Of a DaemonSet, or of a file in the manifests directory: bound to this node, nothing is lost with it.
     pub bound: bool,
+    pub id: String,
+    /// The Pod's.
+    pub uid: String,
+    /// By the machine's clock.
+    pub created_at: Option<Timestamp>,
 }
 
 /// The labels that the DaemonSet controller puts on every pod of its own, and no other puts both.
@@ -35,6 +42,9 @@ pub fn parse_sandboxes(text: &str) -> Result<Vec<ListedSandbox>, String> {
             pod: format!("{}/{}", part(item, "/metadata/namespace"), part(item, "/metadata/name")),
             ready: part(item, "/state") == "SANDBOX_READY",
             bound: OF_DAEMON_SETS.iter().all(labelled) || matches!(source, Some("file" | "http")),
+            id: part(item, "/id"),
+            uid: part(item, "/metadata/uid"),
+            created_at: nanoseconds(&part(item, "/createdAt")),
         }
     };
     Ok(items.iter().map(sandbox).collect())

@@ -68,15 +68,15 @@ pub fn evaluate(rule: &CompiledRule, node: &SlimNode, now: Uptime) -> Evaluation
     Evaluation { satisfied: if rule.spec.is_any_of() { any } else { all }, missing, until }
 }
 
-/// As they stand in a rule's status: what was observed, without the default applied.
-pub fn results(rule: &CompiledRule, node: &SlimNode) -> Vec<ConditionResult> {
+/// As they stand in a rule's status: what was observed, without the default applied. What has fallen silent is not known.
+pub fn results(rule: &CompiledRule, node: &SlimNode, now: Uptime) -> Vec<ConditionResult> {
     let result = |verdict: ConditionVerdict<'_>| ConditionResult {
         kind: verdict.kind.to_owned(),
-        current_status: verdict.current.unwrap_or_default(),
+        current_status: verdict.current.filter(|_| !verdict.silent).unwrap_or_default(),
         required_status: verdict.required,
         default_status: Some(verdict.default),
     };
-    verdicts(rule, node, Uptime::ZERO).map(result).collect()
+    verdicts(rule, node, now).map(result).collect()
 }
 
 #[cfg(test)]
@@ -145,7 +145,7 @@ mod tests {
     fn results_say_what_was_observed() {
         use ConditionStatus::{False, True, Unknown};
         let rule = requires(&[("a", True, Some(True)), ("b", True, None)]);
-        let given = results(&rule.compiled(), &node("n").condition("b", "False").build());
+        let given = results(&rule.compiled(), &node("n").condition("b", "False").build(), Uptime::ZERO);
         let said: Vec<_> = given.iter().map(|it| (it.kind.as_str(), it.current_status, it.default_status)).collect();
         assert_eq!(said, [("a", Unknown, Some(True)), ("b", False, Some(Unknown))]);
     }

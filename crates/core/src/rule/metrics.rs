@@ -51,11 +51,11 @@ pub(super) const EVALUATION: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 pub(super) const LATENCY: &[f64] = &[0.01, 0.05, 0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 pub(super) const BOOTSTRAP: &[f64] = &[1.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1200.0];
 /// controller-runtime's.
-pub const RECONCILE: &[f64] = &[
+pub(super) const RECONCILE: &[f64] = &[
     0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.25, 1.5,
     1.75, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 15.0, 20.0, 25.0, 30.0, 40.0, 50.0, 60.0,
 ];
-pub const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
+pub(super) const QUEUE: &[f64] = &[1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0, 100.0, 1000.0];
 
 impl Histogram {
     pub fn observe(&mut self, buckets: &[f64], value: Duration) {
@@ -87,6 +87,16 @@ pub struct QueueMetrics {
     pub requeued: u64,
     pub active: u64,
     pub workers: u64,
+    /// How long those that are under way have taken so far: all together, and the longest.
+    pub unfinished: Duration,
+    pub longest: Duration,
+}
+
+impl QueueMetrics {
+    pub(super) fn under_way(&mut self, times: impl Iterator<Item = Duration>) {
+        (self.unfinished, self.longest) =
+            times.fold((Duration::ZERO, Duration::ZERO), |(sum, most), it| (sum + it, most.max(it)));
+    }
 }
 
 /// Everything that a scrape shows.
@@ -111,6 +121,7 @@ pub struct ControllerMetrics {
 /// A metric of a queue: its name, kind, help, and where it is.
 type QueueNumber = (&'static str, &'static str, &'static str, fn(&QueueMetrics) -> u64);
 type QueueTime = (&'static str, &'static str, fn(&QueueMetrics) -> &Histogram);
+type QueueWait = (&'static str, &'static str, fn(&QueueMetrics) -> Duration);
 
 /// One family: its head once, then its samples.
 struct Family<'t> {
@@ -337,6 +348,11 @@ impl ControllerMetrics {
                 samples.count(&[("controller", name)], of(queue));
             }
         }
+        self.about_queues(text);
+    }
+
+    fn about_queues(&self, text: &mut String) {
+        let queues = [("node", &self.nodes), ("nodereadiness-controller", &self.rule_queue)];
         let mut depth =
             family(text, "workqueue_depth", "gauge", "Current depth of workqueue by workqueue and priority");
         for (name, queue) in queues {
@@ -352,6 +368,24 @@ impl ControllerMetrics {
             let mut samples = family(text, metric, kind, help);
             for (name, queue) in queues {
                 samples.count(&[("name", name), ("controller", name)], of(queue));
+            }
+        }
+        let open: [QueueWait; 2] = [
+            (
+                "workqueue_unfinished_work_seconds",
+                "How many seconds of work has been done that is in progress and hasn't been observed by work_duration.",
+                |queue| queue.unfinished,
+            ),
+            (
+                "workqueue_longest_running_processor_seconds",
+                "How many seconds has the longest running processor for workqueue been running.",
+                |queue| queue.longest,
+            ),
+        ];
+        for (metric, help, of) in open {
+            let mut samples = family(text, metric, "gauge", help);
+            for (name, queue) in queues {
+                samples.value(&[("name", name), ("controller", name)], of(queue).as_secs_f64());
             }
         }
         let times: [QueueTime; 2] = [

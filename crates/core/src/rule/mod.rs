@@ -40,7 +40,7 @@ pub use evaluate::{ConditionVerdict, Evaluation, evaluate, results, verdicts};
 pub use event::{EventGate, EventObject, RuleEvent, RuleEventKind};
 pub use explain::{Explanation, Standing, explain};
 pub use index::{NodeAnswer, NodeJob, RuleAnswer, RuleIndex, RuleJob, RuleJobKind};
-pub use metrics::{ControllerMetrics, Histogram, QUEUE, QueueMetrics, RECONCILE, RuleCounters, RuleGauges};
+pub use metrics::{ControllerMetrics, Histogram, QueueMetrics, RuleCounters, RuleGauges};
 pub use node::{COMPLETED, NodeCondition, OWNED, SlimNode, Texts, Uptime, WireNode};
 pub use object::{
     API_VERSION, ConditionPolicy, ConditionResult, ConditionStatus, DryRunResults, EnforcementMode, FINALIZER,

@@ -172,10 +172,6 @@ impl WireNode {
     pub fn name(&self) -> &str {
         &self.metadata.name
     }
-
-    pub fn version(&self) -> &str {
-        &self.metadata.resource_version
-    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::compiled::{CompiledRule, RuleProblem, RuleStage};
 use super::conflict::conflict_message;
 use super::evaluate::results;
-use super::node::SlimNode;
+use super::node::{SlimNode, Uptime};
 use super::object::{
     ConditionStatus, DryRunResults, FailedNode, NodeEvaluation, RuleCondition, RuleStatus, RuleSummary, TaintStatus,
 };
@@ -42,6 +42,8 @@ pub struct RuleStanding<'n> {
     pub conflicts_with: Option<Arc<str>>,
     /// Another controller changes the same nodes or the same status.
     pub rival: Option<&'n str>,
+    /// The moment it is told at.
+    pub now: Uptime,
 }
 
 pub fn status<'n>(
@@ -68,7 +70,7 @@ pub fn status<'n>(
     }
     let mut room = LIST_BUDGET;
     for it in nodes.iter().take(MOST_ITEMS) {
-        let entry = evaluation(rule, it);
+        let entry = evaluation(rule, it, standing.now);
         let Some(left) = room.checked_sub(cost(&entry, it.failure)) else { break };
         room = left;
         match it.failure {
@@ -89,10 +91,10 @@ pub fn status<'n>(
     status
 }
 
-fn evaluation(rule: &CompiledRule, it: &StatusNode<'_>) -> NodeEvaluation {
+fn evaluation(rule: &CompiledRule, it: &StatusNode<'_>, now: Uptime) -> NodeEvaluation {
     NodeEvaluation {
         node_name: it.node.name.to_string(),
-        condition_results: results(rule, it.node),
+        condition_results: results(rule, it.node, now),
         taint_status: if it.held { TaintStatus::Present } else { TaintStatus::Absent },
         last_evaluation_time: it.since,
     }

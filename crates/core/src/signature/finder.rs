@@ -17,10 +17,11 @@ const STRIDE: usize = BLOCK / 2;
 const WINDOW: usize = BLOCK + STRIDE - 1;
 /// So many blocks are held against the filter before what it says is looked at: one branch for all of them.
 const GROUP: usize = 8;
-/// The filter has two to this many bits: 16 KiB, half a first cache. Of 700 literals a fiftieth of it is set.
+/// The filter has two to this many bits: 16 KiB, half a first cache. A test holds what the built-in literals set of it to a twentieth.
 const FILTER_BITS: u32 = 17;
-/// Blocks are told apart by fewer bits of the same hash where the literals that hold one are listed.
-const BUCKET_BITS: u32 = 12;
+/// Blocks are told apart by fewer bits of the same hash where the literals that hold one are listed: of a thousand literals, half a
+/// block in each bucket.
+const BUCKET_BITS: u32 = 13;
 
 pub struct Finder {
     short: AhoCorasick,
@@ -243,6 +244,18 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// What is set leads to a comparison that finds nothing; more than 64 short ones and the vector search is none.
+    #[test]
+    fn the_filter_is_large_enough_for_the_built_in_literals() {
+        let signatures = crate::signature::built_in().unwrap();
+        let literals: std::collections::BTreeSet<&str> =
+            signatures.iter().flat_map(|it| &it.literals).map(String::as_str).collect();
+        let finder = Finder::new(literals.iter().copied(), []).unwrap();
+        let set: u32 = finder.long.filter.iter().map(|word| word.count_ones()).sum();
+        assert!(set < (1 << FILTER_BITS) / 20, "{set} bits are set");
+        assert!(literals.iter().filter(|literal| literal.len() < WINDOW).count() <= 64);
     }
 
     #[test]

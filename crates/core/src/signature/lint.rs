@@ -7,6 +7,7 @@ use regex::Regex;
 use super::{Complaint, Severity, Signature, is_capture};
 use crate::catalogue::{Class, Stops};
 use crate::check::CHECKS;
+use crate::names::is_name;
 
 /// Shorter ones are found all over healthy logs.
 const SHORTEST_LITERAL: usize = 6;
@@ -47,6 +48,12 @@ fn text(signature: &Signature) -> Vec<String> {
     if cause.trim().is_empty() {
         wrong.push("the cause is empty".to_owned());
     }
+    for command in remedy.iter().chain(next).chain(&signature.prevent) {
+        let literal = |text: &str| command.split(|c: char| !c.is_ascii_alphanumeric() && c != ':').any(|it| it == text);
+        for (text, name) in [("NODE", "node"), ("HOST:6443", "server")].into_iter().filter(|(text, _)| literal(text)) {
+            wrong.push(format!("has {text} in {command:?}: write {{{name}}}, and the real one is put in"));
+        }
+    }
     if *severity >= Severity::Warning && remedy.is_empty() && next.is_empty() {
         wrong.push("there is neither a remedy nor a next command".to_owned());
     }
@@ -82,8 +89,10 @@ fn classes(signature: &Signature) -> Vec<String> {
 
 fn literals(signature: &Signature) -> Vec<String> {
     let mut wrong = Vec::new();
-    if signature.literals.is_empty() {
-        wrong.push("there is no literal".to_owned());
+    match (signature.literals.is_empty(), signature.last_words) {
+        (true, false) => wrong.push("there is no literal".to_owned()),
+        (false, true) => wrong.push("has a literal, and last words need none".to_owned()),
+        _ => {}
     }
     for literal in &signature.literals {
         if literal.len() < SHORTEST_LITERAL {
@@ -131,7 +140,8 @@ fn lines(signature: &Signature) -> Vec<String> {
         Err(error) => return vec![format!("the regex does not compile: {error}")],
     };
     let mut wrong = Vec::new();
-    let has_literal = |line: &str| signature.literals.iter().any(|literal| line.contains(literal.as_str()));
+    let has_literal =
+        |line: &str| signature.last_words || signature.literals.iter().any(|literal| line.contains(literal.as_str()));
     if signature.hit.is_empty() {
         wrong.push("there is no [[hit]] line".to_owned());
     }
@@ -141,8 +151,10 @@ fn lines(signature: &Signature) -> Vec<String> {
     for hit in &signature.hit {
         match regex.captures(&hit.line) {
             Some(captures) if has_literal(&hit.line) => {
-                let texts = signature.remedy.iter().chain(&signature.prevent).chain([&signature.cause]);
-                let open = texts.flat_map(|text| placeholders(text)).find(|name| captures.name(name).is_none());
+                let remedies = signature.remedy.iter().chain(&signature.prevent).chain(&signature.next);
+                let in_remedies = remedies.flat_map(|text| placeholders(text)).filter(|name| !is_name(name));
+                let mut open = in_remedies.chain(placeholders(&signature.cause));
+                let open = open.find(|name| captures.name(name).is_none());
                 wrong.extend(open.map(|name| format!("{{{name}}} is no capture of the hit {:?}", hit.line)));
             }
             Some(_) => wrong.push(format!("no literal is in the hit {:?}", hit.line)),
@@ -168,11 +180,14 @@ fn placeholders(text: &str) -> impl Iterator<Item = &str> {
         .filter(|name| is_capture(name))
 }
 
-/// Two signatures that both speak on a line, neither being over the other.
+/// Two signatures that both speak on a line, neither being over the other. What only shows how far a machine is says nothing
+/// that another could contradict, and last words are heard only where nobody else speaks.
 fn overlaps(signatures: &[Signature]) -> Vec<Complaint> {
+    let signatures: Vec<&Signature> =
+        signatures.iter().filter(|it| it.severity > Severity::Sign && !it.last_words).collect();
     let regexes: Vec<Option<Regex>> = signatures.iter().map(|signature| Regex::new(&signature.regex).ok()).collect();
     let mut complaints = Vec::new();
-    for signature in signatures {
+    for signature in &signatures {
         for line in signature.hit.iter().map(|hit| hit.line.as_str()) {
             for (other, regex) in signatures.iter().zip(&regexes) {
                 let stated = other.over.contains(&signature.id) || signature.over.contains(&other.id);

@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::{About, Class, Role, Stops};
 use crate::check::{self, Needed, Subsystem};
+use crate::names::{Names, is_name, put_in, server_in};
 use crate::report::Confidence;
 
 mod expression;
@@ -41,7 +42,7 @@ pub struct Signature {
     /// What is wrong (or, of a good sign, what went well), in a few words.
     pub title: String,
     pub subsystem: Subsystem,
-    /// From when on it counts; of a good sign: what it proves to be reached.
+    /// From when on it counts; of a sign: what it proves to be reached.
     pub phase: Phase,
     pub severity: Severity,
     /// What a join does about it. A cause of its own has one; where it shows a check, the check's counts.
@@ -73,6 +74,10 @@ pub struct Signature {
     /// Where both hit a line, this one speaks and these do not.
     #[serde(default)]
     pub over: Vec<String>,
+    /// It speaks with a program's last words, where no signature says why on their line. It needs no literal: only lines that read
+    /// like an error are held against it.
+    #[serde(default)]
+    pub last_words: bool,
     /// Good signs after which it is past.
     #[serde(default)]
     pub cleared_by: Vec<String>,
@@ -128,6 +133,8 @@ pub enum Phase {
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum Severity {
+    /// Neither good nor bad: it only shows how far the machine is.
+    Sign,
     /// A sign of progress or of health.
     Good,
     /// Noise: never a cause.
@@ -155,6 +162,7 @@ impl Severity {
     /// As a signature's file has it.
     pub fn name(self) -> &'static str {
         match self {
+            Severity::Sign => "sign",
             Severity::Good => "good",
             Severity::Benign => "benign",
             Severity::Warning => "warning",
@@ -189,36 +197,24 @@ impl Signature {
         hits.chain(self.miss.iter().map(|miss| miss.line.as_str()))
     }
 
-    /// A text of this signature with the captures of a hit put in.
+    /// A text of this signature with the captures of a hit put in; what is known beside it, [`crate::names`] puts in later.
     pub fn filled(text: &str, taken: &Taken) -> String {
-        Signature::put_in(text, |name| taken.named(name).map(str::to_owned))
+        put_in(text, |name| taken.named(name).map(str::to_owned))
     }
 
     /// A sentence of this signature where there is no hit: what a line would say is left open.
     pub fn open(sentence: &str) -> String {
-        Signature::put_in(sentence, |name| is_capture(name).then(|| "…".to_owned()))
+        put_in(sentence, |name| is_capture(name).then(|| "…".to_owned()))
     }
 
     /// A command of this signature where there is no hit: the reader has to put something in for `NAME`.
     pub fn open_command(command: &str) -> String {
-        Signature::put_in(command, |name| is_capture(name).then(|| name.to_uppercase()))
+        put_in(command, |name| is_capture(name).then(|| name.to_uppercase()))
     }
 
-    fn put_in(text: &str, value_of: impl Fn(&str) -> Option<String>) -> String {
-        let mut filled = String::with_capacity(text.len());
-        let mut rest = text;
-        while let Some((before, after)) = rest.split_once('{') {
-            filled.push_str(before);
-            let named = after.split_once('}').and_then(|(name, after)| Some((value_of(name)?, after)));
-            if let Some((value, after)) = named {
-                filled.push_str(&value);
-                rest = after;
-            } else {
-                filled.push('{');
-                rest = after;
-            }
-        }
-        filled + rest
+    /// The same where a machine is known: its [`crate::names`] are put in later.
+    pub fn command_without_hit(command: &str) -> String {
+        put_in(command, |name| (is_capture(name) && !is_name(name)).then(|| name.to_uppercase()))
     }
 }
 
@@ -226,6 +222,9 @@ impl Signature {
 fn is_capture(name: &str) -> bool {
     !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
 }
+
+/// How much of a literal a line that was cut has to end with: a word or two, which few literals have in common.
+const LEAST_OF_A_LITERAL: usize = 14;
 
 /// Every signature there is, ready to be looked for.
 pub struct Library {
@@ -235,8 +234,12 @@ pub struct Library {
     finder: Finder,
     /// Tells which literals a line has.
     literals: AhoCorasick,
+    /// The same, as text.
+    texts: Vec<Box<str>>,
     /// Which signatures a literal may lead to.
     led_to: Vec<Vec<usize>>,
+    /// Those that speak with a program's last words.
+    last_words: Vec<usize>,
     broken: OnceLock<Complaint>,
 }
 
@@ -285,7 +288,7 @@ impl Library {
             if by_id.insert(signature.id.clone(), n).is_some() {
                 return Err(Complaint::of(&signature.id, "the id is there twice"));
             }
-            for literal in &signature.literals {
+            for literal in signature.literals.iter().filter(|_| !signature.last_words) {
                 literals.entry(literal).or_default().push(n);
             }
         }
@@ -295,14 +298,16 @@ impl Library {
         // The small kind: it sees only the lines that were found.
         let builder = AhoCorasick::builder().kind(Some(AhoCorasickKind::ContiguousNFA)).build(literals.keys());
         let all = builder.map_err(wrong)?;
+        let texts = literals.keys().map(|literal| Box::from(*literal)).collect();
         let led_to = literals.into_values().collect();
+        let last_words = (0..signatures.len()).filter(|&n| signatures[n].last_words).collect();
         let entry = |signature: Signature| Entry {
             names_node: signature.regex.contains("<node>"),
             signature,
             expression: Expression::default(),
         };
         let entries = signatures.into_iter().map(entry).collect();
-        Ok(Library { entries, by_id, finder, literals: all, led_to, broken: OnceLock::new() })
+        Ok(Library { entries, by_id, finder, literals: all, texts, led_to, last_words, broken: OnceLock::new() })
     }
 
     pub fn find(&self, id: &str) -> Option<&Signature> {
@@ -340,6 +345,40 @@ impl Library {
         hits
     }
 
+    /// The signature whose words these are, where none of those that recognise the line says what it means.
+    pub fn last_words(&self, line: &str, recognised: &[usize]) -> Option<usize> {
+        let says_why = |&n: &usize| {
+            let signature = self.get(n);
+            signature.severity > Severity::Sign && signature.about().is_none_or(|about| about.role == Role::Root)
+        };
+        if recognised.iter().any(says_why) {
+            return None;
+        }
+        let is_under = |id: &str| recognised.iter().any(|&n| self.get(n).over.iter().any(|under| under == id));
+        let speaks = |&n: &usize| {
+            let Entry { signature, expression, .. } = &self.entries[n];
+            !is_under(&signature.id)
+                && self.compiled(n, expression.is_match(&signature.regex, line)).unwrap_or_default()
+        };
+        self.last_words.iter().copied().find(speaks)
+    }
+
+    /// A line that a pager cut at the right, with the rest of the only literal that can have stood there.
+    pub fn completed(&self, line: &str) -> Option<String> {
+        let cut = line.trim_end().strip_suffix(['>', '…'])?;
+        let mut rest: Option<&str> = None;
+        for literal in &self.texts {
+            let begun = |at: &usize| literal.get(..*at).is_some_and(|begun| cut.ends_with(begun));
+            let end = (LEAST_OF_A_LITERAL..literal.len()).rev().find(begun).and_then(|at| literal.get(at..));
+            match (rest, end) {
+                (Some(rest), Some(end)) if rest != end => return None,
+                (_, Some(_)) => rest = end,
+                (_, None) => {}
+            }
+        }
+        rest.map(|rest| format!("{cut}{rest}"))
+    }
+
     /// What a signature takes from a line it recognises.
     pub fn take<'line>(&self, n: usize, line: &'line str) -> Option<Taken<'line>> {
         let Entry { signature, expression, .. } = &self.entries[n];
@@ -350,6 +389,16 @@ impl Library {
     pub fn cause(&self, n: usize, line: &str) -> String {
         let cause = &self.get(n).cause;
         self.take(n, line).map_or_else(|| Signature::open(cause), |taken| Signature::filled(cause, &taken))
+    }
+
+    /// The remedy a signature names, with what it takes from a line.
+    pub fn remedy(&self, n: usize, line: &str) -> Vec<String> {
+        let (taken, names) = (self.take(n, line), Names::default().with_server(server_in(line)));
+        let fill = |command: &String| {
+            let unhit = || Signature::command_without_hit(command);
+            names.fill_known(&taken.as_ref().map_or_else(unhit, |taken| Signature::filled(command, taken)))
+        };
+        self.get(n).remedy.iter().map(fill).collect()
     }
 
     /// The node that a line speaks of, where its signature takes it from there.

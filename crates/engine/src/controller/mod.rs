@@ -11,6 +11,7 @@
 //! * `election`: who leads
 //! * [`http`]: `/healthz`, `/readyz`, `/metrics`
 //! * [`webhook`]: admission, over TLS
+//! * [`tls`]: the certificate that both are served with
 //!
 //! Every task is watched over: one that ends, for whatever reason, ends all, and the process with them. A new one begins clean.
 
@@ -29,6 +30,7 @@ use crate::Stop;
 
 mod election;
 pub mod http;
+pub mod tls;
 pub mod webhook;
 mod work;
 

@@ -5,16 +5,18 @@ use std::sync::Mutex;
 use carrick_core::StopSignal;
 use carrick_core::lease::CONTROLLER_LEASE;
 use carrick_core::rule::testing::{CONDITION, NodeBuilder, RuleBuilder, TAINT, node, rule};
-use carrick_core::rule::{CompiledRule, OWNED, SlimNode, Texts, decide};
 use carrick_testkit::MemoryApi;
 use carrick_testkit::memory_api::Fault;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 
 use super::*;
 use crate::StopTeller;
 use crate::dialer::stub::asking_for_long;
+
+mod any_way;
+mod bad_input;
 
 const PATCH: &str = "patch nodes as merge-patch+json for PartialObjectMetadata";
 const STATUS: &str = "patch nodereadinessrules.readiness.node.x-k8s.io/status as merge-patch+json";
@@ -45,10 +47,14 @@ struct Running {
 
 impl Running {
     fn start(api: &MemoryApi, options: ControllerOptions) -> Self {
+        Self::start_with(asking_for_long(api, clock()), options)
+    }
+
+    fn start_with(client: ClusterClient, options: ControllerOptions) -> Self {
         let said = Arc::new(Mutex::new(Vec::new()));
         let sink = said.clone();
         let notices: NoticeSink = Arc::new(move |notice| sink.lock().unwrap().push(notice.says));
-        let (controller, handle) = Controller::new(asking_for_long(api, clock()), options, notices);
+        let (controller, handle) = Controller::new(client, options, notices);
         let (teller, stop) = StopTeller::new();
         Running { handle, teller, task: tokio::spawn(controller.run(stop)), said }
     }
@@ -332,94 +338,4 @@ async fn the_webhook_asks_the_same_rules() {
     let unchanged = running.handle.admit(rule("new").claimed().0, Some(rule("new").0)).await.unwrap();
     assert!(unchanged.is_allowed());
     running.stop().await;
-}
-
-/// A small generator: the same script for the same seed.
-struct Dice(u64);
-
-impl Dice {
-    fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
-}
-
-/// Any script of changes and faults, with restarts of ours in between: in the end every node is as the pure function has it.
-#[tokio::test(start_paused = true)]
-async fn the_end_does_not_depend_on_the_way() {
-    for seed in 0..12u64 {
-        let mut dice = Dice(seed);
-        let api = MemoryApi::new(clock);
-        put_rule(&api, &rule("r"));
-        let other = rule("b").bootstrap_only().with(|it| it.spec.taint.key = "readiness.k8s.io/b".into());
-        put_rule(&api, &other);
-        many(&api, 6);
-        let mut running = Running::start(&api, options("a", false));
-        for _ in 0..60 {
-            let name = format!("n{}", dice.roll(6));
-            match dice.roll(12) {
-                0..=3 => set_ready(&api, &name, ["True", "False", "Unknown"][usize::try_from(dice.roll(3)).unwrap()]),
-                4 => {
-                    let mut node = api.object(&format!("/api/v1/nodes/{name}")).unwrap();
-                    let is = node["metadata"]["labels"]["role"] == "worker";
-                    node["metadata"]["labels"]["role"] = if is { "other" } else { "worker" }.into();
-                    api.put(&node);
-                }
-                5 => api.cut_watches(),
-                6 => api.expire_watches(),
-                7 => api.fail("patch nodes", Some(2), Fault::Conflict),
-                8 => api.fail("patch nodes", Some(2), Fault::TooManyRequests),
-                9 => api.fail("patch nodes", Some(1), Fault::Cut),
-                10 => {
-                    running.task.abort();
-                    running = Running::start(&api, options("a", false));
-                }
-                _ => {
-                    let mut rule = api.object(&format!("{RULES}/r")).unwrap();
-                    let dry = rule["spec"]["dryRun"] == true;
-                    rule["spec"]["dryRun"] = (!dry).into();
-                    rule["metadata"]["generation"] = (rule["metadata"]["generation"].as_i64().unwrap_or(1) + 1).into();
-                    api.put(&rule);
-                }
-            }
-            sleep(Duration::from_millis(dice.roll(2000))).await;
-        }
-        // Longer than Carrick leaves a rule to another controller that it thinks it has seen.
-        sleep(Duration::from_secs(700)).await;
-        let rules: Vec<CompiledRule> = ["r", "b"]
-            .iter()
-            .map(|name| {
-                CompiledRule::new(serde_json::from_value(api.object(&format!("{RULES}/{name}")).unwrap()).unwrap())
-            })
-            .collect();
-        for n in 0..6 {
-            let object = api.object(&format!("/api/v1/nodes/n{n}")).unwrap();
-            let node = SlimNode::read(object.to_string().as_bytes(), &mut Texts::default(), Duration::ZERO).unwrap();
-            let decision = decide(&node, &rules, |_| false, Duration::ZERO);
-            assert_eq!(decision.write, None, "seed {seed}: {object}: {:?}", running.said.lock().unwrap());
-            let owned = object["metadata"]["annotations"].get(OWNED).and_then(Value::as_str).unwrap_or("{}");
-            let owned: Value = serde_json::from_str(owned).unwrap();
-            assert!(
-                owned
-                    .as_object()
-                    .unwrap()
-                    .keys()
-                    .all(|id| taints(&api, &format!("n{n}")).iter().any(|key| id.starts_with(key.as_str())))
-            );
-        }
-        running.stop().await;
-    }
-}
-
-/// Whatever task it is: the controller ends, and says which.
-#[tokio::test(start_paused = true)]
-async fn a_panic_ends_the_controller() {
-    let api = MemoryApi::new(clock);
-    put_rule(&api, &rule("r"));
-    let panics: NoticeSink =
-        Arc::new(|notice| assert!(!notice.says.contains("are known"), "as if by a mistake of ours"));
-    let (controller, handle) = Controller::new(asking_for_long(&api, clock()), options("a", false), panics);
-    let ended = timeout(Duration::from_mins(1), controller.run(Stop::never())).await.unwrap();
-    assert!(matches!(ended, Err(ControllerEnd::TaskEnded(..))), "{ended:?}");
-    assert!(!handle.health().is_ready());
 }

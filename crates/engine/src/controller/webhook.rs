@@ -2,8 +2,7 @@
 //! is off; then the definition and the controller's `Conflicting` condition do. Nodes never wait for it.
 
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_core::rule::NodeReadinessRule;
@@ -14,18 +13,13 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use rustls::ServerConfig;
-use rustls::crypto::ring;
-use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{ClientHello, ResolvesServerCert};
-use rustls::sign::CertifiedKey;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::time::{sleep, timeout};
-use tokio_rustls::TlsAcceptor;
+use tokio::time::timeout;
 
-use super::{ControllerHandle, NoticeLevel, NoticeSink, notice};
+use super::http::accept;
+use super::tls::{self, Certificate};
+use super::{ControllerHandle, NoticeSink};
 
 /// Upstream's path.
 pub const PATH: &str = "/validate-readiness-node-x-k8s-io-v1alpha1-nodereadinessrule";
@@ -33,58 +27,7 @@ pub const PATH: &str = "/validate-readiness-node-x-k8s-io-v1alpha1-nodereadiness
 const LARGEST: usize = 7 << 20;
 /// An API server waits for 10 s.
 const PATIENCE: Duration = Duration::from_secs(9);
-/// How soon a certificate that was replaced is served. A Secret's files are swapped as a whole: no event of a file tells it.
-const LOOK: Duration = Duration::from_secs(10);
 const AT_ONCE: usize = 64;
-
-/// `tls.crt` and `tls.key` of a directory, read again when they change.
-#[derive(Debug)]
-pub struct Certificate {
-    directory: PathBuf,
-    current: RwLock<(Arc<CertifiedKey>, Vec<u8>)>,
-}
-
-impl Certificate {
-    pub fn read(directory: &Path) -> Result<Arc<Self>, String> {
-        let current = RwLock::new(load(directory)?);
-        Ok(Arc::new(Certificate { directory: directory.to_owned(), current }))
-    }
-
-    /// Whether it is another one now.
-    fn reload(&self) -> Result<bool, String> {
-        let (key, text) = load(&self.directory)?;
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        let changed = current.1 != text;
-        if changed {
-            *current = (key, text);
-        }
-        Ok(changed)
-    }
-}
-
-impl ResolvesServerCert for Certificate {
-    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
-        Some(self.current.read().unwrap_or_else(PoisonError::into_inner).0.clone())
-    }
-}
-
-fn load(directory: &Path) -> Result<(Arc<CertifiedKey>, Vec<u8>), String> {
-    let read = |name: &str| {
-        let path = directory.join(name);
-        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
-    };
-    let (certificate, key) = (read("tls.crt")?, read("tls.key")?);
-    let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&certificate)
-        .collect::<Result<_, _>>()
-        .map_err(|_| format!("{}: it holds no certificate in PEM", directory.join("tls.crt").display()))?;
-    // The reader's own words may quote a line of the key.
-    let parsed = PrivateKeyDer::from_pem_slice(&key)
-        .map_err(|_| format!("{}: it holds no private key in PEM", directory.join("tls.key").display()))?;
-    let certified = CertifiedKey::from_der(chain, parsed, &ring::default_provider())
-        .map_err(|error| format!("{}: certificate and key: {error}", directory.display()))?;
-    // What tells two apart: certificates are public, and another one has another.
-    Ok((Arc::new(certified), certificate))
-}
 
 /// Serves until it is dropped.
 pub async fn serve(
@@ -93,46 +36,30 @@ pub async fn serve(
     handle: ControllerHandle,
     notices: NoticeSink,
 ) -> std::io::Result<()> {
-    let provider = Arc::new(ring::default_provider());
-    let settings = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(std::io::Error::other)?
-        .with_no_client_auth()
-        .with_cert_resolver(certificate.clone());
-    let acceptor = TlsAcceptor::from(Arc::new(settings));
+    let acceptor = tls::acceptor(&certificate)?;
     let slots = Arc::new(tokio::sync::Semaphore::new(AT_ONCE));
-    let mut last = String::new();
-    loop {
-        let accepted = tokio::select! {
-            accepted = listener.accept() => accepted,
-            () = sleep(LOOK) => {
-                match certificate.reload() {
-                    Ok(true) => notice(&notices, NoticeLevel::Info, "webhook: serving the new certificate"),
-                    // The old one is served on.
-                    Err(why) if why != last => {
-                        notice(&notices, NoticeLevel::Warning, format!("webhook: {why}"));
-                        last = why;
-                    }
-                    Ok(false) | Err(_) => {}
+    let answering = async {
+        loop {
+            let stream = accept(&listener).await;
+            let Ok(slot) = slots.clone().try_acquire_owned() else { continue };
+            let (acceptor, handle) = (acceptor.clone(), handle.clone());
+            tokio::spawn(async move {
+                if let Ok(Ok(stream)) = timeout(PATIENCE, acceptor.accept(stream)).await {
+                    let service = service_fn(move |request: Request<Incoming>| {
+                        let handle = handle.clone();
+                        async move { Ok::<_, Infallible>(respond(request, &handle).await) }
+                    });
+                    let mut http = http1::Builder::new();
+                    http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
+                    let _ = http.serve_connection(TokioIo::new(stream), service).await;
                 }
-                continue;
-            }
-        };
-        let (stream, _) = accepted?;
-        let Ok(slot) = slots.clone().try_acquire_owned() else { continue };
-        let (acceptor, handle) = (acceptor.clone(), handle.clone());
-        tokio::spawn(async move {
-            if let Ok(Ok(stream)) = timeout(PATIENCE, acceptor.accept(stream)).await {
-                let service = service_fn(move |request: Request<Incoming>| {
-                    let handle = handle.clone();
-                    async move { Ok::<_, Infallible>(respond(request, &handle).await) }
-                });
-                let mut http = http1::Builder::new();
-                http.timer(TokioTimer::new()).header_read_timeout(PATIENCE);
-                let _ = http.serve_connection(TokioIo::new(stream), service).await;
-            }
-            drop(slot);
-        });
+                drop(slot);
+            });
+        }
+    };
+    tokio::select! {
+        () = answering => Ok(()),
+        () = tls::keep_fresh(&certificate, "webhook", &notices) => Ok(()),
     }
 }
 
@@ -189,39 +116,17 @@ async fn judged(request: &Value, handle: &ControllerHandle) -> Value {
 #[cfg(test)]
 mod tests {
     use carrick_core::rule::testing::rule;
-    use rcgen::{CertificateParams, KeyPair};
-    use rustls::pki_types::ServerName;
+    use rustls::crypto::ring;
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, ServerName};
     use rustls::{ClientConfig, RootCertStore};
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpStream;
     use tokio_rustls::TlsConnector;
 
+    use super::super::tls::testing::issue;
     use super::*;
     use crate::controller::{Controller, ControllerOptions};
-
-    /// Writes a certificate for `localhost`; as PEM.
-    fn issue(directory: &Path) -> String {
-        let key = KeyPair::generate().unwrap();
-        let certificate = CertificateParams::new(["localhost".to_owned()]).unwrap().self_signed(&key).unwrap();
-        std::fs::write(directory.join("tls.crt"), certificate.pem()).unwrap();
-        std::fs::write(directory.join("tls.key"), key.serialize_pem()).unwrap();
-        certificate.pem()
-    }
-
-    #[test]
-    fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {
-        let directory = tempfile::tempdir().unwrap();
-        assert!(Certificate::read(directory.path()).unwrap_err().contains("tls.crt"));
-        issue(directory.path());
-        let certificate = Certificate::read(directory.path()).unwrap();
-        assert_eq!(certificate.reload(), Ok(false));
-        issue(directory.path());
-        assert_eq!(certificate.reload(), Ok(true));
-        // The certificate is there before its key.
-        std::fs::write(directory.path().join("tls.key"), "-----BEGIN PRIVATE KEY-----\nAAAA").unwrap();
-        let why = certificate.reload().unwrap_err();
-        assert!(why.contains("tls.key") && !why.contains("AAAA"), "{why}");
-    }
 
     async fn ask(port: u16, trusted: &str, review: &Value) -> Value {
         let mut roots = RootCertStore::empty();

@@ -6,8 +6,8 @@ use carrick_cluster::nodes::NodeWatch;
 use carrick_cluster::rules::RuleWatch;
 use carrick_cluster::{ApiError, ApiProblem, ClusterClient, Watched, events, nodes, rules};
 use carrick_core::rule::{
-    CompiledRule, ControllerMetrics, NodeAnswer, NodeJob, NodeReadinessRule, Pace, PaceAnswer, QUEUE, RECONCILE,
-    RuleAnswer, RuleEvent, RuleIndex, RuleJob, SlimNode, WireNode, admit,
+    CompiledRule, ControllerMetrics, NodeAnswer, NodeJob, NodeReadinessRule, Pace, PaceAnswer, RuleAnswer, RuleEvent,
+    RuleIndex, RuleJob, SlimNode, WireNode, admit,
 };
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinError, JoinSet};
@@ -25,6 +25,9 @@ const AGAIN: (Duration, Duration) = (Duration::from_millis(500), Duration::from_
 /// Statuses and finalizers at once.
 const RULES_AT_ONCE: usize = 4;
 
+/// What a failure is told of.
+const RULES: &str = "rules";
+
 pub(super) enum Told {
     Node(Watched<WireNode>),
     Rule(Box<Watched<NodeReadinessRule>>),
@@ -32,7 +35,7 @@ pub(super) enum Told {
 
 enum Done {
     Node(Box<NodeJob>, NodeAnswer, Duration),
-    Rule(RuleJob, RuleAnswer),
+    Rule(RuleJob, RuleAnswer, Duration),
 }
 
 pub(super) async fn follow_nodes(
@@ -46,9 +49,6 @@ pub(super) async fn follow_nodes(
         match watch.next().await {
             Ok(event) => {
                 failures.over();
-                if let Watched::Applied(node) | Watched::Deleted(node) = &event {
-                    watch.seen(node.version());
-                }
                 if told.send(Told::Node(event)).await.is_err() {
                     return ("watch of nodes", Err("nobody listens".to_owned()));
                 }
@@ -64,14 +64,11 @@ pub(super) async fn follow_rules(
     notices: NoticeSink,
 ) -> (&'static str, Result<(), String>) {
     let mut watch: RuleWatch = rules::watch(&client);
-    let mut failures = Failures::new("rules", notices);
+    let mut failures = Failures::new(RULES, notices);
     loop {
         match watch.next().await {
             Ok(event) => {
                 failures.over();
-                if let Watched::Applied(rule) | Watched::Deleted(rule) = &event {
-                    watch.seen(&rule.metadata.resource_version);
-                }
                 if told.send(Told::Rule(Box::new(event))).await.is_err() {
                     return ("watch of rules", Err("nobody listens".to_owned()));
                 }
@@ -105,7 +102,9 @@ impl Failures {
     async fn wait(&mut self, error: &ApiError) {
         let says = error.to_string();
         if says != self.last {
-            notice(&self.notices, NoticeLevel::Warning, format!("watch of {}: {says}", self.of));
+            let missing = self.of == RULES && error.is_not_found();
+            let hint = if missing { "; is the definition installed? kubectl apply -f deploy/crd/" } else { "" };
+            notice(&self.notices, NoticeLevel::Warning, format!("watch of {}: {says}{hint}", self.of));
             self.last = says;
         }
         let (least, most) = AGAIN;
@@ -251,22 +250,23 @@ impl Worker {
             self.repair = now + REPAIR;
             self.index.queue_all(now, wall);
         }
-        let mut due = self.write_nodes();
+        let nodes_due = self.write_nodes();
         let free = RULES_AT_ONCE.saturating_sub(self.rules_under_way);
         for job in self.index.rule_jobs(free, now, wall) {
             self.rules_under_way += 1;
             self.jobs.spawn(write_rule(self.client.clone(), job));
         }
+        // With none free, an answer comes first.
+        let rules_due = self.index.next_rule_due().filter(|_| self.rules_under_way < RULES_AT_ONCE);
         for event in self.index.take_events(now) {
             // Where the queue is full, the nodes are more important than what is told of them.
             let _ = self.tell.try_send(event);
         }
-        if self.pace.under_way() == 0 {
-            due = [due, self.index.next_due(now)].into_iter().flatten().min();
-        }
+        let due = [nodes_due, rules_due].into_iter().flatten().min();
         due.unwrap_or(idle).clamp(now + Duration::from_millis(10), idle)
     }
 
+    /// As many as may go out; when to look again though no answer comes.
     fn write_nodes(&mut self) -> Option<Duration> {
         let (now, wall) = (self.clock.now(), wall(&self.client));
         loop {
@@ -275,7 +275,7 @@ impl Worker {
                 PaceAnswer::AfterAnAnswer => return None,
                 PaceAnswer::NotBefore(at) => return Some(at),
             }
-            let Some(job) = self.index.next_node(now, wall) else { return self.index.next_due(now) };
+            let Some(job) = self.index.next_node(now, wall) else { return self.index.next_node_due() };
             self.pace.sent();
             self.jobs.spawn(write_node(self.client.clone(), job));
         }
@@ -326,14 +326,14 @@ impl Worker {
                     _ => None,
                 };
                 self.pace.answered(now, busy);
-                self.index.node_queue.worked.observe(QUEUE, took);
-                self.index.node_queue.reconcile.observe(RECONCILE, took);
+                self.index.node_took(&job, took);
                 if let NodeAnswer::Refused(why) = &answer {
                     notice(&self.notices, NoticeLevel::Warning, format!("node {}: {why}", job.node));
                 }
                 self.index.answer_node(&job, answer, now, wall);
             }
-            Done::Rule(job, answer) => {
+            Done::Rule(job, answer, took) => {
+                self.index.rule_took(took);
                 self.rules_under_way = self.rules_under_way.saturating_sub(1);
                 if let RuleAnswer::Refused(why) = &answer {
                     notice(&self.notices, NoticeLevel::Warning, format!("rule {}: {why}", job.rule));
@@ -359,12 +359,13 @@ impl Worker {
             ((code, method), count)
         });
         let (cpu_seconds, resident_bytes) = super::http::process();
+        let (nodes, rule_queue) = self.index.queue_metrics(self.clock.now());
         ControllerMetrics {
             version: self.options.version.clone(),
             rules: self.index.counters_and_gauges(self.clock.now()),
             node_states: self.options.node_state_metrics,
-            nodes: self.index.node_queue.clone(),
-            rule_queue: self.index.rule_queue.clone(),
+            nodes,
+            rule_queue,
             requests: requests.collect(),
             host: self.client.server().to_string(),
             leader: self.elected.then_some(self.leads_until.is_some_and(|until| self.clock.now() < until)),
@@ -390,6 +391,7 @@ async fn write_node(client: ClusterClient, job: NodeJob) -> Done {
 }
 
 async fn write_rule(client: ClusterClient, job: RuleJob) -> Done {
+    let begun = Instant::now();
     let done = match rules::write(&client, &job).await {
         Ok(rule) => RuleAnswer::Written(rule.map(Box::new)),
         Err(error) => match kind_of(&error) {
@@ -399,7 +401,7 @@ async fn write_rule(client: ClusterClient, job: RuleJob) -> Done {
             Problem::Refused => RuleAnswer::Refused(error.problem.to_string()),
         },
     };
-    Done::Rule(job, done)
+    Done::Rule(job, done, begun.elapsed())
 }
 
 enum Problem {

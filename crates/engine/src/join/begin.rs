@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use carrick_cluster::nodes::{self, UnmarkedNode};
-use carrick_cluster::{ApiError, ClusterCredentials};
+use carrick_cluster::{ApiError, ClusterClient, ClusterCredentials};
 use carrick_core::StopSignal;
 use carrick_core::fact::{Facts, Known, Missing, Why};
 use carrick_core::join::before::MachineBefore;
 use carrick_core::join::existing::{self, Decision, ExistingJoin, LocalJoin, RequestedCluster};
-use carrick_core::join::failure::JoinCause;
-use carrick_core::join::looked::{InspectedMachine, PreparationError};
+use carrick_core::join::failure::{JoinCause, in_order};
+use carrick_core::join::looked::InspectedMachine;
 use carrick_core::join::place::{self, CONFIG, CONFIG_DIR};
+use carrick_core::join::prepare::PreparationError;
 use carrick_core::join::request::configuration;
 use carrick_core::join::state::JoinStatus;
 use carrick_core::join::step::JoinEvent;
@@ -46,10 +47,14 @@ const PREPARES: &str = "the machine is prepared for kubeadm";
 impl Driver<'_, '_> {
     pub(super) async fn observe(&mut self) -> JoinEvent {
         let found = self.find().await;
+        let unfit = |cause: JoinCause| {
+            let blockers = self.looked.as_ref().map(InspectedMachine::blockers).unwrap_or_default();
+            JoinEvent::Unfit([cause].into_iter().chain(blockers).collect())
+        };
         if let Some(cause) = self.looked.as_ref().and_then(InspectedMachine::unprivileged) {
-            return JoinEvent::Failed(cause);
+            return unfit(cause);
         }
-        found.map_or_else(|missing| JoinEvent::Failed(causes::of_missing(&missing)), JoinEvent::Found)
+        found.map_or_else(|missing| unfit(causes::of_missing(&missing)), JoinEvent::Found)
     }
 
     /// What is here, and in the cluster under this node's name.
@@ -75,11 +80,15 @@ impl Driver<'_, '_> {
     async fn observe_once(&mut self) -> Known<ExistingJoin> {
         let looked = self.see().await;
         let kubeadm = match unit::state(self.host, unit::JOIN).await {
-            Ok(UnitProgress::Running { since }) => {
-                Some(observed::after_boot(&looked.facts, since).unwrap_or(self.began.0))
+            Ok(UnitProgress::Running) => {
+                let elapsed =
+                    unit::runs_for(self.host, unit::JOIN).await.and_then(|it| SignedDuration::try_from(it).ok());
+                // By the run's own clock, which its deadlines go by.
+                Some(elapsed.and_then(|it| self.now().checked_sub(it).ok()).unwrap_or(self.began.0))
             }
             _ => None,
         };
+        self.kubeadm_since = kubeadm;
         let found = self.found(&looked, kubeadm).await;
         self.looked = Some(looked);
         found
@@ -88,7 +97,8 @@ impl Driver<'_, '_> {
     /// The facts as `core::join::existing` wants them, and the observer for what follows.
     async fn found(&mut self, looked: &InspectedMachine, kubeadm: Option<Timestamp>) -> Known<ExistingJoin> {
         let facts = &looked.facts;
-        let asked = RequestedCluster { ca: facts.cluster_ca().ok(), pins: self.options.request.pins.clone() };
+        let (cas, pins) = (facts.cluster_cas().unwrap_or_default(), self.options.request.pins.clone());
+        let asked = RequestedCluster { cas, pins };
         let local = LocalJoin::of(facts, &asked)?;
         let (node_name, named) = self.node_name(facts, &local)?;
         if let (Some(target), Some(text), None) = (self.target(), facts.api("cluster-ca").ok(), &self.asker)
@@ -99,18 +109,35 @@ impl Driver<'_, '_> {
                 credentials.map(|credentials| dialer::client(&credentials, Arc::<dyn Host>::downgrade(self.machine)));
         }
         // The driver outlives its observer by nothing: both see through the same host.
-        let mut observer = NodeObserver::new(self.machine, node_name, facts.identity()?, self.options.admin);
+        let mut observer = NodeObserver::new(self.machine, node_name.clone(), facts.identity()?, self.options.admin);
         let proven = existing::is_proven(facts, &asked);
         observer.asked = asked;
         let node = self.ask_node(&mut observer, &local).await;
         let of_node = observer.node(&node);
-        let lease_age = match self.options.admin {
-            Some(_) => self.lease_age(&observer, &of_node).await,
-            None => None,
+        let (lease_age, lease_renews) = match self.options.admin {
+            Some(admin) => self.lease(admin, &observer, &of_node).await,
+            None => (None, false),
         };
         let admin = self.options.admin.is_some();
-        let (path, registered) = (looked.broken_path(), existing::was_registered(facts));
-        let found = ExistingJoin { local, kubeadm, node: of_node, lease_age, admin, path, proven, named, registered };
+        let (path, registered) = (looked.broken_path().map(Box::new), existing::was_registered(facts));
+        let has_joined = matches!(local, LocalJoin::Joined | LocalJoin::Stopped);
+        let renamed = facts.coming_node_name().ok().filter(|coming| has_joined && *coming != node_name);
+        let blockers = looked.blockers();
+        let found = ExistingJoin {
+            local,
+            name: node_name,
+            kubeadm,
+            node: of_node,
+            lease_age,
+            lease_renews,
+            admin,
+            path,
+            proven,
+            named,
+            renamed,
+            registered,
+            blockers,
+        };
         self.node = node;
         self.observer = Some(observer);
         Ok(found)
@@ -119,8 +146,16 @@ impl Driver<'_, '_> {
     /// What the Node is to be called; and what this machine has joined as, where that is something else.
     fn node_name(&self, facts: &Facts, local: &LocalJoin) -> Known<(String, Option<String>)> {
         let asked = self.options.request.node_name.clone();
-        if !matches!(local, LocalJoin::Joined | LocalJoin::Stopped) {
-            return Ok((asked.map_or_else(|| facts.node_name(), Ok)?, None));
+        match local {
+            LocalJoin::Joined | LocalJoin::Stopped => {}
+            // It has its name from the join that was cut off.
+            LocalJoin::Bootstrapping => return Ok((asked.map_or_else(|| facts.coming_node_name(), Ok)?, None)),
+            LocalJoin::Nothing
+            | LocalJoin::Leftovers { .. }
+            | LocalJoin::Elsewhere { .. }
+            | LocalJoin::Detached { .. } => {
+                return Ok((asked.map_or_else(|| facts.node_name(), Ok)?, None));
+            }
         }
         let own = facts.kubelet_node_name()?;
         let named = asked.filter(|asked| *asked != own).map(|_| own.clone());
@@ -142,14 +177,26 @@ impl Driver<'_, '_> {
         }
     }
 
-    /// Since the lease was renewed. A Node whose kubelet has made none yet is renewed by nobody since it was made.
-    async fn lease_age(&self, observer: &NodeObserver<'_>, node: &Result<Node, Why>) -> Option<SignedDuration> {
-        let renewed = match observer.lease().await {
-            Ok(lease) => lease.renewed_at?,
-            Err(Why::Absent) => node.as_ref().ok()?.created_at?,
-            Err(_) => return None,
+    /// For how long the lease was not renewed, and whether it was since this join first looked at it. By the clock of the API
+    /// server: that of a machine which is about to join is no measure. A Node whose kubelet has made none yet is renewed by
+    /// nobody since it was made.
+    async fn lease(
+        &mut self,
+        admin: &ClusterClient,
+        observer: &NodeObserver<'_>,
+        node: &Result<Node, Why>,
+    ) -> (Option<SignedDuration>, bool) {
+        let lease = observer.lease().await;
+        let (renewed, renews) = match lease {
+            Ok(lease) => {
+                let first = self.lease_version.get_or_insert_with(|| lease.version.clone());
+                (lease.renewed_at, *first != lease.version)
+            }
+            Err(Why::Absent) => (node.as_ref().ok().and_then(|node| node.created_at), false),
+            Err(_) => (None, false),
         };
-        Some(self.host.now().duration_since(renewed))
+        let now = admin.server_now().unwrap_or_else(|| self.host.now());
+        (renewed.map(|renewed| now.duration_since(renewed)), renews)
     }
 
     pub(super) async fn remove_node(&mut self, name: &str) -> JoinEvent {
@@ -184,12 +231,22 @@ impl Driver<'_, '_> {
         }
     }
 
-    pub(super) async fn wake_kubelet(&self) -> JoinEvent {
+    pub(super) async fn wake_kubelet(&mut self) -> JoinEvent {
+        let before = self.looked.as_ref().map(|looked| MachineBefore::unprepared(&looked.facts));
         let argv = ["systemctl", "start", "kubelet.service"];
         let woken = async { self.host.run(&argv, WAKE).await?.well(&argv) };
         match woken.await {
             Ok(_) => JoinEvent::Woken,
-            Err(trouble) => JoinEvent::Failed(self.undone(&trouble).unwoken()),
+            Err(trouble) => {
+                // Nothing was changed: that is said only of a unit that is as it was.
+                let stopped = self.host.run(&["systemctl", "stop", "kubelet.service"], WAKE).await.is_ok();
+                let cleared = match before.filter(|_| stopped) {
+                    Some(before) => self.is_kubelet_back(&before).await,
+                    None => false,
+                };
+                self.left.stuck |= !cleared;
+                JoinEvent::Failed(self.undone(&trouble).unwoken())
+            }
         }
     }
 
@@ -219,14 +276,22 @@ impl Driver<'_, '_> {
         }
         if blockers.is_empty() {
             // Preparation holds the kubelet back. What a join before this one noted, and did not come to put back, holds.
-            self.before.get_or_insert_with(|| MachineBefore::default().with_kubelet(&looked.facts));
+            self.before.get_or_insert_with(|| MachineBefore::unprepared(&looked.facts));
         }
         JoinEvent::Checked { blockers, fixed }
     }
 
-    /// An admin's kubeconfig stands for a token: it is made only once there is something to join.
+    /// An admin's kubeconfig stands for a token: it is made only once there is something to join, and never where the clocks
+    /// are so far apart that a join by it could only fail.
     pub(super) async fn provide_token(&mut self) -> Result<(), JoinEvent> {
         let Some(admin) = self.options.admin.filter(|_| self.options.request.token.is_none()) else { return Ok(()) };
+        let is_blocked = self.looked.as_ref().is_some_and(|looked| !looked.blockers().is_empty());
+        if is_blocked && !self.options.policy.fix {
+            return Ok(());
+        }
+        if let Some(blockers) = self.looked.as_ref().and_then(InspectedMachine::blockers_by_clock) {
+            return Err(JoinEvent::Checked { blockers, fixed: false });
+        }
         let unminted = |unminted: Unminted| JoinEvent::Failed(unminted.cause());
         let token = token::drawn().map_err(unminted)?;
         // Before it is made: whoever comes after us knows of it.
@@ -323,13 +388,17 @@ impl Driver<'_, '_> {
         record::make_room(self.host).await?;
         let log = record::of_kubeadm(self.began.0, state.attempt);
         if let Some(observer) = &self.observer {
-            self.restarts_before = observed::kubelet(&observer.machine().await).map_or(0, |kubelet| kubelet.restarts);
+            let facts = observer.machine().await;
+            self.restarts_before = observed::kubelet(&facts).map_or(0, |kubelet| kubelet.restarts);
+            self.kubelet_before = facts.unit_state("kubelet").ok().and_then(|state| state.started_after_boot);
             let requests = self.requests(observer, None).await;
             self.requests_before = requests.ok().map(|list| observed::requests(&list, &observer.node, |_| true));
         }
         // Before it starts: who comes after us must not follow the words of a join before this one.
         self.host.write(record::LAST, &File::new(log.clone(), 0o600), WriteMode::Replace).await?;
         self.ours = true;
+        self.attempt_began = self.host.now();
+        self.listen_anew(self.attempt_began, Some(0));
         let all = self.options.request.ignores_all().then_some("--ignore-preflight-errors=all");
         let program = [&*kubeadm, "join", "--config", CONFIG, "--v=5"];
         let program: Vec<&str> = program.into_iter().chain(all).collect();
@@ -344,6 +413,8 @@ impl Driver<'_, '_> {
             self.log = String::from_utf8(file.bytes).ok();
         }
         (self.read, self.kubeadm_over, self.ours) = (0, false, true);
+        // What was said since that kubeadm was started is of this join.
+        self.listen_anew(self.kubeadm_since.unwrap_or(self.attempt_began), Some(0));
     }
 }
 
@@ -360,8 +431,8 @@ pub struct PlannedJoin {
     pub steps: Vec<act::Grounded>,
     /// What follows, as sentences.
     pub then: Vec<String>,
-    /// Why it would not be joined.
-    pub refused: Option<JoinCause>,
+    /// Why it would not be joined; empty where it would be.
+    pub refused: Vec<JoinCause>,
 }
 
 /// Looks, and says what a join would do; changes nothing.
@@ -371,26 +442,28 @@ pub async fn plan(
     options: JoinOptions<'_>,
     library: &Library,
 ) -> Result<PlannedJoin, Trouble> {
-    let replace = options.policy.replace_node;
+    let (replace, fix) = (options.policy.replace_node, options.policy.fix);
     let mut driver = Driver::new(machine, actor, options, library, None);
     let found = driver.find().await.map_err(|missing| Trouble::new("cannot tell what is here", missing))?;
     let Some(looked) = driver.looked.take() else { return Err(Trouble::new("plan", "the machine was not looked at")) };
-    let (mut then, mut refused) = (Vec::new(), None);
+    let (mut then, mut refused) = (Vec::new(), Vec::new());
     let joins = match existing::decide(&found, replace, false) {
         Decision::Refuse { cause } => {
-            refused = Some(cause);
+            let others: Vec<JoinCause> = found.other_blockers(&cause).cloned().collect();
+            refused = in_order([cause].into_iter().chain(others));
             false
         }
         Decision::Attach { says, .. } | Decision::Watch { says, .. } | Decision::Wake { says } => {
             then.push(says);
             false
         }
-        Decision::Wait { says }
+        Decision::Wait { says, .. }
         | Decision::Remove { says, .. }
         | Decision::Unready { says, .. }
         | Decision::Join { says } => {
             then.push(says);
-            true
+            refused = in_order(found.blockers.iter().filter(|_| !fix).cloned());
+            refused.is_empty()
         }
     };
     if !joins {
@@ -416,7 +489,7 @@ fn is_worth_another_look(error: &ApiError) -> bool {
 fn unprepared(why: PreparationError) -> Trouble {
     match why {
         PreparationError::Missing(missing) => Trouble::missing("prepare", &missing),
-        PreparationError::Conflict(conflict) => Trouble::new("prepare", conflict),
+        why @ (PreparationError::Conflict(_) | PreparationError::Live(_)) => Trouble::new("prepare", why),
     }
 }
 

@@ -17,8 +17,9 @@ use carrick_core::join::looked::InspectedMachine;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, JoinStatus, Stage};
 use carrick_core::join::step::{JoinEffect, JoinEvent, JoinOutcome, Withdrawal, step};
-use carrick_core::join::verify::first_missing;
+use carrick_core::join::verify::{Sandbox, first_missing};
 use carrick_core::judge::Ignore;
+use carrick_core::names::Names;
 use carrick_core::redact::redact;
 use carrick_core::report::Report;
 use carrick_core::signature::Library;
@@ -27,6 +28,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::listen::Ears;
 use super::minted;
 use super::observer::NodeObserver;
 use super::past;
@@ -163,6 +165,8 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) asker: Option<ClusterClient>,
     pub(super) observer: Option<NodeObserver<'a>>,
     pub(super) node: Result<Value, Why>,
+    /// The version of the Node's lease when it was first looked at.
+    pub(super) lease_version: Option<String>,
     /// Runs of preparation, to be taken back where the join fails.
     pub(super) runs: Vec<u32>,
     /// kubeadm's output, and how much of it was read.
@@ -172,11 +176,20 @@ pub(super) struct Driver<'a, 'm> {
     pub(super) kubeadm_over: bool,
     /// How often the kubelet had been restarted before kubeadm started it: systemd goes on counting.
     pub(super) restarts_before: u64,
-    /// Since when the kubelet's journal is of this attempt.
+    /// When the kubelet's process was started that was there before kubeadm started one, in microseconds after the boot.
+    pub(super) kubelet_before: Option<u64>,
+    /// Since when what programs say is of this attempt, by the machine's clock.
     pub(super) attempt_began: Timestamp,
+    /// What they have said; `None` until somebody listens.
+    pub(super) ears: Option<Ears<'a>>,
+    /// Since when a kubeadm runs that a driver before this one started.
+    pub(super) kubeadm_since: Option<Timestamp>,
     /// The names of certificate requests that are not of this attempt; `None` until they were asked for.
     pub(super) requests_before: Option<Vec<String>>,
     pub(super) sandbox_at: Option<Timestamp>,
+    /// What the last sandbox was refused for: over as soon as one gets an address.
+    pub(super) refused_for: Vec<String>,
+    pub(super) causes_at: Option<Timestamp>,
     /// Ids of troubles that were told.
     pub(super) troubled: Vec<String>,
     /// kubeadm was started here by this driver, or by one of ours before it: what it left is ours to remove.
@@ -215,14 +228,20 @@ impl<'a, 'm> Driver<'a, 'm> {
             asker,
             observer: None,
             node: Err(Why::NotCollected),
+            lease_version: None,
             runs: Vec::new(),
             log: None,
             read: 0,
             kubeadm_over: true,
             restarts_before: 0,
+            kubelet_before: None,
             attempt_began: now,
+            ears: None,
+            kubeadm_since: None,
             requests_before: None,
             sandbox_at: None,
+            refused_for: Vec::new(),
+            causes_at: None,
             troubled: Vec::new(),
             ours: false,
             adopted: None,
@@ -274,7 +293,8 @@ impl<'a, 'm> Driver<'a, 'm> {
             self.heed_stop(&mut state, &mut effects);
             if let Some(outcome) = &over {
                 record.end(host.now(), outcome);
-                self.left.unfinished = ending::is_unfinished(outcome, self.ours || !self.runs.is_empty());
+                let ours = (self.ours || !self.runs.is_empty()) && !self.left.in_cluster;
+                self.left.unfinished = ending::is_unfinished(outcome, ours);
             }
             let kept = if state.changed {
                 let standing = self.standing();
@@ -339,7 +359,8 @@ impl<'a, 'm> Driver<'a, 'm> {
     ) -> Option<JoinOutcome> {
         let mut events = Vec::new();
         for effect in std::mem::take(effects) {
-            if let JoinEffect::Report(outcome) = effect {
+            if let JoinEffect::Report(mut outcome) = effect {
+                ending::complete(&mut outcome, self.library, &self.names(state));
                 return Some(outcome);
             }
             events.extend(self.perform(effect, state, tell).await);
@@ -360,9 +381,10 @@ impl<'a, 'm> Driver<'a, 'm> {
     /// at is let go of.
     async fn look_around(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) -> Vec<JoinEvent> {
         let stop = self.actor.stop.clone();
-        // A sandbox that is due is the last proof: it is not waited for.
+        // A sandbox that is due, or the look for causes, is the last proof: it is not waited for.
         let due = self.sandbox_at.is_some_and(|at| at <= self.now());
-        if !(due && state.stage == Stage::NetworkReady) {
+        let looks = self.causes_at.is_some_and(|at| at <= self.now());
+        if !(looks || (due && state.stage == Stage::NetworkReady)) {
             self.wait(state, tell).await;
         }
         let (so_far, says) = self.waits_for(state);
@@ -374,10 +396,18 @@ impl<'a, 'm> Driver<'a, 'm> {
             return events.into_iter().chain([JoinEvent::Tick]).collect();
         }
         if due {
-            // It may have been about to take away the sandbox it had made.
+            // It may have been about to take away what it had made.
             let endpoints = cri::endpoints(self.host);
-            let clearing = timeout(LET_GO, cri::sandbox::clear(self.host, &endpoints));
-            let _ = attended(clearing, "the sandbox that was tried is removed", state, tell).await;
+            let clearing = async {
+                let in_cluster = async {
+                    if let Some(observer) = &self.observer {
+                        let _ = observer.clear().await;
+                    }
+                };
+                let _ = tokio::join!(cri::sandbox::clear(self.host, &endpoints), in_cluster);
+            };
+            let clearing = timeout(LET_GO, Box::pin(clearing));
+            let _ = attended(clearing, "what was tried is removed", state, tell).await;
         }
         vec![JoinEvent::Tick]
     }
@@ -422,6 +452,7 @@ impl<'a, 'm> Driver<'a, 'm> {
         }
         if after.attempt > before.attempt {
             self.attempt_began = self.host.now();
+            self.ears = None;
             self.requests_before = None;
             self.troubled.clear();
         }
@@ -481,6 +512,10 @@ impl<'a, 'm> Driver<'a, 'm> {
                 self.sandbox_at = Some(not_before);
                 Vec::new()
             }
+            JoinEffect::LookForCauses { not_before } => {
+                self.causes_at = Some(not_before);
+                Vec::new()
+            }
             JoinEffect::Tell(says) => {
                 tell(JoinProgress::Says(says));
                 Vec::new()
@@ -502,6 +537,11 @@ impl<'a, 'm> Driver<'a, 'm> {
                 if let Err(problem) = cleaned {
                     tell(JoinProgress::Says(format!("not all of it could be cleaned up: {problem}")));
                 }
+                if self.left.in_cluster {
+                    let says =
+                        "the kubelet has its certificate by now: the machine is in the cluster, and is left there";
+                    tell(JoinProgress::Says(says.to_owned()));
+                }
                 Vec::new()
             }
             JoinEffect::Halt => {
@@ -511,6 +551,8 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             JoinEffect::Diagnose => {
                 let overdue = state.failures.last().is_some_and(|failure| failure.overdue);
+                // The look before it may have been let go of a second after its last word.
+                tell(waits(state, Duration::ZERO, "the cause is looked for"));
                 let looking = async {
                     let words = if overdue { self.last_words().await } else { Vec::new() };
                     (self.diagnose(state).await, words)
@@ -533,6 +575,18 @@ impl<'a, 'm> Driver<'a, 'm> {
 
     pub(super) fn undone(&self, trouble: &Trouble) -> FailedAction<'a> {
         FailedAction { library: self.library, says: trouble.to_string(), of_the_link: trouble.of_the_link }
+    }
+
+    /// What is known of this join, for the remedies of what it failed for.
+    fn names(&self, state: &JoinStatus) -> Names {
+        let names = self.looked.as_ref().map(|looked| Names::of(&looked.facts)).unwrap_or_default();
+        let request = &self.options.request;
+        let server = request.api.as_ref().or_else(|| self.options.admin.map(ClusterClient::server));
+        names
+            .with_server(server.map(ToString::to_string).as_deref())
+            .with("node", self.observer.as_ref().map(|observer| observer.node.as_str()))
+            .with("token_id", request.token.as_ref().map(|token| token.id.as_str()))
+            .with("request", state.seen.request.as_ref().ok().map(|request| request.name.as_str()))
     }
 
     pub(super) fn target(&self) -> Option<Discovery> {
@@ -601,6 +655,7 @@ fn reached(state: &JoinStatus) -> String {
         },
         Stage::NetworkReady => "the runtime's pod network is ready".to_owned(),
         Stage::Verified => match &seen.sandbox {
+            Ok(Sandbox { address, pod: Some(pod), .. }) => format!("Ready, and pod {pod} got {address}"),
             Ok(sandbox) => format!("Ready, and a sandbox got {}", sandbox.address),
             Err(_) => "as far as was asked for".to_owned(),
         },

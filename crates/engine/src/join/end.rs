@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use carrick_cluster::nodes;
 use carrick_core::diagnose::Case;
+use carrick_core::fact::join_state::JoinState;
 use carrick_core::fact::unit::{UnitState, parse_show};
-use carrick_core::fact::{Facts, Source, kubeconfig};
+use carrick_core::fact::{Facts, Known, Missing, Source, kubeconfig};
 use carrick_core::join::before::{self, CameSince, MachineBefore};
 use carrick_core::join::place::{self, CONFIG, CONFIG_DIR};
-use carrick_core::join::prepare;
 use carrick_core::join::state::{JoinStatus, Stage};
-use carrick_core::join::verify::{ClientCertificate, Until};
+use carrick_core::join::verify::Until;
+use carrick_core::join::{observed, prepare};
 use carrick_core::plan::protect::Protected;
 use carrick_core::redact::redact;
 use carrick_core::report::Report;
 use carrick_host::{Host, Progress, Trouble, gather};
+use tokio::time::{Instant, sleep};
 
 use super::driver::{Driver, JoinProgress, attended};
-use super::verify::of_machine;
 use crate::act::keep::{self, Seal};
 use crate::act::undo;
 use crate::observe::observe;
@@ -31,6 +32,7 @@ const ASK: Duration = Duration::from_secs(5);
 const LAST_PHASES: Duration = Duration::from_secs(10);
 /// systemd gives a unit 90 s to stop; the command waits for it.
 const STOP: Duration = Duration::from_mins(2);
+const AGAIN: Duration = Duration::from_millis(200);
 /// Of each: what stands last is mostly the complaint.
 const LINES: usize = 3;
 
@@ -65,8 +67,17 @@ impl Driver<'_, '_> {
     }
 
     async fn has_certificate(&self) -> bool {
-        let Some(observer) = &self.observer else { return false };
-        of_machine(observer, &observer.machine().await).certificate == Ok(ClientCertificate::Trusted)
+        self.live_node().await.is_ok_and(|node| node.is_some())
+    }
+
+    /// The Node as which a kubelet lives here by now, whoever it is of.
+    async fn live_node(&self) -> Known<Option<String>> {
+        self.glance(observed::WATCHED).await.live_node()
+    }
+
+    async fn glance(&self, sources: &[Source]) -> Facts {
+        let seen = self.host.observe(sources, &Progress::default()).await;
+        gather(self.host.name(), self.host.now(), seen).0
     }
 
     /// A Node that our reset cordoned takes pods again once it is verified; one that somebody else cordoned stays so.
@@ -132,10 +143,20 @@ impl Driver<'_, '_> {
         self.remove_config().await.map_err(text)?;
         unit::clear(self.host, unit::JOIN).await.map_err(text)?;
         self.kubeadm_over = true;
+        // Whatever led here, and however late: what lives stays as it is.
+        if self.live_node().await.map_err(|missing| unseen(&missing))?.is_some() {
+            return self.leave_in_cluster().await;
+        }
         if self.ours {
             self.host.run(&["systemctl", "stop", "kubelet.service"], STOP).await.map_err(text)?;
         }
         let (mut facts, _) = observe(self.host, None, None, self.options.time_box, &Progress::default()).await;
+        if self.ours && matches!(facts.join_state(), Ok(JoinState::Stopped { .. })) {
+            // The certificate came between the look and the stop.
+            let argv = ["systemctl", "start", "kubelet.service"];
+            self.host.run(&argv, STOP).await.and_then(|ended| ended.well(&argv)).map_err(text)?;
+            return self.leave_in_cluster().await;
+        }
         let protected = Protected::on(&facts, self.options.protect.clone()).map_err(|missing| missing.to_string())?;
         if let Some(adopted) = self.adopted.take().filter(|adopted| self.ours && self.runs.len() > *adopted) {
             // What this one has put aside is of the join that was cut off: it comes back, and goes with the rest of that.
@@ -147,8 +168,43 @@ impl Driver<'_, '_> {
         self.ours = false;
         self.before = self.before.take().map(MachineBefore::without_places);
         self.undo_runs(0, &protected).await?;
-        self.put_back_kubelet().await.map_err(text)?;
-        if stays.is_empty() { Ok(()) } else { Err(format!("not empty: {}", stays.join(", "))) }
+        let mut differs: Vec<String> = stays.into_iter().map(|path| format!("{path} is not empty")).collect();
+        if let Some(before) = self.before.clone() {
+            differs.extend(before.differing_files(&self.compared().await).map_err(|missing| unseen(&missing))?);
+            self.put_back_kubelet(&before).await.map_err(text)?;
+            self.before = None;
+            differs.extend(self.differing_kubelet(&before).await.map_err(|missing| unseen(&missing))?);
+        }
+        if differs.is_empty() { Ok(()) } else { Err(differs.join("; ")) }
+    }
+
+    /// The kubelet got its certificate while this attempt was given up: with it the machine is in the cluster, and stays.
+    async fn leave_in_cluster(&mut self) -> Result<(), String> {
+        self.left.in_cluster = true;
+        let problems = self.finish(true).await;
+        if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
+    }
+
+    /// The kubelet's unit is put back, and is as it was.
+    pub(super) async fn is_kubelet_back(&self, before: &MachineBefore) -> bool {
+        self.put_back_kubelet(before).await.is_ok() && self.differing_kubelet(before).await == Ok(None)
+    }
+
+    async fn compared(&self) -> Facts {
+        let sources: Vec<Source> = before::compared().collect();
+        self.glance(&sources).await
+    }
+
+    /// A unit that is started takes a moment.
+    async fn differing_kubelet(&self, before: &MachineBefore) -> Known<Option<String>> {
+        let begun = Instant::now();
+        loop {
+            let differs = before.differing_kubelet(&self.compared().await)?;
+            if differs.is_none() || begun.elapsed() >= ASK {
+                return Ok(differs);
+            }
+            sleep(AGAIN).await;
+        }
     }
 
     /// Puts back what preparation changed, the last first, but for the first runs.
@@ -195,8 +251,8 @@ impl Driver<'_, '_> {
     }
 
     /// The kubelet runs, or does not, as it did before the machine was prepared.
-    async fn put_back_kubelet(&mut self) -> Result<(), Trouble> {
-        match self.before.as_ref().and_then(MachineBefore::kubelet_up) {
+    async fn put_back_kubelet(&self, before: &MachineBefore) -> Result<(), Trouble> {
+        match before.kubelet_up() {
             Some(true) => {
                 // One that waits for a configuration ends at once, as it did before: its start is not waited for.
                 let argv = ["systemctl", "start", "--no-block", "kubelet.service"];
@@ -206,7 +262,6 @@ impl Driver<'_, '_> {
             Some(false) => drop(self.host.run(&["systemctl", "reset-failed", "kubelet.service"], ASK).await?),
             None => {}
         }
-        self.before = None;
         Ok(())
     }
 
@@ -219,7 +274,11 @@ impl Driver<'_, '_> {
         let texts = [("kubeadm join", output.as_str())];
         let case = match &self.looked {
             Some(looked) if nothing_done => Case::of_looked(self.library, looked, &texts, node),
-            _ => Case::of_facts_and(self.library, self.facts().await, &texts, node),
+            _ => {
+                // A kubeadm of this join began it: what was wrong with an earlier one says nothing of this.
+                let begun = self.kubeadm_since.map_or(self.attempt_began, |since| since.min(self.attempt_began));
+                Case::of_facts_and(self.library, self.facts().await, &texts, node, self.ours.then_some(begun))
+            }
         };
         case.report(&self.options.ignore)
     }
@@ -250,6 +309,11 @@ impl Driver<'_, '_> {
         };
         parse_show(&ended.out).into_iter().map(told).collect()
     }
+}
+
+/// What could not be looked at is not as it was, as far as anybody knows.
+fn unseen(missing: &Missing) -> String {
+    format!("whether all is as it was cannot be seen: {missing}")
 }
 
 /// Where kubeadm and the kubelet write, as it is now.

@@ -1,30 +1,50 @@
 //! The looks a join and `verify` take: at the machine, at its Node, at its lease, at a sandbox.
 
-use std::sync::Arc;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use carrick_cluster::{ApiProblem, ClusterClient, certificate_requests, leases, nodes, pods};
+use carrick_cluster::nodes::KubeletAnswer;
+use carrick_cluster::trial_pods::TrialPod;
+use carrick_cluster::{ApiError, ApiProblem, ClusterClient, certificate_requests, daemon_sets, leases, nodes, pods};
+use carrick_core::catalogue::About;
+use carrick_core::check::Evidence;
 use carrick_core::cni::Addresses;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
+use carrick_core::id;
 use carrick_core::join::existing::RequestedCluster;
-use carrick_core::join::observed;
-use carrick_core::join::verify::{AgentPod, LeaseRenewal, Node, Sandbox};
+use carrick_core::join::observed::{self, PeerPod};
+use carrick_core::join::step::PodTrial;
+use carrick_core::join::verify::{
+    AgentPod, ClientCertificate, Dialled, DialledFrom, KubeletReach, LeaseRenewal, Node, Peer, PeerDial, Sandbox,
+    StandIn,
+};
+use carrick_core::judge::Ignore;
 use carrick_host::cri::sandbox::{self, SandboxError};
+use carrick_host::dial::dial;
 use carrick_host::{Host, Probe, Progress, cri, gather};
 use serde_json::Value;
 
+use super::trial_pods::TrialPods;
 use crate::credentials;
 
 /// A look at the machine is over in 50 ms; one that takes longer than this is no look.
 const RUNTIME: Duration = Duration::from_secs(3);
+/// How often the API server is asked to reach a kubelet: one answer may be lost.
+const ASKS: usize = 2;
+/// Who is dialled, and how many are looked at for that.
+const MOST_PEERS: usize = 3;
+const MOST_ASKED: usize = 6;
+/// The kernel asks again after one second, and after three.
+const DIAL: Duration = Duration::from_secs(4);
 
 /// Who looks, and at what.
 #[derive(Clone)]
 pub struct NodeObserver<'a> {
     machine: &'a Arc<dyn Host>,
     /// The same, to look at.
-    host: &'a dyn Host,
+    pub(super) host: &'a dyn Host,
     /// The Node's name.
     pub node: String,
     pub identity: MachineIdentity,
@@ -34,6 +54,8 @@ pub struct NodeObserver<'a> {
     /// The asker is an admin, and is asked first: the kubelet's own credential is only tried.
     pub by_admin: bool,
     own: Option<ClusterClient>,
+    /// Throw-away Pods that were made and not taken away yet; shared by all who look at this node together.
+    pub(super) made: Arc<Mutex<Vec<TrialPod>>>,
 }
 
 impl<'a> NodeObserver<'a> {
@@ -52,7 +74,13 @@ impl<'a> NodeObserver<'a> {
             asker,
             by_admin: false,
             own: None,
+            made: Arc::default(),
         }
+    }
+
+    /// The machine, to look at.
+    pub(super) fn probe(&self) -> &dyn Probe {
+        self.host
     }
 
     /// The machine, as far as a join changes it.
@@ -75,8 +103,28 @@ impl<'a> NodeObserver<'a> {
 
     /// Why the API server does not take the kubelet's certificate; `None` where it does, or cannot be asked.
     pub async fn own_is_refused(&mut self) -> Option<String> {
+        self.own_is_taken().await.and_then(Result::err)
+    }
+
+    /// Of a certificate whose signer nobody here knows: what the API server says of it, where it says something.
+    pub async fn settle(&mut self, certificate: &mut Result<ClientCertificate, Why>) {
+        if *certificate != Ok(ClientCertificate::Unvouched) || self.take_own().await.is_err() {
+            return;
+        }
+        match self.own_is_taken().await {
+            Some(Ok(())) => *certificate = Ok(ClientCertificate::Trusted),
+            Some(Err(why)) => *certificate = Ok(ClientCertificate::Stale { why }),
+            None => {}
+        }
+    }
+
+    /// Whether the API server takes the kubelet's certificate, or why not; `None` where it cannot be asked.
+    async fn own_is_taken(&mut self) -> Option<Result<(), String>> {
         let own = self.own.as_ref()?;
-        let error = nodes::get(own, &self.node).await.err()?;
+        let error = match nodes::get(own, &self.node).await {
+            Err(error) if !error.is_not_found() => error,
+            _ => return Some(Ok(())),
+        };
         let refused = match error.problem {
             ApiProblem::Unauthorized(_) | ApiProblem::Forbidden(_) => {
                 format!("the API server at {} does not accept it for {}", own.server(), self.node)
@@ -85,7 +133,7 @@ impl<'a> NodeObserver<'a> {
             _ => return None,
         };
         self.own = None;
-        Some(refused)
+        Some(Err(refused))
     }
 
     /// Who may ask about the node. Nobody: nobody looked.
@@ -129,28 +177,184 @@ impl<'a> NodeObserver<'a> {
         Ok(observed::agents(&self.pods().await?))
     }
 
+    /// The DaemonSet of kube-proxy's that selects this Node: only an admin may look, and only where it has no pod is it asked.
+    pub async fn kube_proxy_set(
+        &self,
+        agents: &Result<Vec<AgentPod>, Why>,
+        node: &Result<Value, Why>,
+    ) -> Result<Option<String>, Why> {
+        let admin = self.asker.ok_or(Why::NotAdmin)?;
+        let (agents, node) = (agents.as_ref().map_err(Clone::clone)?, node.as_ref().map_err(Clone::clone)?);
+        if agents.iter().any(|pod| pod.is_kube_proxy) {
+            return Err(Why::NotCollected);
+        }
+        Ok(observed::kube_proxy_set(&daemon_sets::all(admin).await?, node))
+    }
+
     async fn pods(&self) -> Result<Value, Why> {
         Ok(pods::on_node(self.client()?, &self.node).await?)
     }
 
-    /// A throw-away sandbox, and whether its address is one of this node's.
-    pub async fn sandbox(&self, facts: &Facts, node: &Result<Value, Why>) -> Result<Sandbox, Why> {
-        let pods = self.pods().await.map_err(of_cluster)?;
-        let network = observed::network(&pods);
-        if network.is_some_and(|flavour| flavour.needs_pod) {
-            let (pod, address) = observed::addressed(&pods).ok_or(Why::Absent)?;
-            return Ok(Sandbox { pod: Some(pod), ..Sandbox::new(address, Vec::new()) });
+    /// Who may do what a node may not.
+    fn admin(&self) -> Result<&'a ClusterClient, Why> {
+        self.asker.ok_or(Why::NotAdmin)
+    }
+
+    /// Whether a pod runs on this node, and is reached; all that it takes to know is taken away again.
+    pub async fn trial(&self, facts: &Facts, node: &Result<Value, Why>, ignore: &Ignore) -> PodTrial {
+        let is_asked = |about: About<'_>| !ignore.covers(about.id);
+        let reach = async { if is_asked(id!("firewall.kubelet")) { self.reach().await } else { Err(Why::NotAsked) } };
+        let tried = async {
+            let peers = if is_asked(id!("firewall.vxlan")) { self.peers().await } else { Err(Why::NotAsked) };
+            let tried = self.pod_or_sandbox(facts, node, peers.as_deref().unwrap_or_default()).await;
+            let peers = match peers {
+                Ok(peers) => Ok(self.dialled(peers, &tried).await),
+                Err(why) => Err(why),
+            };
+            (tried, peers)
+        };
+        let (reach, (tried, peers)) = tokio::join!(Box::pin(reach), Box::pin(tried));
+        PodTrial { sandbox: tried.sandbox, stand_in: tried.stand_in, reach, peers }
+    }
+
+    /// A throw-away sandbox, and whether its address is one of this node's; where the network serves only Pods, one of these.
+    async fn pod_or_sandbox(&self, facts: &Facts, node: &Result<Value, Why>, peers: &[PeerPod]) -> Tried {
+        let pods = match self.pods().await.map_err(of_cluster) {
+            Ok(pods) => pods,
+            Err(why) => return Tried::of(Err(why)),
+        };
+        let to: Vec<SocketAddr> = peers.iter().map(|peer| peer.at).collect();
+        if observed::needs_pod(&pods) {
+            return self.stand_in(facts, &pods, &to).await;
         }
         // By what runs the network, not by the configuration that was loaded: that may be the one that is wrong.
-        let by_node = network.is_some_and(|flavour| flavour.addresses == Addresses::PodCidr);
+        let by_node = observed::network(&pods).is_some_and(|flavour| flavour.addresses == Addresses::PodCidr);
         let expected = node.as_ref().ok().filter(|_| by_node).map(observed::pod_ranges).unwrap_or_default();
-        let image = facts.runtime_status().ok().and_then(|status| status.sandbox_image);
+        let image = sandbox_image(facts);
         let endpoints = cri::endpoints(self.host);
-        let how = sandbox::SandboxOptions { endpoints: &endpoints, image: image.as_deref(), time: sandbox::PLUGIN };
-        let tried = sandbox::try_one(self.host, &how).await.map_err(why_none)?;
-        let address = *tried.addresses.first().ok_or_else(|| Why::Broken("the sandbox has no address".to_owned()))?;
-        Ok(Sandbox { left: tried.left, ..Sandbox::new(address, expected) })
+        let (image, time) = (image.as_deref(), sandbox::PLUGIN);
+        let how = sandbox::SandboxOptions { endpoints: &endpoints, image, time, peers: &to };
+        let tried = match sandbox::try_one(self.host, &how).await {
+            Ok(tried) => tried,
+            Err(failed) => return Tried::of(Err(why_none(failed))),
+        };
+        let Some(address) = tried.addresses.first() else {
+            return Tried::of(Err(Why::Broken("the sandbox has no address".to_owned())));
+        };
+        let sandbox = Sandbox { left: tried.left, ..Sandbox::new(*address, expected) };
+        // From a sandbox that a kubelet is about to stop there is one quick try: only that somebody answers counts.
+        let answered = tried.dialled.contains(&Dialled::Answered);
+        Tried { dialled: if answered { tried.dialled } else { Vec::new() }, ..Tried::of(Ok(sandbox)) }
     }
+
+    /// A pod that has got its address since the kubelet and the network's agent started; else one that is made for it.
+    async fn stand_in(&self, facts: &Facts, pods: &Value, peers: &[SocketAddr]) -> Tried {
+        if let Some(pod) = observed::agent_down(pods) {
+            return Tried::without(StandIn::AgentDown { pod });
+        }
+        let endpoints = cri::endpoints(self.host);
+        let listed = gather("", self.host.now(), vec![cri::pods::observe(self.host, &endpoints, RUNTIME).await]).0;
+        let kubelet = observed::kubelet(facts).ok().and_then(|kubelet| kubelet.started_at);
+        // Of whom it is not known when it started, nothing is younger.
+        if let (Ok(sandboxes), Some((kubelet, agents))) =
+            (listed.sandboxes(), kubelet.zip(observed::agents_since(pods)))
+            && let Some((pod, address)) = observed::fresh(pods, &sandboxes, kubelet.max(agents))
+        {
+            return Tried::of(Ok(Sandbox { pod: Some(pod), ..Sandbox::new(address, Vec::new()) }));
+        }
+        if let Ok(admin) = self.admin() {
+            return TrialPods { admin, observer: self }.try_one(facts, peers).await;
+        }
+        let coming = observed::on_its_way(pods).map(|pod| StandIn::OnItsWay { pod });
+        Tried::without(coming.unwrap_or(StandIn::Nobody))
+    }
+
+    /// Whether the API server reaches this node's kubelet.
+    async fn reach(&self) -> Result<KubeletReach, Why> {
+        let admin = self.admin()?;
+        for _ in 0..ASKS {
+            match nodes::ask_kubelet(admin, &self.node).await {
+                Ok(KubeletAnswer::Kubelet) => return Ok(KubeletReach::Answered),
+                Ok(KubeletAnswer::NotReached(says)) => return observed::unreached(&says),
+                // It waits for the kubelet for half a minute, and who asks it does not. That it answers everything else
+                // tells the two apart.
+                Err(ApiError { problem: ApiProblem::TimedOut(_), .. }) => drop(nodes::get(admin, &self.node).await?),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let says = format!("it got no answer from the kubelet, asked {ASKS} times, and answers everything else");
+        Ok(KubeletReach::Unanswered { says })
+    }
+
+    /// Pods of other Ready nodes that could answer: the cluster's DNS, else any.
+    async fn peers(&self) -> Result<Vec<PeerPod>, Why> {
+        let admin = self.admin()?;
+        let mut found = observed::peers(&pods::of_dns(admin).await?, &self.node);
+        if found.is_empty() {
+            found = observed::peers(&pods::elsewhere(admin, &self.node).await?, &self.node);
+        }
+        let mut peers = Vec::new();
+        for peer in found.into_iter().take(MOST_ASKED) {
+            if peers.len() < MOST_PEERS
+                && nodes::get(admin, &peer.node).await.is_ok_and(|node| observed::is_ready(&node))
+            {
+                peers.push(peer);
+            }
+        }
+        Ok(peers)
+    }
+
+    /// How each peer answered: from within a pod of this node, else from the machine; and where none did, what else speaks
+    /// of the way to them.
+    async fn dialled(&self, peers: Vec<PeerPod>, tried: &Tried) -> PeerDial {
+        let to: Vec<SocketAddr> = peers.iter().map(|peer| peer.at).collect();
+        let is_known = |answer: &Dialled| !matches!(answer, Dialled::NotDialled(_));
+        let (from, answers) = if tried.dialled.iter().any(is_known) {
+            (DialledFrom::Pod, tried.dialled.clone())
+        } else {
+            (DialledFrom::Machine, dial(self.host, None, &to, DIAL).await)
+        };
+        let dialled = |(PeerPod { pod, node, at }, answer)| Peer { pod, node, at, from, answer };
+        let peers: Vec<Peer> = peers.into_iter().zip(answers).map(dialled).collect();
+        let answered = peers.iter().any(|peer| peer.answer == Dialled::Answered);
+        let signs = if answered || peers.is_empty() { Vec::new() } else { self.signs(&to).await };
+        PeerDial { peers, signs }
+    }
+
+    async fn signs(&self, to: &[SocketAddr]) -> Vec<Evidence> {
+        let seen = self.host.observe(observed::SIGNS, &Progress::default()).await;
+        let addresses: Vec<IpAddr> = to.iter().map(SocketAddr::ip).collect();
+        observed::signs(&gather(self.host.name(), self.host.now(), seen).0, &addresses)
+    }
+
+    /// Takes away what a trial that was let go of may have left in the cluster.
+    pub async fn clear(&self) -> Result<(), Why> {
+        let Ok(admin) = self.admin() else { return Ok(()) };
+        TrialPods { admin, observer: self }.clear().await
+    }
+}
+
+/// What came of a sandbox, or of a Pod in its place.
+pub(super) struct Tried {
+    pub(super) sandbox: Result<Sandbox, Why>,
+    pub(super) stand_in: Option<StandIn>,
+    /// How each peer answered from within it.
+    pub(super) dialled: Vec<Dialled>,
+}
+
+impl Tried {
+    pub(super) fn of(sandbox: Result<Sandbox, Why>) -> Self {
+        Tried { sandbox, stand_in: None, dialled: Vec::new() }
+    }
+
+    pub(super) fn without(stand_in: StandIn) -> Self {
+        Tried { stand_in: Some(stand_in), ..Tried::of(Err(Why::Absent)) }
+    }
+}
+
+/// The image every pod begins with, as the runtime names it.
+pub(super) fn sandbox_image(facts: &Facts) -> Option<String> {
+    facts.runtime_status().ok().and_then(|status| status.sandbox_image)
 }
 
 pub(super) async fn requests(client: &ClusterClient, node: &str, named: Option<&str>) -> Result<Value, Why> {
@@ -163,7 +367,7 @@ pub(super) async fn requests(client: &ClusterClient, node: &str, named: Option<&
 
 /// `Broken` is the runtime's own refusal alone, which says that no pod can start: that of the cluster no answer could be used
 /// is no such word.
-fn of_cluster(why: Why) -> Why {
+pub(super) fn of_cluster(why: Why) -> Why {
     if let Why::Broken(says) = why { Why::Unreachable(says) } else { why }
 }
 
@@ -200,7 +404,8 @@ mod tests {
             let client = saying(said);
             let observer = NodeObserver::new(&machine, "w1".to_owned(), nobody, Some(&client));
             let facts = gather("w1", machine.now(), Vec::new()).0;
-            let why = observer.sandbox(&facts, &Err(Why::NotCollected)).await.map(|it| it.address).unwrap_err();
+            let tried = observer.pod_or_sandbox(&facts, &Err(Why::NotCollected), &[]).await;
+            let why = tried.sandbox.map(|it| it.address).unwrap_err();
             assert!(!matches!(why, Why::Broken(_)), "{why:?}");
             assert_eq!(why.to_string(), expected);
         }

@@ -156,6 +156,9 @@ impl Record {
     pub(super) fn end(&mut self, at: Timestamp, outcome: &JoinOutcome) {
         match outcome {
             JoinOutcome::Joined { until, .. } => self.line(at, &format!("joined: {}", until.name())),
+            JoinOutcome::Unproven { says } => {
+                self.line(at, &format!("registered, network ready, pods not proven: {says}"));
+            }
             JoinOutcome::Interrupted { signal, stage, .. } => {
                 self.line(at, &format!("stopped by {}, at {}", signal.name(), stage.name()));
             }

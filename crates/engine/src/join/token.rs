@@ -46,11 +46,11 @@ pub(super) enum Unminted {
 impl Unminted {
     /// Of a failed attempt; the next may well get one from an API server that was only too slow, or too busy.
     pub(super) fn cause(&self) -> JoinCause {
-        let may_pass = match self {
-            Unminted::Api(error) => error.may_pass(),
-            Unminted::Undrawn(_) | Unminted::Unsigned(_) => false,
-        };
-        causes::of_unminted(&self.to_string(), may_pass)
+        match self {
+            Unminted::Api(error) => causes::of_unminted(&self.to_string(), error.may_pass()),
+            Unminted::Undrawn(_) => causes::of_unminted(&self.to_string(), false),
+            Unminted::Unsigned(after) => causes::of_unsigned(after.as_secs()),
+        }
     }
 }
 
@@ -131,16 +131,26 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_token_is_asked_for_again_where_the_api_server_was_only_slow_or_busy() {
-        for (said, class, part) in [
-            (None, Class::Transient, "API server 10.0.0.11:6443 did not answer within 3 s"),
-            (Some((429, "Too many requests, please try again later.")), Class::Transient, "429 Too Many Requests"),
-            (Some((503, "")), Class::Transient, "503 Service Unavailable"),
-            (Some((403, "{}")), Class::Configuration, "403 Forbidden"),
-            (Some((200, "{}")), Class::Configuration, "cluster-info is not signed for the new token after 20 s"),
+        for (said, id, class, part) in [
+            (None, "api.token", Class::Transient, "API server 10.0.0.11:6443 did not answer within 3 s"),
+            (
+                Some((429, "Too many requests, please try again later.")),
+                "api.token",
+                Class::Transient,
+                "429 Too Many Requests",
+            ),
+            (Some((503, "")), "api.token", Class::Transient, "503 Service Unavailable"),
+            (Some((403, "{}")), "api.token", Class::Configuration, "403 Forbidden"),
+            (
+                Some((200, "{}")),
+                "api.token-unsigned",
+                Class::Transient,
+                "is not signed for the token of this join after 20 s",
+            ),
         ] {
             let client = saying(said.map(|(status, body)| Ok((status, body))));
             let cause = mint(&client, &drawn().unwrap()).await.unwrap_err().cause();
-            assert_eq!((cause.id.as_str(), cause.class()), ("api.token", class), "{}", cause.says);
+            assert_eq!((cause.id.as_str(), cause.class()), (id, class), "{}", cause.says);
             assert!(cause.says.contains(part), "{part}: {}", cause.says);
         }
     }

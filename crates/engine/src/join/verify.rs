@@ -8,9 +8,15 @@ use std::time::Duration;
 use carrick_core::check::Outcome;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::observed;
-use carrick_core::join::verify::{AgentPod, ClientCertificate, NodeEvidence, NodeLease, Until, awaits_renewal, judge};
+use carrick_core::join::step::PodTrial;
+use carrick_core::join::verify::{
+    AgentPod, ClientCertificate, NodeEvidence, NodeLease, StandIn, Until, awaits_renewal, judge, only_causes_are_open,
+};
+use carrick_core::judge::Ignore;
+use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
+use super::inspect::{Inspected, LiveDiagnosis};
 use super::observer::NodeObserver;
 
 const AGAIN: Duration = Duration::from_secs(1);
@@ -18,14 +24,34 @@ const AGAIN: Duration = Duration::from_secs(1);
 const BUSY: Duration = Duration::from_secs(20);
 /// A lease that nobody renews has run out after 40 s; one that is good for longer than a minute is not waited for.
 const LONGEST_LEASE: Duration = Duration::from_mins(1);
+/// A kubelet that was restarted looks at every pod within seconds; an agent that is not Ready for longer is down.
+const COMES_BY_ITSELF: Duration = Duration::from_secs(30);
 /// Pods that die in a loop are up for seconds: looked at this often, none is missed, as restarts are counted.
 const POD_LOOKS: Duration = Duration::from_secs(5);
 
-/// Fills in all that can be seen. `soak`: for how long the node's agents are watched. `tell` hears what is waited for.
+/// Fills in all that can be seen; last, where all else holds, what live diagnosis knows. `soak`: for how long the node's
+/// agents are watched. `tell` hears what is waited for.
 pub async fn look(
     observer: &mut NodeObserver<'_>,
     until: Until,
     soak: Option<Duration>,
+    diagnosis: &LiveDiagnosis<'_>,
+    tell: &mut (dyn FnMut(&str) + Send),
+) -> NodeEvidence {
+    let mut seen = evidence(observer, until, soak, diagnosis.ignore, tell).await;
+    if only_causes_are_open(&seen, until) {
+        tell("causes that keep pods from running here are looked for");
+        let Inspected { agents, detours, standing } = diagnosis.look(observer.probe(), &seen.node, &seen.agents).await;
+        (seen.agents, seen.detours, seen.standing) = (agents, detours, standing);
+    }
+    seen
+}
+
+async fn evidence(
+    observer: &mut NodeObserver<'_>,
+    until: Until,
+    soak: Option<Duration>,
+    ignore: &Ignore,
     tell: &mut (dyn FnMut(&str) + Send),
 ) -> NodeEvidence {
     let mut facts = observer.machine().await;
@@ -47,21 +73,20 @@ pub async fn look(
         object = observer.node_object().await;
         seen.node = observer.node(&object);
     }
+    seen.agents = agents(observer, tell).await;
+    seen.kube_proxy_set = observer.kube_proxy_set(&seen.agents, &object).await;
     // Where something before it fails, no sandbox is needed to say so.
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;
     }
-    tell("a throw-away sandbox is started");
-    seen.sandbox = observer.sandbox(&facts, &object).await;
-    match soak {
-        None => seen.pods = in_a_loop(observer).await,
-        Some(soak) => {
-            seen.pods = watch(observer, soak, tell).await;
-            // What was seen before is minutes old.
-            let facts = observer.machine().await;
-            (seen.kubelet, seen.runtime) = (observed::kubelet(&facts), observed::runtime(&facts));
-            seen.node = observer.node(&observer.node_object().await);
-        }
+    let PodTrial { sandbox, stand_in, reach, peers } = tried(observer, &facts, &object, ignore, tell).await;
+    (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
+    if let Some(soak) = soak {
+        seen.pods = watch(observer, soak, tell).await;
+        // What was seen before is minutes old.
+        let facts = observer.machine().await;
+        (seen.kubelet, seen.runtime) = (observed::kubelet(&facts), observed::runtime(&facts));
+        (seen.node, seen.agents) = (observer.node(&observer.node_object().await), observer.agents().await);
     }
     seen
 }
@@ -70,15 +95,17 @@ pub async fn look(
 pub fn of_machine(observer: &NodeObserver<'_>, facts: &Facts) -> NodeEvidence {
     NodeEvidence {
         kubelet: observed::kubelet(facts),
-        certificate: observed::certificate(facts, observer.asked.ca.as_ref()),
+        certificate: observed::certificate(facts, &observer.node, &observer.asked),
         cluster: observed::cluster(facts, &observer.asked),
         runtime: observed::runtime(facts),
+        addresses: observed::addresses(facts),
         ..NodeEvidence::default()
     }
 }
 
 /// A certificate that looks right may still be one the API server does not take: of a cluster that was set up anew.
 async fn try_certificate(observer: &mut NodeObserver<'_>, seen: &mut NodeEvidence) {
+    observer.settle(&mut seen.certificate).await;
     if seen.certificate != Ok(ClientCertificate::Trusted) {
         return;
     }
@@ -88,6 +115,44 @@ async fn try_certificate(observer: &mut NodeObserver<'_>, seen: &mut NodeEvidenc
     };
     if let Some(why) = refused {
         seen.certificate = Ok(ClientCertificate::Stale { why });
+    }
+}
+
+/// Tries whether a pod runs here. For a while it is waited for what comes by itself: an agent that a kubelet has just started
+/// anew is not Ready yet, and a pod that is on its way has no address.
+async fn tried(
+    observer: &NodeObserver<'_>,
+    facts: &Facts,
+    node: &Result<Value, Why>,
+    ignore: &Ignore,
+    tell: &mut (dyn FnMut(&str) + Send),
+) -> PodTrial {
+    let begun = Instant::now();
+    tell("it is tried whether a pod gets an address here, and is reached");
+    loop {
+        let trial = observer.trial(facts, node, ignore).await;
+        let waits_for = match &trial.stand_in {
+            Some(StandIn::AgentDown { pod }) => format!("the network's agent {pod} is not Ready yet"),
+            Some(StandIn::OnItsWay { pod }) => format!("pod {pod} has no address yet"),
+            Some(StandIn::Refused { .. } | StandIn::Nobody) | None => return trial,
+        };
+        if begun.elapsed() >= COMES_BY_ITSELF {
+            return trial;
+        }
+        tell(&waits_for);
+        sleep(AGAIN).await;
+    }
+}
+
+/// The node's agents, once those of the network are ready, or have had the time that takes by itself.
+async fn agents(observer: &NodeObserver<'_>, tell: &mut (dyn FnMut(&str) + Send)) -> Result<Vec<AgentPod>, Why> {
+    let begun = Instant::now();
+    loop {
+        let agents = observer.agents().await?;
+        let down = agents.iter().find(|pod| !pod.is_kube_proxy && !pod.ready);
+        let Some(pod) = down.filter(|_| begun.elapsed() < COMES_BY_ITSELF) else { return Ok(agents) };
+        tell(&format!("the network's agent {} is not Ready yet", pod.name));
+        sleep(AGAIN).await;
     }
 }
 
@@ -109,15 +174,6 @@ async fn wait_for_renewal(
         }
     }
     waited
-}
-
-/// Without watching: the agents that are in a loop already. That there is none says nothing of what is to come.
-async fn in_a_loop(observer: &NodeObserver<'_>) -> Result<Vec<AgentPod>, Why> {
-    match observer.agents().await.map(|agents| observed::looping(&agents)) {
-        Ok(looping) if !looping.is_empty() => Ok(looping),
-        Ok(_) => Err(Why::NotCollected),
-        Err(why) => Err(why),
-    }
 }
 
 /// Watches the agents until one restarts, or the time is over. One answer that does not come is no reason to give up.

@@ -1,17 +1,16 @@
 //! A join while kubeadm and the kubelet are at work: everything that may have changed, as events.
 
-use std::time::Duration;
-
 use carrick_core::fact::Why;
 use carrick_core::join::failure::JoinCause;
 use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::step::JoinEvent;
-use carrick_core::join::verify::{ClientCertificate, Signing};
+use carrick_core::join::verify::{ClientCertificate, KubeletHalt, Signing};
 use carrick_core::join::{causes, observed, output};
 use carrick_host::PathEntry;
 use serde_json::Value;
 
 use super::driver::Driver;
+use super::inspect::{Inspected, LiveDiagnosis};
 use super::observer::{self, NodeObserver};
 use super::verify::of_machine;
 use crate::unit::{self, UnitProgress};
@@ -25,11 +24,15 @@ impl Driver<'_, '_> {
         let mut events = self.follow_kubeadm().await;
         // A look may be let go of half way: whoever comes after it finds the observer in its place.
         let Some(mut observer) = self.observer.clone() else { return events };
-        let facts = observer.machine().await;
+        let (facts, ()) = tokio::join!(observer.machine(), self.hear_journal());
         let mut seen = of_machine(&observer, &facts);
+        observer.settle(&mut seen.certificate).await;
         if let Ok(kubelet) = &mut seen.kubelet {
             self.restarts_before = self.restarts_before.min(kubelet.restarts);
             kubelet.restarts -= self.restarts_before;
+            if kubelet.active && kubelet.halt.is_none() && self.is_silent(&facts).await {
+                kubelet.halt = Some(KubeletHalt::Silent);
+            }
         }
         if seen.certificate == Ok(ClientCertificate::Trusted)
             && let Err(why) = observer.take_own().await
@@ -44,20 +47,26 @@ impl Driver<'_, '_> {
             return events;
         }
         let issued = seen.certificate == Ok(ClientCertificate::Trusted);
+        // One that does not answer is not asked again before that is told.
+        let answers = seen.runtime.is_ok();
+        events.extend(self.kubelet_ended(&facts).await);
         events.extend([
+            JoinEvent::Addresses(seen.addresses),
             JoinEvent::Runtime(seen.runtime),
             JoinEvent::Kubelet(seen.kubelet),
             JoinEvent::Cluster(seen.cluster),
             JoinEvent::Certificate(seen.certificate),
         ]);
+        let mut agents = Err(Why::NotCollected);
         if issued {
-            let (node, lease) = tokio::join!(observer.node_object(), observer.lease());
-            events.extend([JoinEvent::Node(observer.node(&node)), JoinEvent::Lease(lease)]);
-            self.node = node;
-            if state.stage == Stage::Registered {
-                let held_up = observer.agents().await.map(|agents| observed::held_up(&agents)).unwrap_or_default();
-                events.extend(held_up.into_iter().filter_map(|cause| self.newly(cause)));
-            }
+            let (node, lease, found) = tokio::join!(observer.node_object(), observer.lease(), observer.agents());
+            events.extend([
+                JoinEvent::KubeProxySet(observer.kube_proxy_set(&found, &node).await),
+                JoinEvent::Agents(found.clone()),
+                JoinEvent::Node(observer.node(&node)),
+                JoinEvent::Lease(lease),
+            ]);
+            (self.node, agents) = (node, found);
         } else if state.stage >= Stage::KubeletUp {
             let request = self.requests(&observer, self.named(state)).await;
             let request = request.and_then(|list| {
@@ -69,17 +78,31 @@ impl Driver<'_, '_> {
             let silent = request.as_ref().err().and_then(causes::of_silent_api);
             events.extend(silent.and_then(|cause| self.newly(cause)));
             events.push(JoinEvent::Request(request));
-            events.extend(self.kubelet_troubles().await);
         }
+        if answers {
+            events.extend(self.hear_logs(state).await);
+        }
+        events.extend(self.heard(state));
         if self.sandbox_at.is_some_and(|at| at <= self.now()) {
             self.sandbox_at = None;
-            let answer = observer.sandbox(&facts, &self.node).await;
-            if let Err(Why::Broken(says)) = &answer {
+            let trial = observer.trial(&facts, &self.node, &self.options.ignore).await;
+            if let Err(Why::Broken(says)) = &trial.sandbox {
                 // Each time: what a runtime says last is what it refuses a sandbox for.
                 let known = causes::of_sentence(self.library, says, "the runtime");
+                self.refused_for.extend(known.iter().map(|cause| cause.id.clone()));
                 events.extend(known.into_iter().map(JoinEvent::Trouble));
+            } else if trial.sandbox.is_ok() {
+                events.extend(self.refused_for.drain(..).map(JoinEvent::Passed));
             }
-            events.push(JoinEvent::Sandbox(answer));
+            events.push(JoinEvent::Tried(Box::new(trial)));
+        }
+        if self.causes_at.is_some_and(|at| at <= self.now()) {
+            self.causes_at = None;
+            let options = &self.options;
+            let live = LiveDiagnosis { library: self.library, ignore: &options.ignore, time_box: options.time_box };
+            let Inspected { agents, detours, standing } =
+                live.look(self.host, &observer.node(&self.node), &agents).await;
+            events.extend([JoinEvent::Agents(agents), JoinEvent::Detours(detours), JoinEvent::Standing(standing)]);
         }
         self.observer = Some(observer);
         events
@@ -88,7 +111,7 @@ impl Driver<'_, '_> {
     /// The request of this attempt, once it was found: from then on it alone is asked for, until it is decided against.
     fn named<'s>(&self, state: &'s JoinStatus) -> Option<&'s str> {
         let known = state.seen.request.as_ref().ok().filter(|_| self.requests_before.is_some())?;
-        matches!(known.state, Signing::Pending | Signing::Approved).then_some(known.name.as_str())
+        matches!(known.state, Signing::Pending | Signing::Approved | Signing::Issued).then_some(known.name.as_str())
     }
 
     /// This node's requests for certificates, with the token's rights or the admin's.
@@ -117,14 +140,14 @@ impl Driver<'_, '_> {
         let lines = new.get(..whole).unwrap_or_default();
         let mut events: Vec<JoinEvent> = lines.lines().filter_map(output::milestone).map(JoinEvent::Kubeadm).collect();
         let retried = output::causes(lines, self.library).into_iter();
-        let retried: Vec<JoinCause> = retried.filter(|_| matches!(kubeadm, Ok(UnitProgress::Running { .. }))).collect();
+        let retried: Vec<JoinCause> = retried.filter(|_| matches!(kubeadm, Ok(UnitProgress::Running))).collect();
         events.extend(retried.into_iter().filter_map(|cause| self.newly(cause)));
         self.read += whole;
         let ended = match kubeadm {
             Ok(UnitProgress::Ended(status)) => Some(status),
             // Somebody stopped it, and systemd has forgotten it.
             Ok(UnitProgress::None) => Some(None),
-            Ok(UnitProgress::Running { .. }) | Err(_) => None,
+            Ok(UnitProgress::Running) | Err(_) => None,
         };
         if let Some(status) = ended {
             self.kubeadm_over = true;
@@ -139,16 +162,6 @@ impl Driver<'_, '_> {
             Ok(Some(PathEntry::File(file))) => String::from_utf8_lossy(&file.bytes).into_owned(),
             _ => String::new(),
         }
-    }
-
-    /// What the kubelet complains of, where it will not pass by itself.
-    async fn kubelet_troubles(&mut self) -> Vec<JoinEvent> {
-        let argv = ["journalctl", "--no-pager", "-q", "-o", "cat", "-n", "60", "-u", "kubelet.service", "--since"];
-        let since = format!("@{}", self.attempt_began.as_second());
-        let argv: Vec<&str> = argv.into_iter().chain([since.as_str()]).collect();
-        let Ok(ended) = self.host.run(&argv, Duration::from_secs(5)).await else { return Vec::new() };
-        let found = causes::of_kubelet(self.library, &ended.out);
-        found.into_iter().filter_map(|cause| self.newly(cause)).collect()
     }
 
     /// Each trouble once an attempt.

@@ -122,6 +122,36 @@ pub struct Container {
     pub metadata: Option<ContainerMetadata>,
     #[prost(int32, tag = "6")]
     pub state: i32,
+    /// In nanoseconds since 1970.
+    #[prost(int64, tag = "7")]
+    pub created_at: i64,
+    #[prost(map = "string, string", tag = "8")]
+    pub labels: HashMap<String, String>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ContainerStatusRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: String,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ContainerStatusResponse {
+    #[prost(message, optional, tag = "1")]
+    pub status: Option<ContainerStatus>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub struct ContainerStatus {
+    #[prost(int32, tag = "3")]
+    pub state: i32,
+    /// In nanoseconds since 1970, as the other times are.
+    #[prost(int64, tag = "6")]
+    pub finished_at: i64,
+    #[prost(int32, tag = "7")]
+    pub exit_code: i32,
+    #[prost(string, tag = "15")]
+    pub log_path: String,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -235,12 +265,17 @@ pub struct SandboxId {
 pub struct PodSandboxStatusRequest {
     #[prost(string, tag = "1")]
     pub pod_sandbox_id: String,
+    #[prost(bool, tag = "2")]
+    pub verbose: bool,
 }
 
 #[derive(Clone, PartialEq, Message)]
 pub struct PodSandboxStatusResponse {
     #[prost(message, optional, tag = "1")]
     pub status: Option<PodSandboxStatus>,
+    /// Where it was asked to be verbose; each runtime has its own.
+    #[prost(map = "string, string", tag = "2")]
+    pub info: HashMap<String, String>,
 }
 
 #[derive(Clone, PartialEq, Message)]

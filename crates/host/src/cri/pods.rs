@@ -7,6 +7,7 @@ use std::time::Duration;
 use carrick_core::fact::Why;
 use carrick_core::reset::pods::{CALL, OF_DAEMON_SETS, SOURCE};
 use serde_json::{Value, json};
+use tonic::transport::Channel;
 
 use super::message::{ListPodSandboxRequest, ListPodSandboxResponse, PodSandbox, PodSandboxMetadata};
 use super::{boxed, call, keep, reach, why};
@@ -14,22 +15,23 @@ use crate::probe::{Observation, Probe};
 
 /// Asks the first runtime that is there.
 pub async fn observe(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Observation {
-    let listed = list(probe, endpoints, time_box).await;
+    let listed = match reach(probe, endpoints, time_box).await {
+        Err(why) => Err(why),
+        Ok((_, channel)) => boxed(time_box, list(channel)).await,
+    };
     Observation::new(format!("cri {CALL}"), listed.map(|listed| keep(&listed)))
 }
 
-async fn list(probe: &dyn Probe, endpoints: &[&str], time_box: Duration) -> Result<Value, Why> {
-    let (_, channel) = reach(probe, endpoints, time_box).await?;
+pub(super) async fn list(channel: Channel) -> Result<Value, Why> {
     let asked =
         call::<_, ListPodSandboxResponse>(channel, "Runtime", "ListPodSandbox", ListPodSandboxRequest::default());
-    let listed = boxed(time_box, async { asked.await.map_err(|status| why(&status)) }).await?;
-    let mut items = listed.items;
+    let mut items = asked.await.map_err(|status| why(&status))?.items;
     items.sort_by_key(name);
     Ok(json!({ "items": items.into_iter().map(item).collect::<Vec<_>>() }))
 }
 
 fn item(sandbox: PodSandbox) -> Value {
-    let PodSandbox { id, metadata, state, created_at: _, labels, annotations } = sandbox;
+    let PodSandbox { id, metadata, state, created_at, labels, annotations } = sandbox;
     let PodSandboxMetadata { name, uid, namespace, attempt } = metadata.unwrap_or_default();
     let metadata = json!({"name": name, "uid": uid, "namespace": namespace, "attempt": attempt});
     let of = |all: HashMap<String, String>, keys: &[&str]| -> HashMap<String, String> {
@@ -37,7 +39,9 @@ fn item(sandbox: PodSandbox) -> Value {
     };
     let (labels, source) = (of(labels, &OF_DAEMON_SETS), of(annotations, &[SOURCE]));
     let state = if state == 0 { "SANDBOX_READY" } else { "SANDBOX_NOTREADY" };
-    json!({"id": id, "metadata": metadata, "state": state, "labels": labels, "annotations": source})
+    // As JSON of a protobuf has it: a number of 64 bits is a text.
+    let created_at = created_at.to_string();
+    json!({"id": id, "metadata": metadata, "state": state, "createdAt": created_at, "labels": labels, "annotations": source})
 }
 
 fn name(sandbox: &PodSandbox) -> (String, String) {
@@ -59,14 +63,14 @@ mod tests {
             id: "a".into(),
             metadata: Some(metadata),
             state: 1,
-            created_at: 0,
+            created_at: 1_794_744_000_000_000_000,
             labels: map(&[("app", "web"), ("pod-template-generation", "1")]),
             annotations: map(&[(SOURCE, "api"), ("secret", "s3cret")]),
         };
         let read = PodSandbox::decode(sandbox.encode_to_vec().as_slice()).unwrap();
         let metadata = json!({"name": "web", "uid": "u", "namespace": "default", "attempt": 1});
-        let expected = json!({"id": "a", "metadata": metadata, "state": "SANDBOX_NOTREADY", "labels": {"pod-template-generation": "1"},
-            "annotations": {SOURCE: "api"}});
+        let expected = json!({"id": "a", "metadata": metadata, "state": "SANDBOX_NOTREADY", "createdAt": "1794744000000000000",
+            "labels": {"pod-template-generation": "1"}, "annotations": {SOURCE: "api"}});
         assert_eq!(item(read), expected);
     }
 

@@ -3,16 +3,20 @@
 //!
 //! A kubelet that does not know a sandbox stops it after a second or two and removes it within a minute: one that is
 //! gone already is fine. What a run that was killed left behind is found by its label.
+//!
+//! As long as it stands, pods of other nodes can be dialled from within it ([`dial_from_pod`] does the same from a Pod's).
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use carrick_core::fact::Why;
 use carrick_core::fact::cri::parse_status;
+use carrick_core::join::verify::Dialled;
 use jiff::Timestamp;
 use prost::Message;
+use serde_json::Value;
 use tokio::time::{Instant, timeout};
 use tonic::transport::Channel;
 use tonic::{Code, Status};
@@ -23,6 +27,7 @@ use super::message::{
     RunPodSandboxResponse, SandboxId,
 };
 use super::{boxed, call, config, images, reach, status, why};
+use crate::dial::dial;
 use crate::host::Host;
 
 /// The label of every sandbox of ours, and its value.
@@ -38,6 +43,10 @@ const SHORT: Duration = Duration::from_secs(5);
 pub const PLUGIN: Duration = Duration::from_secs(40);
 /// Taking away what was stopped.
 const REMOVE: Duration = Duration::from_secs(20);
+/// From within a sandbox that no kubelet knows, which stops it within seconds: a neighbour answers in milliseconds.
+const QUICK_DIAL: Duration = Duration::from_secs(1);
+/// From within a Pod: the kernel asks again after one second, and after three.
+const DIAL: Duration = Duration::from_secs(4);
 /// A sandbox of ours that is older belongs to a run that was killed: no run keeps one for that long.
 const LEFT_BEHIND: Duration = Duration::from_mins(3);
 /// How often a kubelet may be quicker than our look at the address.
@@ -52,6 +61,8 @@ pub struct SandboxOptions<'a> {
     pub image: Option<&'a str>,
     /// For the call that makes the pod's network: [`PLUGIN`], unless somebody waits for less.
     pub time: Duration,
+    /// Who is dialled from within it.
+    pub peers: &'a [SocketAddr],
 }
 
 /// A sandbox that had an address.
@@ -62,6 +73,8 @@ pub struct TriedSandbox {
     pub took: Duration,
     /// Why it could not be taken away again; the next try does.
     pub left: Option<String>,
+    /// What came of dialling each of the peers.
+    pub dialled: Vec<Dialled>,
 }
 
 /// Why there was none.
@@ -75,7 +88,8 @@ pub enum SandboxError {
     /// The runtime's, or a plugin's, own words.
     #[error("{call}: {detail}")]
     Refused { call: &'static str, detail: String },
-    #[error("{call}: no answer in {} s", after.as_secs())]
+    // As a runtime says it of its own deadlines: signatures know it by these words.
+    #[error("{call}: rpc error: code = DeadlineExceeded desc = context deadline exceeded ({} s)", after.as_secs())]
     TimedOut { call: &'static str, after: Duration },
     #[error("the sandbox was made, and has no address")]
     NoAddress,
@@ -93,12 +107,18 @@ pub async fn try_one(host: &dyn Host, how: &SandboxOptions<'_>) -> Result<TriedS
     let mut left = None;
     for _ in 0..TRIES {
         let own = uuid();
-        let tried = runtime.run(&own, how.time).await;
+        let made = runtime.run(&own, how.time).await;
         let took = begun.elapsed();
+        let tried = match made {
+            Err(failed) => Err(failed),
+            Ok((id, addresses)) => Ok((addresses, runtime.dial_from(host, &id, how.peers, QUICK_DIAL).await)),
+        };
         left = runtime.clear(|sandbox| uid(sandbox) == own).await.err().map(|failed| failed.to_string()).or(left);
         match tried {
             Err(SandboxError::Gone) => {}
-            tried => return tried.map(|addresses| TriedSandbox { addresses, took, left }),
+            tried => {
+                return tried.map(|(addresses, dialled)| TriedSandbox { addresses, took, left, dialled });
+            }
         }
     }
     Err(SandboxError::Gone)
@@ -106,8 +126,24 @@ pub async fn try_one(host: &dyn Host, how: &SandboxOptions<'_>) -> Result<TriedS
 
 /// Takes away every sandbox of ours, whatever its age: who made one was let go of before it could.
 pub async fn clear(host: &dyn Host, endpoints: &[&str]) -> Result<(), SandboxError> {
-    let how = SandboxOptions { endpoints, image: None, time: SHORT };
+    let how = SandboxOptions { endpoints, image: None, time: SHORT, peers: &[] };
     Runtime::reach(host, &how).await?.clear(|_| true).await
+}
+
+/// Dials from within the network of the Pod with this uid.
+pub async fn dial_from_pod(
+    host: &dyn Host,
+    endpoints: &[&str],
+    uid: &str,
+    peers: &[SocketAddr],
+) -> Result<Vec<Dialled>, SandboxError> {
+    let how = SandboxOptions { endpoints, image: None, time: SHORT, peers };
+    let runtime = Runtime::reach(host, &how).await?;
+    let request = ListPodSandboxRequest::default();
+    let listed: ListPodSandboxResponse = runtime.call("ListPodSandbox", request, SHORT).await?;
+    let is_its = |sandbox: &PodSandbox| self::uid(sandbox) == uid && sandbox.state == READY;
+    let found = listed.items.into_iter().find(is_its).ok_or(SandboxError::Gone)?;
+    Ok(runtime.dial_from(host, &found.id, peers, DIAL).await)
 }
 
 struct Runtime {
@@ -144,26 +180,42 @@ impl Runtime {
         Err(SandboxError::NoImage(image.to_owned()))
     }
 
-    /// The addresses of a new sandbox.
-    async fn run(&self, uid: &str, time: Duration) -> Result<Vec<IpAddr>, SandboxError> {
+    /// A new sandbox, and its addresses.
+    async fn run(&self, uid: &str, time: Duration) -> Result<(String, Vec<IpAddr>), SandboxError> {
         let config = ours(uid, self.cgroup_parent);
         let request = RunPodSandboxRequest { config: Some(config) };
         let made: RunPodSandboxResponse = self.call("RunPodSandbox", request, time).await?;
-        let request = PodSandboxStatusRequest { pod_sandbox_id: made.pod_sandbox_id };
-        let told: PodSandboxStatusResponse = match self.call("PodSandboxStatus", request, SHORT).await {
-            Err(SandboxError::Gone) => return Err(SandboxError::Gone),
-            told => told?,
-        };
-        let told = told.status.unwrap_or_default();
+        let told = self.status(&made.pod_sandbox_id).await?.status.unwrap_or_default();
         let network = told.network.unwrap_or_default();
         let texts = [network.ip].into_iter().chain(network.additional_ips.into_iter().map(|more| more.ip));
         let addresses: Vec<IpAddr> = texts.filter_map(|text| text.parse().ok()).collect();
         match (addresses.is_empty(), told.state) {
-            (false, _) => Ok(addresses),
+            (false, _) => Ok((made.pod_sandbox_id, addresses)),
             (true, READY) => Err(SandboxError::NoAddress),
             // Stopped meanwhile: a stopped one has no address any more.
             (true, _) => Err(SandboxError::Gone),
         }
+    }
+
+    async fn status(&self, id: &str) -> Result<PodSandboxStatusResponse, SandboxError> {
+        let request = PodSandboxStatusRequest { pod_sandbox_id: id.to_owned(), verbose: true };
+        self.call("PodSandboxStatus", request, SHORT).await
+    }
+
+    /// Dials from within a sandbox's network. A dial that was cut off because somebody stopped the sandbox says nothing.
+    async fn dial_from(&self, host: &dyn Host, id: &str, peers: &[SocketAddr], limit: Duration) -> Vec<Dialled> {
+        if peers.is_empty() {
+            return Vec::new();
+        }
+        let not_dialled = |why: &str| vec![Dialled::NotDialled(why.to_owned()); peers.len()];
+        let network = self.status(id).await.ok().and_then(|told| network(&told));
+        let Some(network) = network else { return not_dialled("the runtime does not tell the sandbox's network") };
+        let dialled = dial(host, Some(&network), peers, limit).await;
+        if dialled.contains(&Dialled::Answered) {
+            return dialled;
+        }
+        let stands = self.status(id).await.is_ok_and(|told| told.status.is_some_and(|it| it.state == READY));
+        if stands { dialled } else { not_dialled("the sandbox was stopped meanwhile") }
     }
 
     /// Stops and removes those of our sandboxes. Each gets its try; the first complaint is told.
@@ -209,6 +261,19 @@ fn fine_if_gone(ended: Result<Empty, SandboxError>) -> Result<(), SandboxError> 
         Ok(_) | Err(SandboxError::Gone) => Ok(()),
         Err(failed) => Err(failed),
     }
+}
+
+/// The path of a sandbox's network namespace, by what containerd and CRI-O tell of it: as they gave it to runc, else by the
+/// process that holds it.
+fn network(told: &PodSandboxStatusResponse) -> Option<String> {
+    let info: Value = serde_json::from_str(told.info.get("info")?).ok()?;
+    let namespaces = info.pointer("/runtimeSpec/linux/namespaces").and_then(Value::as_array);
+    let mut network =
+        namespaces.into_iter().flatten().filter(|it| it.get("type").is_some_and(|kind| kind == "network"));
+    let by_path = network.find_map(|it| it.get("path")?.as_str().filter(|path| !path.is_empty()).map(str::to_owned));
+    let by_pid =
+        || info.get("pid").and_then(Value::as_u64).filter(|pid| *pid > 0).map(|pid| format!("/proc/{pid}/ns/net"));
+    by_path.or_else(by_pid)
 }
 
 /// A runtime that knows no filters lists all there are.

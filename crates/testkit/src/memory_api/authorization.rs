@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::object::text;
 use super::request::Asked;
-use super::resource::{NODES, PODS, REQUESTS, Resource};
+use super::resource::{ACCESS_REVIEWS, NODES, PODS, REQUESTS, Resource, SELF_REVIEWS};
 use super::selector::Selector;
 use super::status::StatusError;
 use super::store::{Key, Store};
@@ -18,19 +18,22 @@ struct Rule {
     resource: &'static str,
     namespace: &'static str,
     name: &'static str,
+    /// What gives it: a RoleBinding or ClusterRoleBinding of kubeadm's.
+    binding: &'static str,
 }
 
 const JOINING: &str = "system:bootstrappers:kubeadm:default-node-token";
 
 #[rustfmt::skip]
 const RULES: &[Rule] = &[
-    Rule { who: "User system:anonymous", verbs: &["get"], resource: "configmaps", namespace: "kube-public", name: "cluster-info" },
-    Rule { who: JOINING, verbs: &["create", "get", "list", "watch"], resource: REQUESTS, namespace: "", name: "" },
-    Rule { who: JOINING, verbs: &["get"], resource: NODES, namespace: "", name: "" },
-    Rule { who: JOINING, verbs: &["get"], resource: "configmaps", namespace: "kube-system", name: "kubelet-config" },
-    Rule { who: JOINING, verbs: &["get"], resource: "configmaps", namespace: "kube-system", name: "kubeadm-config" },
-    Rule { who: "system:nodes", verbs: &["get"], resource: "configmaps", namespace: "kube-system", name: "kubelet-config" },
-    Rule { who: "system:nodes", verbs: &["get"], resource: "configmaps", namespace: "kube-system", name: "kubeadm-config" },
+    Rule { who: "User system:anonymous", verbs: &["get"], resource: "configmaps", namespace: "kube-public", name: "cluster-info", binding: "kubeadm:bootstrap-signer-clusterinfo" },
+    Rule { who: JOINING, verbs: &["create", "get", "list", "watch"], resource: REQUESTS, namespace: "", name: "", binding: "kubeadm:kubelet-bootstrap" },
+    Rule { who: JOINING, verbs: &["create"], resource: "certificatesigningrequests/nodeclient", namespace: "", name: "", binding: "kubeadm:node-autoapprove-bootstrap" },
+    Rule { who: JOINING, verbs: &["get"], resource: NODES, namespace: "", name: "", binding: "kubeadm:get-nodes" },
+    Rule { who: JOINING, verbs: &["get"], resource: "configmaps", namespace: "kube-system", name: "kubelet-config", binding: "kubeadm:kubelet-config" },
+    Rule { who: JOINING, verbs: &["get"], resource: "configmaps", namespace: "kube-system", name: "kubeadm-config", binding: "kubeadm:nodes-kubeadm-config" },
+    Rule { who: "system:nodes", verbs: &["get"], resource: "configmaps", namespace: "kube-system", name: "kubelet-config", binding: "kubeadm:kubelet-config" },
+    Rule { who: "system:nodes", verbs: &["get"], resource: "configmaps", namespace: "kube-system", name: "kubeadm-config", binding: "kubeadm:nodes-kubeadm-config" },
 ];
 
 /// Groups that may do everything.
@@ -50,12 +53,18 @@ pub(crate) fn authorize(user: &User, asked: &Asked, selector: &Selector, store: 
             Err(StatusError::forbidden_path(&why))
         };
     };
+    // Kubernetes' own system:basic-user.
+    let of_itself = [SELF_REVIEWS, ACCESS_REVIEWS].contains(&resource.plural) && asked.verb == "create";
+    if of_itself && user.is_in("system:authenticated") {
+        return Ok(());
+    }
     let reason = match user.node().map(|node| of_node(node, asked, resource, selector, store)) {
         Some(Ok(())) => return Ok(()),
         Some(Err(reason)) => reason,
         None => String::new(),
     };
-    if RULES.iter().any(|rule| rule.allows(user, asked, resource)) {
+    let is_bound = |rule: &&Rule| !store.is_unbound(rule.binding);
+    if RULES.iter().filter(is_bound).any(|rule| rule.allows(user, asked, resource)) {
         return Ok(());
     }
     Err(StatusError::forbidden(resource, asked_name(asked, selector), &cannot(user, asked, resource, &reason)))
@@ -89,9 +98,10 @@ impl Rule {
             None => user.is_in(self.who),
         };
         let fits = |rule: &str, asked: &str| rule.is_empty() || rule == asked;
+        let (of, subresource) = self.resource.split_once('/').unwrap_or((self.resource, ""));
         who && self.verbs.contains(&asked.verb)
-            && self.resource == resource.plural
-            && asked.subresource.is_empty()
+            && of == resource.plural
+            && subresource == asked.subresource
             && fits(self.namespace, &asked.namespace)
             && fits(self.name, &asked.name)
     }

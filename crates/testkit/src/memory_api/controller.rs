@@ -29,6 +29,8 @@ pub enum Controller {
     Signer(Arc<Authority>),
     /// Gives every Node a range of pod addresses: 10.244.N.0/24.
     PodCidr,
+    /// Taints every Node that is not Ready, and takes that away from one that is.
+    NodeLifecycle,
 }
 
 impl Controller {
@@ -42,6 +44,7 @@ impl Controller {
             Controller::Denier(why) => decide(store, now, "Denied", why),
             Controller::Signer(authority) => sign_requests(store, authority),
             Controller::PodCidr => give_ranges(store),
+            Controller::NodeLifecycle => taint_by_condition(store),
         }
     }
 }
@@ -127,6 +130,26 @@ fn give_ranges(store: &Store) -> Vec<Value> {
         Some(node)
     });
     given.collect()
+}
+
+fn taint_by_condition(store: &Store) -> Vec<Value> {
+    const NOT_READY: &str = "node.kubernetes.io/not-ready";
+    let changed = all(store, "", NODES, "").into_iter().filter_map(|node| {
+        let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
+        let ready = conditions.into_iter().flatten().any(|it| it["type"] == "Ready" && it["status"] == "True");
+        let taints = node.pointer("/spec/taints").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut wanted: Vec<Value> = taints.iter().filter(|taint| taint["key"] != NOT_READY).cloned().collect();
+        if !ready {
+            wanted.push(json!({"key": NOT_READY, "effect": "NoSchedule"}));
+        }
+        let mut new = node.clone();
+        match new.get_mut("spec").and_then(Value::as_object_mut) {
+            Some(spec) if wanted.is_empty() => drop(spec.remove("taints")),
+            _ => new["spec"]["taints"] = wanted.into(),
+        }
+        (new != node).then_some(new)
+    });
+    changed.collect()
 }
 
 /// What a kubelet asks for: its request as the API has it (PEM in base64), and the key, PEM.

@@ -65,6 +65,9 @@ const LARGEST_BODY: usize = 3 << 20;
 /// Shapes of requests that are held against a real API server.
 static KNOWN: LazyLock<BTreeSet<String>> = LazyLock::new(rows::shapes);
 
+/// A version, and an object before and after it.
+pub type StoredChange = (u64, Option<Value>, Option<Value>);
+
 type Clock = dyn Fn() -> Timestamp + Send + Sync;
 
 /// The server. It lives as long as this is held, and when it is dropped, the test fails if a request was in no row.
@@ -132,6 +135,24 @@ impl MemoryApi {
         self.0.inner().store.get(&key).cloned()
     }
 
+    /// The version of the last change.
+    pub fn version(&self) -> u64 {
+        self.0.inner().store.version()
+    }
+
+    /// Every change so far, in order: its version, and the object before and after it; `None` where there was none.
+    pub fn changes(&self) -> Vec<StoredChange> {
+        let changes = self.0.inner().store.since(0);
+        changes.into_iter().map(|change| (change.version, change.before, change.after)).collect()
+    }
+
+    /// Every watch hears of the object at a path once more, as it is.
+    pub fn repeat(&self, path: &str) {
+        if let Some(key) = place(path) {
+            self.0.inner().store.repeat(key);
+        }
+    }
+
     /// The object at a path goes, without anybody asking.
     pub fn take(&self, path: &str) {
         let Some(key) = place(path) else { return };
@@ -139,6 +160,21 @@ impl MemoryApi {
         if inner.store.get(&key).is_some() {
             inner.store.commit(key, None);
         }
+    }
+
+    /// From now on the kubelet of a node answers the API server, or is not reached: in the words of Go's network.
+    pub fn set_kubelet(&self, node: &str, unreached: Option<&str>) {
+        self.0.inner().store.kubelets.insert(node.to_owned(), unreached.map(str::to_owned));
+    }
+
+    /// A RoleBinding or ClusterRoleBinding of kubeadm's goes: what it gave is refused from now on.
+    pub fn unbind(&self, binding: &'static str) {
+        self.0.inner().store.set_unbound(binding, true);
+    }
+
+    /// It comes back.
+    pub fn bind(&self, binding: &'static str) {
+        self.0.inner().store.set_unbound(binding, false);
     }
 
     /// Starts a controller: it acts now, and after every change.

@@ -114,9 +114,16 @@ fn fill_in(object: &mut Value, resource: &Resource, user: &User) {
             let tolerations = spec["tolerations"].as_array().cloned().unwrap_or_default();
             let more = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
                 .map(|key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}));
-            let missing = more.into_iter().filter(|it| !tolerations.iter().any(|there| there["key"] == it["key"]));
+            // Without a key it is for all of them.
+            let tolerates =
+                |it: &Value| tolerations.iter().any(|there| there["key"].is_null() || there["key"] == it["key"]);
+            let missing = more.into_iter().filter(|it| !tolerates(it));
             spec["tolerations"] = tolerations.iter().cloned().chain(missing).collect();
-            object["status"] = json!({"phase": "Pending", "qosClass": "BestEffort"});
+            let containers = spec["containers"].as_array().cloned().unwrap_or_default();
+            let asks = containers.iter().any(|it| it["resources"].as_object().is_some_and(|asks| !asks.is_empty()));
+            // Which asks for as much as it may have, and is guaranteed it, is in no row.
+            let class = if asks { "Burstable" } else { "BestEffort" };
+            object["status"] = json!({"phase": "Pending", "qosClass": class});
         }
         "secrets" => {
             fill(object, &json!({"type": "Opaque"}));

@@ -70,6 +70,11 @@ const METADATA: MergedLists = &[("metadata.finalizers", ""), ("metadata.ownerRef
 pub(crate) const NODES: &str = "nodes";
 pub(crate) const PODS: &str = "pods";
 pub(crate) const REQUESTS: &str = "certificatesigningrequests";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+const AUTHORIZATION: &str = "authorization.k8s.io";
+/// Who asks, and what it may: questions, of which nothing is kept.
+pub(crate) const SELF_REVIEWS: &str = "selfsubjectreviews";
+pub(crate) const ACCESS_REVIEWS: &str = "selfsubjectaccessreviews";
 
 pub(crate) static RESOURCES: &[Resource] = &[
     Resource { plural: "namespaces", kind: "Namespace", namespaced: false, status: true, ..PLAIN },
@@ -173,6 +178,14 @@ pub(crate) static RESOURCES: &[Resource] = &[
         generation: true,
         unconditional: false,
         lists: &[("metadata.finalizers", ""), ("metadata.ownerReferences", "uid"), ("status.conditions", "type")],
+        ..PLAIN
+    },
+    Resource { group: AUTHENTICATION, plural: SELF_REVIEWS, kind: "SelfSubjectReview", namespaced: false, ..PLAIN },
+    Resource {
+        group: AUTHORIZATION,
+        plural: ACCESS_REVIEWS,
+        kind: "SelfSubjectAccessReview",
+        namespaced: false,
         ..PLAIN
     },
     Resource {

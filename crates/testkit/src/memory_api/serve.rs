@@ -1,9 +1,11 @@
 //! What each verb does with the store.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
 use http::StatusCode;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -13,7 +15,7 @@ use super::authorization::{admit, authorize};
 use super::object::{self, partial, text};
 use super::patch;
 use super::request::{Accept, Asked};
-use super::resource::{NODES, PODS, REQUESTS, Resource};
+use super::resource::{ACCESS_REVIEWS, NODES, PODS, REQUESTS, Resource, SELF_REVIEWS};
 use super::selector::Selector;
 use super::status::{StatusError, success};
 use super::store::{Key, Store};
@@ -59,8 +61,11 @@ impl Turn<'_> {
             ("get", "" | "status" | "approval") => self.get(resource),
             ("list", "") => self.list(resource, &selector),
             ("watch", "") => self.watch(resource, selector),
+            ("create", "") if resource.plural == SELF_REVIEWS => Ok(self.review_self(resource)),
+            ("create", "") if resource.plural == ACCESS_REVIEWS => self.review_access(resource),
             ("create", "") => self.create(resource),
             ("create", "eviction") if resource.plural == PODS => self.evict(resource),
+            ("get", "proxy") if resource.plural == NODES => self.reach_kubelet(resource),
             ("update", "" | "status" | "approval") => self.update(resource),
             ("patch", "" | "status" | "approval") => self.patch(resource),
             ("delete", "") => self.delete(resource),
@@ -87,6 +92,19 @@ impl Turn<'_> {
 
     fn get(&self, resource: &Resource) -> Answer {
         Ok(self.shown(self.current(resource)?))
+    }
+
+    /// What a kubelet says comes as it is; where it is not reached, the API server says so.
+    fn reach_kubelet(&self, resource: &Resource) -> Answer {
+        let node = self.current(resource)?;
+        if node["status"]["addresses"].as_array().is_none_or(Vec::is_empty) {
+            return Err(StatusError::unknown("no preferred addresses found; known addresses: []"));
+        }
+        match self.store.kubelets.get(&self.asked.name) {
+            Some(None) => Ok(Reply::Text("ok")),
+            Some(Some(says)) => Err(StatusError::unavailable(&format!("error trying to reach service: {says}"))),
+            None => Err(StatusError::not_modelled("a kubelet that no test speaks for")),
+        }
     }
 
     fn list(&self, resource: &Resource, selector: &Selector) -> Answer {
@@ -179,6 +197,46 @@ impl Turn<'_> {
         }
         self.store.listen(sender);
         Ok(Reply::Watch(watch))
+    }
+
+    /// Who asks.
+    fn review_self(&self, resource: &Resource) -> Reply {
+        let User { name, groups } = self.user;
+        let review = json!({
+            "kind": resource.kind, "apiVersion": resource.api_version(),
+            "metadata": {"creationTimestamp": object::time(self.now)},
+            "status": {"userInfo": {"username": name, "groups": groups}},
+        });
+        Reply::Object(StatusCode::CREATED, review)
+    }
+
+    /// What who asks may do.
+    fn review_access(&self, resource: &Resource) -> Answer {
+        let review = object::parse(self.asked, resource)?;
+        let of = |key: &str| text(&review, &format!("/spec/resourceAttributes/{key}")).to_owned();
+        let verbs = ["get", "list", "watch", "create", "update", "patch", "delete"];
+        let verb = verbs.into_iter().find(|verb| *verb == of("verb"));
+        let (Some(verb), Some(about)) = (verb, Resource::find(&of("group"), "v1", &of("resource"))) else {
+            return Err(StatusError::not_modelled("a review of what is not served"));
+        };
+        let asked = Asked {
+            verb,
+            resource: Some(about),
+            path: String::new(),
+            namespace: of("namespace"),
+            name: of("name"),
+            subresource: of("subresource"),
+            query: BTreeMap::new(),
+            content_type: String::new(),
+            accept: Accept::Json,
+            body: Bytes::new(),
+        };
+        let allowed = authorize(self.user, &asked, &Selector::default(), self.store).is_ok();
+        let review = json!({
+            "kind": resource.kind, "apiVersion": resource.api_version(), "metadata": {"creationTimestamp": null},
+            "spec": review["spec"], "status": {"allowed": allowed},
+        });
+        Ok(Reply::Object(StatusCode::CREATED, review))
     }
 
     fn create(&mut self, resource: &Resource) -> Answer {
@@ -486,6 +544,7 @@ pub(crate) fn has_subresource(resource: &Resource, subresource: &str) -> bool {
         "status" => resource.status,
         "approval" => resource.plural == REQUESTS,
         "eviction" => resource.plural == PODS,
+        "proxy" => resource.plural == NODES,
         _ => false,
     }
 }

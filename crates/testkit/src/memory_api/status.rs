@@ -50,6 +50,19 @@ impl StatusError {
         Self::new(StatusCode::NOT_FOUND, "NotFound", message, &details(resource, name))
     }
 
+    /// What went wrong inside, in no reason's words.
+    pub(super) fn unknown(message: &str) -> Self {
+        let mut refused = Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message, &Value::Null);
+        if let Some(body) = refused.body.as_object_mut() {
+            body.shift_remove("reason");
+        }
+        refused
+    }
+
+    pub(super) fn unavailable(message: &str) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message, &Value::Null)
+    }
+
     pub(super) fn already_exists(resource: &Resource, name: &str) -> Self {
         let message = format!("{} {name:?} already exists", resource.qualified());
         Self::new(StatusCode::CONFLICT, "AlreadyExists", message, &details(resource, name))

@@ -1,6 +1,6 @@
 //! The objects, and every change of them: what a list sees, what a watch hears, and both at any version that is still known.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use tokio::sync::mpsc::UnboundedSender;
@@ -65,6 +65,10 @@ pub(crate) struct Store {
     oldest: u64,
     listeners: Vec<UnboundedSender<Notice>>,
     made: u64,
+    /// The kubelets a test speaks for: they answer, or the API server says why it does not reach them.
+    pub kubelets: BTreeMap<String, Option<String>>,
+    /// Bindings of kubeadm's that somebody removed.
+    unbound: BTreeSet<&'static str>,
 }
 
 /// A real server has been through as much before anybody asks it; and a test may name a version that is long gone.
@@ -72,8 +76,20 @@ const FIRST: u64 = 100;
 
 impl Store {
     pub(super) fn new() -> Self {
-        let (objects, history, listeners) = (BTreeMap::new(), Vec::new(), Vec::new());
-        Self { objects, history, version: FIRST, oldest: FIRST, listeners, made: 0 }
+        let (objects, history, listeners, kubelets) = (BTreeMap::new(), Vec::new(), Vec::new(), BTreeMap::new());
+        Self { objects, history, version: FIRST, oldest: FIRST, listeners, made: 0, kubelets, unbound: BTreeSet::new() }
+    }
+
+    pub(super) fn set_unbound(&mut self, binding: &'static str, unbound: bool) {
+        if unbound {
+            self.unbound.insert(binding);
+        } else {
+            self.unbound.remove(binding);
+        }
+    }
+
+    pub(super) fn is_unbound(&self, binding: &str) -> bool {
+        self.unbound.contains(binding)
     }
 
     pub(super) fn version(&self) -> u64 {
@@ -150,6 +166,13 @@ impl Store {
     pub(super) fn expire_watches(&mut self) {
         let status = StatusError::too_old(self.oldest, self.version).body;
         self.end_watches(&Notice::Expired(status));
+    }
+
+    /// Tells everybody of an object that did not change.
+    pub(super) fn repeat(&mut self, key: Key) {
+        let Some(object) = self.objects.get(&key).cloned() else { return };
+        let change = Change { version: self.version, key, before: Some(object.clone()), after: Some(object) };
+        self.listeners.retain(|listener| listener.send(Notice::Change(change.clone())).is_ok());
     }
 
     pub(super) fn end_watches(&mut self, notice: &Notice) {

@@ -96,7 +96,7 @@ pub fn number_below(severity: Severity) -> f64 {
 pub fn mark(severity: Severity, x: f64, y: f64) -> Markup {
     let (left, right, top, bottom) = (x - MARK, x + MARK, y - MARK, y + MARK);
     let line = match severity {
-        Severity::Good | Severity::Benign => circle(x, y, MARK - 0.5),
+        Severity::Sign | Severity::Good | Severity::Benign => circle(x, y, MARK - 0.5),
         Severity::Warning => polygon(&[(x, top - 3.0), (right + 3.0, bottom), (left - 3.0, bottom)]),
         Severity::Error => polygon(&[(left, top), (right, top), (right, bottom), (left, bottom)]),
         Severity::Fatal => {
@@ -124,7 +124,7 @@ pub fn sign(severity: Severity) -> Markup {
 
 pub fn class(severity: Severity) -> &'static str {
     match severity {
-        Severity::Good => "good",
+        Severity::Sign | Severity::Good => "good",
         Severity::Benign => "benign",
         Severity::Warning => "warning",
         Severity::Error => "error",

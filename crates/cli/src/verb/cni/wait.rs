@@ -5,6 +5,8 @@ use std::time::Duration;
 use carrick_core::cni::status;
 use carrick_core::cni::wait::{VERB, WaitReason};
 use carrick_core::diagnose::pod_network::told;
+use carrick_core::fact::Facts;
+use carrick_core::names::Names;
 use carrick_core::report::{Overall, Report};
 use carrick_engine::cni::{CniWaitEnd, Network, WaitPolicy, sandbox_image};
 use carrick_host::cri;
@@ -46,7 +48,7 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let patience = WaitPolicy { tries: args.tries, every: args.every };
     let image = if args.probe { sandbox_image(host.as_ref()).await } else { None };
     let endpoints = cri::endpoints(host.as_ref());
-    let how = SandboxOptions { endpoints: &endpoints, image: image.as_deref(), time: PLUGIN };
+    let how = SandboxOptions { endpoints: &endpoints, image: image.as_deref(), time: PLUGIN, peers: &[] };
     let whole = patience.whole().as_secs();
     let mut say = |elapsed: Duration, reason: &WaitReason| {
         let id = reason.id.map(|id| format!(" ({id})")).unwrap_or_default();
@@ -54,7 +56,8 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
         terminal::say(&format!("  ..  {at}  {}{id}", reason.says));
     };
     let waiting = network.wait(patience, args.probe.then_some(&how), &mut say);
-    let ended = if args.probe { with_sandboxes(host.as_ref(), signals, waiting).await? } else { waiting.await };
+    let ended =
+        if args.probe { with_sandboxes(host.as_ref(), signals, waiting, async { true }).await? } else { waiting.await };
     match ended {
         CniWaitEnd::Works { says, after } => works(&args, &network, &says, after).await,
         CniWaitEnd::TimedOut { reason, after } => {
@@ -79,7 +82,7 @@ async fn works(args: &Args, network: &Network<'_>, says: &str, after: Duration) 
             terminal::print(&line).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
         }
         Output::Json => {
-            let report = Report { verdict: Overall::Pass, ..whole(args, network, says).await? };
+            let report = Report { verdict: Overall::Pass, ..whole(args, network, says).await?.1 };
             show(&report, args.output, false)?;
         }
     }
@@ -88,10 +91,10 @@ async fn works(args: &Args, network: &Network<'_>, says: &str, after: Duration) 
 
 /// The cause, and how everything stands.
 async fn end(args: &Args, network: &Network<'_>, reason: WaitReason, says: &str) -> Result<(), Failure> {
-    let mut report = whole(args, network, says).await?;
+    let (facts, mut report) = whole(args, network, says).await?;
     let known = |id: &str| report.causes.iter().any(|cause| cause.id == id);
     if reason.id.is_none_or(|id| !known(id)) {
-        report.causes.insert(0, reason.into_cause(&library()?));
+        report.causes.insert(0, reason.into_cause(&library()?, &Names::of(&facts)));
     }
     show(&Report { verdict: Overall::Fail, ..report }, args.output, false)?;
     if matches!(args.output, Output::Text) {
@@ -100,11 +103,11 @@ async fn end(args: &Args, network: &Network<'_>, reason: WaitReason, says: &str)
     Ok(())
 }
 
-async fn whole(args: &Args, network: &Network<'_>, says: &str) -> Result<Report, Failure> {
+async fn whole(args: &Args, network: &Network<'_>, says: &str) -> Result<(Facts, Report), Failure> {
     let (facts, _) = args.place.observe_on(network.host(), network.admin, ClusterArgs::default()).await?;
     let mut report = status::report(&library()?, &facts);
     if let Some(reading) = &mut report.reading {
         reading.pod_network.push(told("waited", Ok(says.to_owned())));
     }
-    Ok(Report { verb: VERB, ..report })
+    Ok((facts, Report { verb: VERB, ..report }))
 }

@@ -31,7 +31,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
         PathStep::Certificate,
-        &["openssl s_client -connect ENDPOINT </dev/null | openssl x509 -noout -dates -ext subjectAltName"],
+        &["openssl s_client -connect {server} </dev/null | openssl x509 -noout -dates -ext subjectAltName"],
         &[id!("kubeadm.discovery-timeout")],
     )
 }

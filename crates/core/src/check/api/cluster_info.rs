@@ -1,10 +1,10 @@
-//! The ConfigMap kube-public/cluster-info can be read without credentials.
+//! The cluster has the ConfigMap kube-public/cluster-info.
 //!
-//! A joining machine learns the cluster's CA from it. kubeadm makes it, and a role that lets anybody read it; a cluster
-//! that was built another way, or hardened later, may lack either, and then no token can join.
+//! A joining machine learns the cluster's CA from it. kubeadm makes it; a cluster that was built another way has none, and where it was
+//! deleted no token can join. Where it is there and may not be read: api.cluster-info-role, api.anonymous-auth.
 //!
 //! See it yourself: `curl -k https://HOST:PORT/api/v1/namespaces/kube-public/configmaps/cluster-info`
-//! Fix: on the control plane `kubeadm init phase bootstrap-token`
+//! Fix: on the control plane `kubeadm init phase bootstrap-token` (makes it again, and one token; the others are signed for anew)
 
 use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, FixedBy, InJoin, Needed, Subsystem, Verdict, step};
@@ -14,7 +14,7 @@ use crate::id;
 
 pub const CHECK: Check = Check {
     id: "api.cluster-info",
-    title: "cluster-info can be read",
+    title: "the cluster has its cluster-info",
     subsystem: Subsystem::ControlPlane,
     kubeadm: &[],
     class: Class::Configuration,
@@ -31,7 +31,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
         PathStep::ClusterInfo,
-        &["kubeadm init phase bootstrap-token      # on the control plane"],
+        &["kubeadm init phase bootstrap-token    # on the control plane: makes it again, and one token"],
         &[id!("kubeadm.discovery-timeout")],
     )
 }

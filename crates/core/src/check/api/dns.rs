@@ -31,7 +31,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
         PathStep::Dns,
-        &["getent ahosts HOST      # what this machine takes the name for"],
+        &["getent ahosts {server_host}      # what this machine takes the name for"],
         &[id!("kubeadm.discovery-timeout")],
     )
 }

@@ -31,7 +31,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
         PathStep::Http,
-        &["curl -k https://ENDPOINT/version      # an API server answers with its version"],
+        &["curl -k https://{server}/version      # an API server answers with its version"],
         &[id!("kubeadm.discovery-timeout")],
     )
 }

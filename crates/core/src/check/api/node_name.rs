@@ -2,7 +2,9 @@
 //!
 //! Two machines with one name fight over one Node object. kubeadm refuses only while that Node is Ready; a Node that is
 //! down it takes over without a word, identity and all. Carrick compares the Node's system UUID and machine-id with this
-//! machine's: the same machine coming back is fine, once its old Node is no longer Ready.
+//! machine's: the same machine coming back is fine, once its old Node is no longer Ready. With the same UUID and another
+//! machine-id it was set up anew, or a second machine shares the UUID, as guests of one container host do: a join waits
+//! whether a kubelet keeps the Node alive.
 //!
 //! See it yourself: `kubectl get node NAME -o jsonpath='{.status.nodeInfo.systemUUID} {.status.nodeInfo.machineID}'`
 //! Fix: give this machine another name (`hostnamectl hostname NEW`), or remove the old Node if its machine is gone
@@ -59,12 +61,18 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
                 ))
                 .explains([id!("stale.bootstrap-kubeconfig"), id!("stale.ca")])
         }
+        Some(true) if here.has_another_machine_id(uuid, machine_id) => warn(format!(
+            "the Node {name} has this machine's UUID and another machine-id: set up anew, or a second machine"
+        ))
+        .seen([seen, Evidence::of("this machine", here.to_string())])
+        .fix(format!("kubectl -n kube-node-lease get lease {name} -w      # renewed: a second machine has this name")),
         Some(true) => warn(format!("the Node {name} is already there, and it is this machine"))
             .seen(seen)
             .fix(format!("kubectl get node {name}      # Ready: it has joined; else join again")),
         Some(false) => fail(format!("the Node {name} belongs to another machine"))
             .seen([seen, Evidence::of("this machine", here.to_string())])
-            .fix("hostnamectl hostname NEW-NAME      # or remove the old Node, if its machine is gone"),
+            .fix(format!("hostnamectl hostname {name}-2      # or any other name that no Node has"))
+            .fix(format!("kubectl delete node {name}      # or this, if that machine is gone for good")),
         None => warn(format!("the Node {name} is already there; whose it is cannot be told"))
             .seen([seen, Evidence::of("this machine", here.to_string())])
             .fix(format!("kubectl get node {name} -o wide      # compare its address with this machine's")),
@@ -153,6 +161,8 @@ mod tests {
         };
         assert_eq!(says(UUID, ID), "the Node w1 is already there, and it is this machine");
         assert_eq!(says(other, ID), "the Node w1 belongs to another machine");
+        let anew = says(UUID, "cccccccccccccccccccccccccccccccc");
+        assert!(anew.ends_with("another machine-id: set up anew, or a second machine"), "{anew}");
         assert_eq!(says("", ""), "the Node w1 is already there; whose it is cannot be told");
     }
 }

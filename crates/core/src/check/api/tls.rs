@@ -31,7 +31,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     step::judge(
         facts,
         PathStep::Tls,
-        &["openssl s_client -connect ENDPOINT </dev/null      # what answers there"],
+        &["openssl s_client -connect {server} </dev/null      # what answers there"],
         &[id!("kubeadm.discovery-timeout")],
     )
 }

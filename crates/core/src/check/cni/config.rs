@@ -38,7 +38,7 @@ fn judge(facts: &Facts, policy: &CheckPolicy) -> Known<Verdict> {
         }
         return Ok(fail(format!("no pod network is configured in {dir}"))
             .seen(Evidence::of(dir, "no .conf, .conflist or .json"))
-            .fix("kubectl get pods -A -o wide --field-selector spec.nodeName=NODE    # the pod network's is missing or failing")
+            .fix("kubectl get pods -A -o wide --field-selector spec.nodeName={node}    # the pod network's is missing or failing")
             .explains([id!("cni.network-ready"), id!("node.not-ready")]));
     };
     Ok(match of_file(first)? {

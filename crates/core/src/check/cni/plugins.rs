@@ -67,7 +67,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     });
     if bad.contains(&"flannel") {
         return Ok(verdict.fix(
-            "kubectl -n kube-flannel delete pod -l app=flannel --field-selector spec.nodeName=NODE    # it installs it",
+            "kubectl -n kube-flannel delete pod -l app=flannel --field-selector spec.nodeName={node}    # it installs it",
         ));
     }
     Ok(verdict.fix("apt-get install --reinstall kubernetes-cni    # or: dnf reinstall kubernetes-cni"))

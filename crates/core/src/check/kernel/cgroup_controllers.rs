@@ -46,7 +46,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let shown: Vec<&str> = offered.iter().map(String::as_str).collect();
     let verdict = fail(format!("control groups lack {}: the kubelet would not start", missing.join(", ")))
         .seen(Evidence::of(source, format!("offered: {}", shown.join(" "))))
-        .explains([id!("kubelet.crash-loop")]);
+        .explains([id!("kubelet.crash-loop"), id!("kubelet.kubepods-missing")]);
     if missing.contains(&"memory") {
         return Ok(verdict
             .fix("sed -i '1s/$/ cgroup_enable=memory/' /boot/firmware/cmdline.txt    # Raspberry Pi; then reboot"));

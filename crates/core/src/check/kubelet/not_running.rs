@@ -31,11 +31,11 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(match facts.join_state()? {
         JoinState::Unjoined => skip("this machine has not joined"),
         JoinState::Left { .. } => skip("not judged: see stale.kubelet-conf"),
-        JoinState::Joined { server } => pass(format!("it runs, in the cluster of {server}")),
+        JoinState::Joined { server, .. } => pass(format!("it runs, in the cluster of {server}")),
         JoinState::Stopped { .. } if facts.unit_state("kubelet")?.active_state != "inactive" => {
             skip("not judged: see kubelet.restart-loop")
         }
-        JoinState::Stopped { server, seen } => {
+        JoinState::Stopped { server, seen, .. } => {
             fail(format!("the kubelet is stopped; this machine belongs to {server}"))
                 .seen(seen)
                 .fix("systemctl enable --now kubelet")

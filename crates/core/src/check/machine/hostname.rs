@@ -10,7 +10,7 @@
 
 use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
-    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip, warn,
 };
 use crate::fact::identity::HOSTNAME;
 use crate::fact::{Facts, Known};
@@ -38,8 +38,12 @@ const LONGEST: usize = 63;
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let hostname = facts.hostname()?;
     let node = facts.node_name()?;
+    // It names no node any more: what that means, machine.renamed tells.
+    if facts.kubelet_node_name().is_ok_and(|joined| joined != facts.coming_node_name().unwrap_or_default()) {
+        return Ok(skip("not judged: see machine.renamed"));
+    }
     let seen = Evidence::at(HOSTNAME, 1, &hostname);
-    let rename = "hostnamectl set-hostname NAME    # letters, digits, '-'; at most 63";
+    let rename = format!("hostnamectl set-hostname {}    # or another: letters, digits, '-'; at most 63", fit(&node));
     if let Some(wrong) = wrong_with(&node) {
         return Ok(fail(format!("{hostname:?} cannot be a node's name: {wrong}"))
             .seen(seen)
@@ -57,6 +61,15 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .fix(format!("hostnamectl set-hostname {node}")));
     }
     Ok(pass(format!("the node will be {node}")))
+}
+
+/// A name that a node may have, as close to this one as can be.
+fn fit(name: &str) -> String {
+    let letter = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+    let host = name.split('.').next().unwrap_or_default();
+    let fit: String = host.chars().take(LONGEST).map(letter).collect();
+    let fit = fit.trim_matches('-');
+    if fit.is_empty() || fit == "localhost" { "worker-1".to_owned() } else { fit.to_owned() }
 }
 
 /// Why a name is no RFC 1123 subdomain that also fits a label.
@@ -77,7 +90,9 @@ fn wrong_with(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
+    use crate::check::Outcome::{Fail, Pass, Skip, Unknown, Warn};
+    use crate::fact::join_state::sample::joined;
+    use crate::fact::pki::sample::SampleAuthority;
     use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
@@ -106,6 +121,7 @@ mod tests {
                 ("localhost", named("localhost"), Warn),
                 ("localhost.localdomain", named("localhost.localdomain"), Warn),
                 ("a host whose name only begins so", named("localhostile"), Pass),
+                ("joined under another name", joined(&SampleAuthority::make()).with_file(HOSTNAME, "my_node\n"), Skip),
                 ("unreadable", facts().without(Source::File(HOSTNAME), Why::Denied), Unknown),
             ],
         );
@@ -118,5 +134,14 @@ mod tests {
         assert_eq!(says("W1"), "W1 has upper-case letters: its node will be w1");
         assert!(says(&"a".repeat(64)).ends_with("it has 64 characters, 63 fit"));
         assert!(says("(none)").ends_with("it is empty"));
+    }
+
+    #[test]
+    fn the_name_it_offers_passes() {
+        let long = "a".repeat(64);
+        for name in ["my_node", "küche", "-w1", "w1-.lab", &long, "(none)", "", "localhost", "Bad_Host.example.org"] {
+            let offered = fit(&name.to_lowercase());
+            assert_eq!(CHECK.verdict(&named(&offered), &CheckPolicy::default()).outcome, Pass, "{name}: {offered}");
+        }
     }
 }

@@ -30,7 +30,7 @@ pub const CHECK: Check = Check {
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let name = facts.hostname()?;
-    let hosts = format!("echo 'ADDRESS {name}' >>/etc/hosts    # an address of this machine");
+    let hosts = format!("echo '{{address}} {name}' >>/etc/hosts");
     let addresses = match facts.own_name_addresses() {
         Err(Missing { why: Why::TimedOut, source_name }) => {
             return Ok(warn(format!("looking up its own name, {name}, takes too long"))

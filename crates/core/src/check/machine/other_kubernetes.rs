@@ -2,9 +2,11 @@
 //!
 //! k3s, RKE2, MicroK8s, k0s and others bring a kubelet of their own, on the same port, with their own container runtime
 //! and their own rules in the firewall. While one runs, kubeadm's kubelet cannot take its place; where one is only left
-//! over, its service may start again at the next boot, and its CNI configuration may still be read.
+//! over, its service may start again at the next boot, and its CNI configuration may still be read. A kubelet.service with
+//! another kubeconfig than /etc/kubernetes/kubelet.conf was set up by something else than kubeadm: it may be a node that
+//! lives, and a join would stop it.
 //!
-//! See it yourself: `ls -d /var/lib/rancher /var/snap/microk8s /var/lib/k0s /var/lib/minikube`
+//! See it yourself: `ls -d /var/lib/rancher /var/snap/microk8s /var/lib/k0s /var/lib/minikube`, `ps -ww -C kubelet -o args=`
 //! Fix: with the distribution's own uninstaller, such as `k3s-agent-uninstall.sh`; it knows what it made.
 
 use std::collections::BTreeSet;
@@ -31,6 +33,13 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
+    if let Ok(Some(path)) = facts.foreign_kubeconfig() {
+        let seen = facts.kubelet_process()?.map(|process| process.cite());
+        return Ok(fail(format!("a kubelet runs here with {path}: kubeadm did not set it up, and would replace it"))
+            .seen(seen)
+            .fix(format!("grep server: {path}    # the cluster it is in; take it out of that first"))
+            .fix("systemctl disable --now kubelet"));
+    }
     let traces = facts.other_kubernetes()?;
     if traces.is_empty() {
         return Ok(pass("no trace of another Kubernetes distribution"));
@@ -71,11 +80,17 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
     use crate::fact::leftovers::OTHERS;
-    use crate::fact::{Source, Why};
+    use crate::fact::{Source, Why, process, unit};
     use crate::testing::{facts, table};
 
     const LEFT: &str = "/etc/rancher/rke2\n/var/lib/rancher/rke2\n/etc/kubernetes/kubelet.env\n";
     const RUNS: &str = "/var/lib/rancher/k3s\nlistens /run/k3s/containerd/containerd.sock\n";
+
+    fn kubelet(kubeconfig: &str) -> Facts {
+        facts()
+            .with_query(&unit::SHOW, "Id=kubelet.service\nLoadState=loaded\nActiveState=active\nMainPID=7\n")
+            .with_query(&process::KUBELET, &format!("7 60 /usr/bin/kubelet --kubeconfig={kubeconfig}\n"))
+    }
 
     #[test]
     fn judges() {
@@ -86,6 +101,8 @@ mod tests {
                 ("clean", with(""), Pass),
                 ("left over", with(LEFT), Warn),
                 ("running", with(RUNS), Fail),
+                ("a kubelet that somebody else set up", kubelet("/var/lib/kubelet/kubeconfig"), Fail),
+                ("kubeadm's kubelet", kubelet("/etc/kubernetes/kubelet.conf").with_query(&OTHERS, ""), Pass),
                 ("timed out", facts().without(Source::Query(&OTHERS), Why::TimedOut), Unknown),
             ],
         );

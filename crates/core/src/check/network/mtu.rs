@@ -36,7 +36,7 @@ const LEAST: u64 = 1280;
 /// Ethernet 14, IPv4 20, UDP 8, VXLAN 8.
 const VXLAN_OVERHEAD: u64 = 50;
 
-const RESTART: &str = "kubectl -n kube-flannel delete pod -l app=flannel --field-selector spec.nodeName=NODE";
+const RESTART: &str = "kubectl -n kube-flannel delete pod -l app=flannel --field-selector spec.nodeName={node}";
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let Some(card) = facts.uplink()? else {

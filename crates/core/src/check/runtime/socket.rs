@@ -2,7 +2,8 @@
 //!
 //! The kubelet speaks to the runtime over a socket; where that does not answer, kubeadm 1.31 to 1.34 only warns and
 //! then waits four minutes for the kubelet. Where the sockets of several runtimes are there, kubeadm stops with "found
-//! multiple CRI endpoints" until it is told which one to use. Where `--cri-socket` names one, only that one counts.
+//! multiple CRI endpoints" until it is told which one to use. Where `--cri-socket` names one, only that one counts; on a
+//! machine that has joined it is the one its kubelet uses.
 //!
 //! See it yourself: `ls -l /run/containerd/containerd.sock /run/crio/crio.sock /run/cri-dockerd.sock`, `crictl info`
 //! Fix: `systemctl restart containerd`; of two runtimes, stop one, or name one: `--cri-socket unix:///run/…`
@@ -29,13 +30,16 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
-    let (runtime, named) = (facts.runtime(), facts.named_socket());
-    let answers = match named {
-        Some(socket) => pass(format!("{} answers", runtime.name())).seen(Evidence::of(socket, "as --cri-socket says")),
+    let (runtime, chosen, own) = (facts.runtime(), facts.chosen_socket(), facts.kubelets_socket());
+    let answers = match &chosen {
+        Some(socket) => {
+            let who = if chosen == own { "as the kubelet is configured" } else { "as --cri-socket says" };
+            pass(format!("{} answers", runtime.name())).seen(Evidence::of(socket.as_str(), who))
+        }
         None => several(&facts.runtime_sockets()?, "answers"),
     };
     if let Err(missing) = facts.cri("status") {
-        let socket = named.unwrap_or(runtime.socket());
+        let socket = chosen.as_deref().unwrap_or(runtime.socket());
         let detail = match &missing.why {
             Why::Absent => format!("there is no {socket}"),
             Why::TimedOut => format!("{} does not answer in time", runtime.name()),

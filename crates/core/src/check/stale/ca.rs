@@ -2,7 +2,8 @@
 //!
 //! kubeadm refuses to join while /etc/kubernetes/pki/ca.crt is there, and where it is told not to look
 //! (`--ignore-preflight-errors`) it keeps the old file: the kubelet would then refuse every client of the new cluster.
-//! Every cluster's CA is called "kubernetes"; only the key tells them apart.
+//! Every cluster's CA is called "kubernetes"; only the key tells them apart. While a CA is rotated the file holds two, and
+//! so does what the cluster shows: one that both have makes it that cluster's.
 //!
 //! See it yourself: `openssl x509 -noout -subject -dates -in /etc/kubernetes/pki/ca.crt`
 //! Fix: `rm /etc/kubernetes/pki/ca.crt` on a worker; never on a control plane
@@ -12,7 +13,7 @@ use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::join_state::JoinState;
-use crate::fact::pki::CA;
+use crate::fact::pki::{CA, Certificate, shown_pins};
 use crate::fact::{Facts, Known, Missing, OrAbsent, Why};
 use crate::join::prepare::Preparation;
 
@@ -35,10 +36,11 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if facts.file(CA).or_absent()?.is_none() {
         return Ok(pass("there is no ca.crt"));
     }
-    let here = facts.ca_certificate().ok();
-    let pin = here.as_ref().map_or("it holds no certificate", |ca| ca.pin.as_str());
+    let here = facts.ca_certificates().unwrap_or_default();
     let cluster = asked(facts)?;
-    let differs = cluster.as_ref().is_some_and(|cluster| cluster.pin != pin);
+    let is_here = |ca: &Certificate| here.iter().any(|it| it.pin == ca.pin);
+    let differs = cluster.as_ref().is_some_and(|cluster| !cluster.iter().any(is_here));
+    let pins = if here.is_empty() { "it holds no certificate".to_owned() } else { shown_pins(&here) };
     let joined = matches!(facts.join_state()?, JoinState::Joined { .. });
     let says = match (&cluster, differs, joined) {
         (_, true, _) => "ca.crt is another cluster's: the join would fail",
@@ -50,15 +52,15 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     let remedy =
         if joined { "kubeadm reset    # only to take it out of that cluster".to_owned() } else { format!("rm {CA}") };
     Ok(verdict
-        .seen(Evidence::of(CA, pin))
-        .seen(cluster.filter(|_| differs).map(|cluster| Evidence::of("the cluster's CA", cluster.pin)))
+        .seen(Evidence::of(CA, pins))
+        .seen(cluster.filter(|_| differs).map(|cluster| Evidence::of("the cluster's CA", shown_pins(&cluster))))
         .fix(remedy))
 }
 
-/// The cluster's CA; `None` where the cluster was not asked.
-fn asked(facts: &Facts) -> Known<Option<crate::fact::pki::Certificate>> {
-    match facts.cluster_ca() {
-        Ok(ca) => Ok(Some(ca)),
+/// The cluster's CAs; `None` where the cluster was not asked.
+fn asked(facts: &Facts) -> Known<Option<Vec<Certificate>>> {
+    match facts.cluster_cas() {
+        Ok(cas) => Ok(Some(cas)),
         Err(Missing { why: Why::NotAsked, .. }) => Ok(None),
         Err(missing) => Err(missing),
     }
@@ -77,6 +79,7 @@ mod tests {
     fn judges() {
         let (ca, other) = (SampleAuthority::make(), SampleAuthority::make());
         let left = || clean().with_file(CA, &ca.pem);
+        let both = format!("{}{}", other.pem, ca.pem);
         table(
             &CHECK,
             [
@@ -87,6 +90,8 @@ mod tests {
                 ("joined", joined(&ca), Warn),
                 ("joined to this cluster", joined(&ca).with_api("cluster-ca", &ca.pem), Warn),
                 ("joined to another", joined(&ca).with_api("cluster-ca", &other.pem), Fail),
+                ("joined, and the CA is rotated", joined(&ca).with_api("cluster-ca", &both), Warn),
+                ("joined, and ca.crt has both", joined(&ca).with_file(CA, &both).with_api("cluster-ca", &ca.pem), Warn),
                 ("no certificate in it", clean().with_file(CA, "").with_api("cluster-ca", &ca.pem), Fail),
                 ("the cluster's answer is no CA", left().with_api("cluster-ca", ""), Unknown),
                 ("joined or not is not known", left().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),

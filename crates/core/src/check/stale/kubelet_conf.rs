@@ -2,7 +2,7 @@
 //!
 //! kubeadm refuses to join while /etc/kubernetes/kubelet.conf is there. The file alone does not say that the machine
 //! has joined: the kubelet writes it before it has a certificate. It counts as joined here when its certificate is
-//! valid, bears this machine's name, and the kubelet runs.
+//! valid and of the CA that kubelet.conf trusts, and the kubelet runs, whatever the host is called by now.
 //!
 //! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`, `systemctl is-active kubelet`,
 //! `openssl x509 -noout -subject -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem`
@@ -34,10 +34,17 @@ pub const CHECK: Check = Check {
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(match facts.join_state()? {
         JoinState::Unjoined => pass("there is no kubelet.conf"),
-        JoinState::Joined { server } => warn(format!("this machine has already joined {server}"))
-            .seen(Evidence::of(kubeconfig::KUBELET, format!("server: {server}")))
-            .fix("kubeadm reset    # only to take it out of that cluster"),
-        JoinState::Stopped { server, seen } => {
+        JoinState::Joined { server, node } => {
+            let verdict = if facts.is_of_another_cluster() {
+                fail(format!("this machine is a live node of another cluster: {node} of {server}"))
+            } else {
+                warn(format!("this machine has already joined {server}"))
+            };
+            verdict
+                .seen(Evidence::of(kubeconfig::KUBELET, format!("server: {server}")))
+                .fix("kubeadm reset    # only to take it out of that cluster")
+        }
+        JoinState::Stopped { server, seen, .. } => {
             warn(format!("this machine has joined {server}; its kubelet does not run"))
                 .seen(seen)
                 .fix("systemctl start kubelet    # or kubeadm reset, to take it out of that cluster")
@@ -62,6 +69,7 @@ mod tests {
     #[test]
     fn judges() {
         let ca = SampleAuthority::make();
+        let elsewhere = |facts: Facts| facts.with_api("cluster-ca", &SampleAuthority::make().pem);
         table(
             &CHECK,
             [
@@ -69,7 +77,13 @@ mod tests {
                 ("joined", joined(&ca), Warn),
                 ("joined, kubelet stopped", joined(&ca).with_query(&SHOW, &kubelet_state("inactive", "dead")), Warn),
                 ("no certificate", joined(&ca).without_file(pki::CLIENT), Fail),
-                ("of a cluster that is gone", joined(&ca).with_api("cluster-ca", &SampleAuthority::make().pem), Fail),
+                ("alive in another cluster", elsewhere(joined(&ca)), Fail),
+                (
+                    "of a cluster that is gone",
+                    elsewhere(joined(&ca)).with_query(&SHOW, &kubelet_state("inactive", "dead")),
+                    Fail,
+                ),
+                ("renamed since", joined(&ca).with_file("/proc/sys/kernel/hostname", "w1-dhcp\n"), Warn),
                 ("not readable", clean().without(Source::File(kubeconfig::KUBELET), Why::Denied), Unknown),
             ],
         );
@@ -78,5 +92,7 @@ mod tests {
         let verdict = CHECK.verdict(&joined(&ca).without_file(pki::CLIENT), &CheckPolicy::default());
         assert_eq!(verdict.says, "kubelet.conf is left by an earlier join: the kubelet has no certificate");
         assert_eq!(verdict.evidence.len(), 2);
+        let verdict = CHECK.verdict(&elsewhere(joined(&ca)), &CheckPolicy::default());
+        assert_eq!(verdict.says, "this machine is a live node of another cluster: w1 of https://10.0.0.11:6443");
     }
 }

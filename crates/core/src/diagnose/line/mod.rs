@@ -51,6 +51,8 @@ pub struct Line<'a> {
     pub host: Option<Cow<'a, str>>,
     /// kubelet, containerd, kubeadm, systemd …
     pub program: Option<Cow<'a, str>>,
+    /// The pod it is about, where the table it stands in says so.
+    pub pod: Option<String>,
     /// Somebody tells about it (a script's own words, a conclusion, source code): no evidence.
     pub narrated: bool,
 }
@@ -79,6 +81,17 @@ pub fn read(text: &[u8], place: Range<usize>, now: Timestamp) -> Vec<Line<'_>> {
         Cow::Owned(line) => reader.line(&line, owned),
     }
     reader.lines
+}
+
+/// What a program itself wrote: a line without what the journal or the container runtime put before it.
+pub fn message(line: &str) -> &str {
+    Head::read(line, Timestamp::UNIX_EPOCH).message
+}
+
+/// Whether a line says itself who wrote it, or when: it goes on with no other.
+pub(super) fn has_head(line: &str) -> bool {
+    // The year does not matter here.
+    Head::read(line, Timestamp::UNIX_EPOCH).shape != Shape::Bare
 }
 
 /// How a part of a line gets into what is given out: as it is, where the line is the text's own.
@@ -162,7 +175,8 @@ impl<'a> Reader<'a> {
             outer.host = ansible::owner(&self.around);
         }
         let narrated = narrated::line(line, head, &self.around);
-        self.push(Line { narrated, ..describe(line, head, &outer, own) });
+        let pod = (head.shape == Shape::Bare).then(|| printed::pod(line, &self.around)).flatten();
+        self.push(Line { pod, narrated, ..describe(line, head, &outer, own) });
     }
 
     /// JSON on a line of its own: an object, or one field of it.
@@ -339,7 +353,7 @@ fn describe<'t, 'a>(text: &'t str, head: &Head<'t>, outer: &Piece, own: Own<'t, 
     let (at, zoned, offset) = settle(head, outer);
     let host = head.host.map(own).or_else(|| outer.host.clone().map(Cow::Owned));
     let program = outer.program.clone().map(Cow::Owned).or_else(|| head.program.map(own));
-    Line { text: own(text), at, zoned, offset, host, program, narrated: false }
+    Line { text: own(text), at, zoned, offset, host, program, pod: None, narrated: false }
 }
 
 /// Which of the times a line has is the best: one that states its zone, the outermost first; else the outermost.

@@ -341,7 +341,7 @@ fn is_marked_or_source(words: &str) -> bool {
 const PARAGRAPHS: usize = 8 << 10;
 
 /// Whether the line stands in a document: prose there is told, and so is an example in a block of code. A block in which any
-/// line has the form of a log is a quotation of one, and evidence.
+/// line has the form of a log, or a prompt, is a quotation of one, and evidence.
 pub(super) fn markdown_around(around: &Around) -> bool {
     let above = Nearby::of(near(around.above()));
     let below = Nearby::of(near(around.below()));
@@ -350,8 +350,8 @@ pub(super) fn markdown_around(around: &Around) -> bool {
         return false;
     }
     let quoted = || {
-        near(around.above()).take_while(|line| fence(line).is_none()).any(is_log)
-            || near(around.below()).take_while(|line| fence(line).is_none()).any(is_log)
+        near(around.above()).take_while(|line| fence(line).is_none()).any(is_session)
+            || near(around.below()).take_while(|line| fence(line).is_none()).any(is_session)
     };
     !(above.opens_block() && quoted())
 }
@@ -406,6 +406,10 @@ impl Nearby {
 fn fence(line: &[u8]) -> Option<bool> {
     let words = line.trim_ascii();
     words.strip_prefix(b"```").or_else(|| words.strip_prefix(b"~~~")).map(|rest| !rest.is_empty())
+}
+
+fn is_session(line: &[u8]) -> bool {
+    is_log(line) || prompted(plain::text(line).trim())
 }
 
 fn is_log(line: &[u8]) -> bool {

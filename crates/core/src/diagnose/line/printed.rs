@@ -15,6 +15,7 @@ pub(super) struct About {
 
 pub(super) fn about(line: &str, around: &Around) -> About {
     node_row(line)
+        .or_else(|| pod_row(line))
         .or_else(|| request_row(line))
         .or_else(|| event_row(line))
         .or_else(|| unit(line, around))
@@ -30,6 +31,19 @@ fn node_row(line: &str) -> Option<About> {
     let named =
         name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'.' | b'-'));
     (is_status && named && columns.count() >= 3).then(|| About { host: Some(name.to_owned()), ..About::default() })
+}
+
+/// `kube-system   kube-proxy-x7k2p   0/1   CrashLoopBackOff   5 (2m ago)   9m   10.1.1.9   w9   <none>   <none>`
+fn pod_row(line: &str) -> Option<About> {
+    let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+    let [before @ .., address, node, "<none>", "<none>"] = columns.as_slice() else { return None };
+    let is_ready = |column: &&str| {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        column.split_once('/').is_some_and(|(ready, all)| digits(ready) && digits(all))
+    };
+    let is_pod = before.iter().any(is_ready);
+    let is_address = *address == "<none>" || address.parse::<std::net::IpAddr>().is_ok();
+    (is_pod && is_address && *node != "<none>").then(|| About { host: Some((*node).to_owned()), ..About::default() })
 }
 
 /// `csr-x7kzb   5m   kubernetes.io/kube-apiserver-client-kubelet   system:node:w1   <none>   Pending`
@@ -87,4 +101,25 @@ fn described_node(around: &Around) -> Option<String> {
         }
     }
     None
+}
+
+/// The pod that a row is about: of `kubectl get pods` and `get events` by its name, of a description by the head of that.
+pub(super) fn pod(line: &str, around: &Around) -> Option<String> {
+    let columns: Vec<&str> = line.split_ascii_whitespace().collect();
+    if let Some(name) = columns.iter().find_map(|column| column.strip_prefix("pod/")) {
+        return Some(name.to_owned());
+    }
+    let is_ready = |column: &&str| {
+        let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        column.split_once('/').is_some_and(|(ready, all)| digits(ready) && digits(all))
+    };
+    if let Some(at) = columns.iter().position(is_ready) {
+        return columns.get(at.checked_sub(1)?).map(|name| (*name).to_owned());
+    }
+    around.owner().filter(|owner| owner.starts_with(b"Events:"))?;
+    let named =
+        around.above().take_while(|line| !line.starts_with(b"Roles:")).find_map(|line| line.strip_prefix(b"Name:"));
+    // Without its name it is still not another's: each description has its own events.
+    let nameless = || format!("events {}", around.above().filter(|line| line.starts_with(b"Events:")).count());
+    Some(named.map_or_else(nameless, |name| plain::text(name).trim().to_owned()))
 }

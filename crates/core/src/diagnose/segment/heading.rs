@@ -58,7 +58,9 @@ fn prompt(text: &str) -> Option<Heading> {
     } else {
         let (who, rest) = text.split_once(' ').unwrap_or((text, ""));
         if let Some(who) = who.strip_suffix(['#', '$', '%']) {
-            (host_of(who.split(':').next()?)?, rest)
+            let (who, path) = who.split_once(':').unwrap_or((who, ""));
+            let bare = || host_name(who).filter(|_| path.starts_with(['~', '/']));
+            (host_of(who).or_else(bare)?, rest)
         } else {
             let (host, path) = who.split_once(':')?;
             let rest = rest.strip_prefix(['#', '>'])?;

@@ -7,7 +7,7 @@
 //! it does not show would look like what is not there.
 //!
 //! * [`plain`]: a line without colours; which lines are a log's
-//! * [`heading`], [`command`]: what a prompt or banner says that follows
+//! * [`heading`], [`command`]: what a prompt or banner says that follows; [`named`]: what a file's name says
 //! * [`shape`]: output that says itself what it is
 //! * [`refusal`], [`absent`]: what is not there
 //! * [`section`]: one section, and who reads it; then one file per kind
@@ -20,6 +20,7 @@ mod heading;
 mod listing;
 mod machine;
 mod mounts;
+mod named;
 mod net;
 mod plain;
 mod process;
@@ -71,6 +72,14 @@ struct Gone {
     host: Option<String>,
 }
 
+/// Whether something begins with this line: a prompt, a banner, the output of a command.
+pub(super) fn begins(text: &str) -> bool {
+    heading::is_rule(text)
+        || heading::read(text, false).is_some()
+        || shape::begins(text).is_some()
+        || refusal::read(text).is_some()
+}
+
 /// Takes the lines of a paste, gives the facts in it.
 #[derive(Default)]
 pub struct Segmenter {
@@ -90,6 +99,13 @@ pub struct Segmenter {
 impl Segmenter {
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Of a text whose name may say what it is: `hosts`, `containerd-config.toml`, `etc/resolv.conf`.
+    pub fn named(source: &str) -> Self {
+        let heading = named::heading(source);
+        let open = heading.and_then(|heading| Section::headed(heading, 1, 0));
+        Segmenter { open, ..Self::default() }
     }
 
     /// Takes the next line: its number in the paste, and its bytes. Lines that were unescaped out of one share its number.

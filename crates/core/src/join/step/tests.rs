@@ -1,17 +1,23 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::catalogue::about;
+use crate::catalogue::{Stops, about};
 use crate::join::existing::LocalJoin;
 use crate::join::existing::sample::any_found;
 use crate::join::verify::testing as sample;
+use crate::join::verify::{Pressure, Resource};
 use crate::testing::NOW;
 
 fn at(seconds: i64) -> Timestamp {
     later(NOW, SignedDuration::from_secs(seconds))
 }
 
+fn tried(sandbox: Result<Sandbox, Why>) -> JoinEvent {
+    JoinEvent::Tried(Box::new(PodTrial::of(sandbox)))
+}
+
 /// A join that is taken through events, each with the second at which it comes.
+#[derive(Clone)]
 struct Story {
     state: JoinStatus,
     effects: Vec<JoinEffect>,
@@ -51,7 +57,14 @@ impl Story {
         Story::requested(policy)
             .then(7, JoinEvent::Certificate(Ok(ClientCertificate::Trusted)))
             .then(8, JoinEvent::Node(Ok(Node { ready: false, ..sample::node() })))
+            .then(9, JoinEvent::Addresses(sample::joined().addresses))
+            .then(9, JoinEvent::Agents(sample::joined().agents))
             .then(9, JoinEvent::Lease(Ok(sample::renewal("1", 5))))
+    }
+
+    /// Up to a pod network, at second 10.
+    fn networked(policy: JoinPolicy) -> Self {
+        Story::registered(policy).then(10, JoinEvent::Runtime(sample::joined().runtime))
     }
 
     fn failure(&self) -> &JoinFailure {
@@ -63,19 +76,27 @@ fn nothing() -> ExistingJoin {
     let (local, node) = (LocalJoin::Nothing, Err(Why::Absent));
     ExistingJoin {
         local,
+        name: "w1".into(),
         kubeadm: None,
         node,
         lease_age: None,
+        lease_renews: false,
         admin: false,
         path: None,
         proven: true,
         named: None,
+        renamed: None,
         registered: true,
+        blockers: Vec::new(),
     }
 }
 
 fn kubelet() -> JoinEvent {
     JoinEvent::Kubelet(Ok(Kubelet { active: true, started_at: Some(at(4)), ..Kubelet::default() }))
+}
+
+fn ended_by(causes: Vec<JoinCause>) -> JoinEvent {
+    JoinEvent::ProgramEnded { who: "the kubelet".into(), causes }
 }
 
 fn request(state: Signing) -> JoinEvent {
@@ -84,12 +105,12 @@ fn request(state: Signing) -> JoinEvent {
 
 #[test]
 fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
-    let refused = || JoinEvent::Sandbox(Err(Why::Broken("failed to find plugin \"flannel\"".into())));
+    let refused = || tried(Err(Why::Broken("failed to find plugin \"flannel\"".into())));
     let network = JoinEvent::Runtime(Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() }));
     let story = Story::registered(JoinPolicy::default()).then(10, JoinEvent::Lease(Ok(sample::renewal("2", 15))));
     let story = story.then(11, network).then(12, refused()).then(31, refused());
     assert_eq!(story.state.stage, Stage::NetworkReady);
-    let again = story.then(31, JoinEvent::Sandbox(Err(Why::TimedOut)));
+    let again = story.then(31, tried(Err(Why::TimedOut)));
     let again = again.then(40, refused()).then(59, refused());
     assert_eq!(again.state.stage, Stage::NetworkReady, "a silent one refused nothing");
     let known = again.then(59, JoinEvent::Trouble(JoinCause::of(id!("cni.no-subnet-env"), "flannel is behind")));
@@ -104,15 +125,14 @@ fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
 
 #[test]
 fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
-    let got = |address: [u8; 4]| {
-        JoinEvent::Sandbox(Ok(Sandbox::new(std::net::IpAddr::from(address), vec!["10.244.2.0/24".to_owned()])))
-    };
+    let got = |address: [u8; 4]| tried(Ok(Sandbox::new(IpAddr::from(address), vec!["10.244.2.0/24".to_owned()])));
     let network = JoinEvent::Runtime(sample::joined().runtime);
     let story = Story::registered(JoinPolicy::default()).then(11, network).then(12, got([10, 244, 1, 4]));
     let again = JoinEffect::Sandbox { not_before: later(at(12), SANDBOX_AGAIN) };
     assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [again].as_slice()));
-    let right = Story { state: story.state.clone(), effects: vec![] }.then(13, got([10, 244, 2, 4]));
-    assert_eq!(right.then(14, JoinEvent::Node(Ok(sample::node()))).state.stage, Stage::Verified);
+    let right = story.clone().then(13, got([10, 244, 2, 4]));
+    let right = right.then(14, JoinEvent::Node(Ok(sample::node())));
+    assert_eq!(right.then(15, JoinEvent::Standing(Ok(vec![]))).state.stage, Stage::Verified);
     let ended = story.then(32, got([10, 244, 1, 4]));
     assert_eq!(ended.state.stage, Stage::Failed);
     assert_eq!(ended.failure().says, "a pod gets 10.244.1.4, which is not of this node's range");
@@ -121,7 +141,7 @@ fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
 #[test]
 fn what_no_network_agent_sets_right_is_believed_the_second_time() {
     for (id, expected) in [("cni.plugins", Stage::Failed), ("cni.no-subnet-env", Stage::NetworkReady)] {
-        let refused = || JoinEvent::Sandbox(Err(Why::Broken("no".into())));
+        let refused = || tried(Err(Why::Broken("no".into())));
         let network = JoinEvent::Runtime(sample::joined().runtime);
         let story = Story::registered(JoinPolicy::default()).then(11, network);
         let known = story.then(12, JoinEvent::Trouble(JoinCause::of(about(id).unwrap(), "x"))).then(12, refused());
@@ -132,7 +152,9 @@ fn what_no_network_agent_sets_right_is_believed_the_second_time() {
 
 /// What `carrick explain` says a join does about an id is what it does; where it does otherwise, the cause says why.
 fn taken_as_its_file_says(failure: &JoinFailure) -> Class {
-    let class = |cause: &JoinCause| cause.circumstance.map_or(about(&cause.id).unwrap().class, Circumstance::class);
+    // A proof that fails is not known to be for ever.
+    let of_file = |id: &str| about(id).map_or(Class::Transient, |about| about.class);
+    let class = |cause: &JoinCause| cause.circumstance.map_or(of_file(&cause.id), Circumstance::class);
     failure.causes.iter().map(class).max().unwrap_or(Class::Transient)
 }
 
@@ -163,6 +185,71 @@ fn what_may_pass_is_told_once() {
     assert!(again.effects.is_empty() && again.state.stage == Stage::Registered, "{:?}", again.effects);
 }
 
+#[test]
+fn what_holds_agents_up_is_told_once_and_forgotten_when_they_are_up() {
+    let proxy = |restarts, down| {
+        let pod =
+            AgentPod { is_kube_proxy: true, name: "kube-system/kube-proxy-1".into(), ..sample::pod(restarts, down) };
+        JoinEvent::Agents(Ok(vec![pod]))
+    };
+    let pulls = || proxy(0, Some("ErrImagePull"));
+    let story = Story::networked(JoinPolicy::default()).then(12, JoinEvent::Node(Ok(sample::node())));
+    let told = story.then(13, pulls());
+    let says = "the image of kube-system/kube-proxy-1 cannot be pulled: ErrImagePull".to_owned();
+    assert_eq!(told.effects, [JoinEffect::Tell(says)]);
+    let again = told.then(20, pulls());
+    assert_eq!((again.effects.as_slice(), again.state.troubles.len()), (&[][..], 1));
+    let up = again.then(30, JoinEvent::Agents(sample::joined().agents));
+    assert!(up.state.troubles.is_empty(), "{:?}", up.state.troubles);
+}
+
+#[test]
+fn kube_proxy_has_as_long_as_images_take_to_be_pulled() {
+    let proxy = |down| {
+        let pod =
+            AgentPod { is_kube_proxy: true, name: "kube-system/kube-proxy-1".into(), ..sample::pod(0, Some(down)) };
+        JoinEvent::Agents(Ok(vec![pod]))
+    };
+    let lacks_kube_proxy = |ready| {
+        Story::networked(JoinPolicy::default())
+            .then(11, tried(sample::joined().sandbox))
+            .then(11, proxy("ContainerCreating"))
+            .then(12, JoinEvent::Node(Ok(Node { ready, ..sample::node() })))
+    };
+    let late = lacks_kube_proxy(true).then(131, JoinEvent::Tick);
+    assert_eq!((late.state.stage, late.state.deadline), (Stage::NetworkReady, at(9 + 300)));
+    let over = late.then(9 + 300, JoinEvent::Tick);
+    let failure = over.failure();
+    assert_eq!((over.state.stage, failure.overdue), (Stage::Failed, true));
+    assert!(failure.says.starts_with("kube-proxy's pod kube-system/kube-proxy-1 is not ready"), "{failure:?}");
+    assert_eq!(failure.causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), ["verify.kube-proxy"]);
+    assert!(!failure.causes[0].remedy.is_empty());
+    // What else is missing is not waited for any longer.
+    assert_eq!(lacks_kube_proxy(false).then(131, JoinEvent::Tick).state.stage, Stage::Failed);
+}
+
+#[test]
+fn what_fails_once_the_network_is_there_is_told_after_seconds_and_is_the_cause_in_the_end() {
+    let short = || {
+        let pressures = vec![Pressure { of: Resource::Disk, says: "KubeletHasDiskPressure".into() }];
+        JoinEvent::Node(Ok(Node { pressures, ..sample::node() }))
+    };
+    let story = Story::networked(JoinPolicy::default()).then(11, tried(sample::joined().sandbox));
+    let story = story.then(12, short()).then(14, short());
+    assert_eq!(story.effects, [], "a moment of it is nothing");
+    let told = story.then(16, short());
+    assert_eq!(told.effects, [JoinEffect::Tell("node w1 is short of disk and takes no pods".to_owned())]);
+    let told = told.then(17, short());
+    assert_eq!(told.effects, []);
+    let passed = told.clone().then(20, JoinEvent::Node(Ok(sample::node())));
+    assert_eq!(passed.then(21, JoinEvent::Standing(Ok(vec![]))).state.stage, Stage::Verified);
+    let ended = told.then(130, JoinEvent::Tick);
+    let failure = ended.failure();
+    assert_eq!(failure.causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), ["node.disk-pressure"]);
+    assert_eq!(failure.says, "node w1 is short of disk and takes no pods (120 s)");
+    assert!(ended.effects.contains(&JoinEffect::Leave), "it stays in the cluster: {:?}", ended.effects);
+}
+
 fn until(until: Until) -> JoinPolicy {
     JoinPolicy { until, ..JoinPolicy::default() }
 }
@@ -187,23 +274,106 @@ fn a_join_as_it_should_be() {
         (story.state.stage, story.effects.as_slice()),
         (Stage::NetworkReady, [JoinEffect::Sandbox { not_before: at(20) }].as_slice())
     );
-    let story = story.then(21, JoinEvent::Sandbox(Err(Why::Broken("no subnet.env".into()))));
+    let story = story.then(21, tried(Err(Why::Broken("no subnet.env".into()))));
     assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), SANDBOX_AGAIN) }], "it is tried again");
-    let story = story.then(23, JoinEvent::Sandbox(sample::joined().sandbox));
+    let story = story.then(23, tried(sample::joined().sandbox));
     assert_eq!(story.state.stage, Stage::NetworkReady, "not Ready yet");
     let story = story.then(24, JoinEvent::Node(Ok(sample::node())));
+    let look = JoinEffect::LookForCauses { not_before: at(24) };
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [look].as_slice()));
+    let story = story.then(24, JoinEvent::Tick);
+    assert_eq!(story.effects, [], "it is asked for once");
+    let story = story.then(25, JoinEvent::Standing(Ok(vec![])));
     assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::Verified, [JoinEffect::Finish].as_slice()));
     let story = story.then(25, JoinEvent::Finished { changed: false });
     assert_eq!(story.effects, [JoinEffect::Report(JoinOutcome::Joined { until: Until::Verified, already: false })]);
     assert_eq!(story.state.stage, Stage::Joined);
 }
 
+/// Up to the pod network, with a Node that is Ready, at second 20.
+fn networked() -> Story {
+    Story::registered(JoinPolicy::default())
+        .then(10, JoinEvent::Node(Ok(sample::node())))
+        .then(20, JoinEvent::Runtime(sample::joined().runtime))
+}
+
+fn needs_pod(stand_in: StandIn) -> JoinEvent {
+    JoinEvent::Tried(Box::new(PodTrial { stand_in: Some(stand_in), ..PodTrial::of(Err(Why::Absent)) }))
+}
+
+fn blocked() -> JoinEvent {
+    JoinEvent::Standing(Ok(vec![sample::standing("firewall.vxlan", Stops::Traffic)]))
+}
+
+#[test]
+fn what_nobody_can_prove_is_said_so_once_no_pod_is_on_its_way() {
+    let coming = || needs_pod(StandIn::OnItsWay { pod: "default/web".into() });
+    let story = networked().then(21, coming());
+    assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), POD_AGAIN) }]);
+    let story = story.then(60, coming()).then(62, needs_pod(StandIn::Nobody));
+    assert!(story.effects.contains(&JoinEffect::LookForCauses { not_before: at(62) }), "{:?}", story.effects);
+    let condemned = story.clone().then(63, blocked()).then(66, blocked());
+    assert_eq!(condemned.failure().causes[0].id, "firewall.vxlan", "what is known to be wrong is said instead");
+    let story = story.then(63, JoinEvent::Standing(Ok(vec![]))).then(64, needs_pod(StandIn::Nobody));
+    assert_eq!(story.state.stage, Stage::NetworkReady, "one may come yet");
+    let story = story.then(69, needs_pod(StandIn::Nobody));
+    let Some(JoinEffect::Report(JoinOutcome::Unproven { says })) = story.effects.last() else {
+        panic!("{:?}", story.effects)
+    };
+    assert!(says.contains("serves only Pods"), "{says}");
+    assert_eq!((story.effects.first(), story.state.failures.len()), (Some(&JoinEffect::Leave), 0));
+    assert!(story.state.stage.is_over());
+}
+
+#[test]
+fn a_pod_that_comes_after_all_proves_it() {
+    let story = networked().then(21, needs_pod(StandIn::Nobody)).then(23, tried(sample::joined().sandbox));
+    assert_eq!(story.then(24, JoinEvent::Standing(Ok(vec![]))).state.stage, Stage::Verified);
+}
+
+#[test]
+fn an_agent_that_is_not_ready_when_the_time_is_over_is_a_failure() {
+    let down = || needs_pod(StandIn::AgentDown { pod: "kube-system/calico-node-x".into() });
+    let story = networked().then(21, down()).then(100, down());
+    assert_eq!(story.state.stage, Stage::NetworkReady);
+    let story = story.then(141, down());
+    assert!(story.failure().overdue && story.state.stage == Stage::Failed, "{:?}", story.state);
+    assert_eq!(story.failure().causes[0].id, "cni.daemon-set");
+    let came_up = networked().then(21, down()).then(30, needs_pod(StandIn::OnItsWay { pod: "a/b".into() }));
+    let over = came_up.then(141, JoinEvent::Tick);
+    assert!(over.failure().causes.iter().all(|cause| cause.id != "cni.daemon-set"), "{:?}", over.failure());
+}
+
+#[test]
+fn a_node_that_nobody_reaches_is_registered_and_not_joined() {
+    let with = |reach: KubeletReach| PodTrial { reach: Ok(reach), ..PodTrial::of(sample::joined().sandbox) };
+    let unanswered = || JoinEvent::Tried(Box::new(with(KubeletReach::Unanswered { says: "i/o timeout".into() })));
+    let story = networked().then(21, unanswered());
+    assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), REACH_AGAIN) }], "{:?}", story.state);
+    let reached = JoinEvent::Tried(Box::new(with(KubeletReach::Answered)));
+    let answered = story.clone().then(25, reached);
+    let shut = || JoinEvent::Standing(Ok(vec![sample::standing("firewall.kubelet", Stops::Traffic)]));
+    assert_eq!(
+        answered.then(26, shut()).state.stage,
+        Stage::Verified,
+        "who was reached is reached, whatever a rule says"
+    );
+    let story = story.then(32, unanswered());
+    assert_eq!((story.failure().causes[0].id.as_str(), story.failure().overdue), ("kubelet.unreached", false));
+    assert!(story.effects.contains(&JoinEffect::Leave) && !story.effects.contains(&JoinEffect::CleanUp));
+}
+
 #[test]
 fn far_enough_is_what_was_asked_for() {
-    assert_eq!(Story::registered(until(Until::Registered)).state.stage, Stage::Verified);
+    let well = || JoinEvent::Standing(Ok(vec![]));
+    let registered = Story::registered(until(Until::Registered));
+    assert_eq!(registered.effects, [JoinEffect::LookForCauses { not_before: at(9) }]);
+    assert_eq!(registered.then(10, well()).state.stage, Stage::Verified);
     let network = Story::registered(until(Until::Network));
-    assert_eq!(network.state.stage, Stage::Registered);
-    assert_eq!(network.then(20, JoinEvent::Runtime(sample::joined().runtime)).state.stage, Stage::Verified);
+    assert_eq!((network.state.stage, network.effects.as_slice()), (Stage::Registered, &[][..]));
+    let network = network.then(20, JoinEvent::Runtime(sample::joined().runtime));
+    assert_eq!(network.state.stage, Stage::NetworkReady);
+    assert_eq!(network.then(21, well()).state.stage, Stage::Verified);
 }
 
 #[test]
@@ -215,10 +385,13 @@ fn a_join_that_holds_changes_nothing() {
     for event in [
         JoinEvent::Kubelet(seen.kubelet),
         JoinEvent::Certificate(seen.certificate),
+        JoinEvent::Addresses(seen.addresses),
+        JoinEvent::Agents(seen.agents),
         JoinEvent::Node(seen.node),
         JoinEvent::Lease(Ok(sample::renewal("7", 3))),
         JoinEvent::Runtime(seen.runtime),
-        JoinEvent::Sandbox(seen.sandbox),
+        tried(seen.sandbox),
+        JoinEvent::Standing(seen.standing),
         JoinEvent::Finished { changed: false },
     ] {
         story = story.then(2, event);
@@ -231,8 +404,7 @@ fn a_kubelet_that_was_stopped_is_started_and_watched() {
     let found = ExistingJoin { local: LocalJoin::Stopped, node: Ok(sample::node()), ..nothing() };
     let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(found));
     assert_eq!((story.state.stage, story.effects.last()), (Stage::Begun, Some(&JoinEffect::WakeKubelet)));
-    let failed = Story { state: story.state.clone(), effects: vec![] }
-        .then(2, JoinEvent::Failed(JoinCause::of(id!("kubelet.masked"), "it is masked")));
+    let failed = story.clone().then(2, JoinEvent::Failed(JoinCause::of(id!("kubelet.masked"), "it is masked")));
     assert_eq!((failed.state.stage, failed.failure().causes[0].id.as_str()), (Stage::Failed, "kubelet.masked"));
     let woken = story.then(2, JoinEvent::Woken);
     assert_eq!((woken.state.stage, woken.state.changed), (Stage::CertificateIssued, true));
@@ -259,7 +431,7 @@ fn what_no_waiting_fixes_ends_it_at_once() {
         causes: causes.iter().map(|id| JoinCause::of(about(id).unwrap(), "x")).collect(),
     };
     let started = || Story::joining(JoinPolicy::default()).then(4, JoinEvent::Kubeadm(Milestone::KubeletStarted));
-    for (name, story, id) in [
+    for (name, story, id) in vec![
         ("alone", started().then(5, alone()), "kubelet.standalone"),
         ("not executable", started().then(5, crashed(0, Some(203))), "kubelet.cannot-execute"),
         ("crashes", started().then(25, crashed(2, Some(1))), "kubelet.restart-loop"),
@@ -306,6 +478,144 @@ fn what_no_waiting_fixes_ends_it_at_once() {
 }
 
 #[test]
+fn all_that_forbids_a_join_is_told_at_once() {
+    let cause = |id: &str| JoinCause::of(about(id).unwrap(), id);
+    let unreached = |blockers: &[&str]| ExistingJoin {
+        node: Err(Why::Broken("not reached".into())),
+        path: Some(Box::new(cause("api.tcp"))),
+        blockers: blockers.iter().map(|id| cause(id)).collect(),
+        ..nothing()
+    };
+    let taken = || ExistingJoin { node: Ok(Node { identity: Some(false), ..sample::node() }), ..nothing() };
+    let old = || ExistingJoin { node: Ok(sample::node()), ..nothing() };
+    let live = || ExistingJoin { local: LocalJoin::Joined, proven: false, ..unreached(&["api.tcp", "machine.swap"]) };
+    let with = |found: ExistingJoin, blockers: &[&str]| ExistingJoin {
+        blockers: blockers.iter().map(|id| cause(id)).collect(),
+        ..found
+    };
+    for (name, found, stage, told) in [
+        ("the way alone may pass", unreached(&["api.tcp"]), Stage::Waiting, &["api.tcp"][..]),
+        (
+            "the way and the machine",
+            unreached(&["api.tcp", "machine.swap", "kernel.modules"]),
+            Stage::Failed,
+            &["machine.swap", "kernel.modules", "api.tcp"],
+        ),
+        ("a name that is taken", with(taken(), &["machine.swap"]), Stage::Failed, &["machine.swap", "api.node-name"]),
+        ("no Node is waited for", with(old(), &["machine.swap"]), Stage::Failed, &["machine.swap"]),
+        ("unless that may pass, too", with(old(), &["machine.package-lock"]), Stage::Blocked, &[]),
+        ("a live node is fit", live(), Stage::Waiting, &["api.tcp"]),
+    ] {
+        let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Found(found));
+        assert_eq!(story.state.stage, stage, "{name}");
+        let causes = story.state.failures.last().map(|failure| failure.causes.clone()).unwrap_or_default();
+        assert_eq!(causes.iter().map(|cause| cause.id.as_str()).collect::<Vec<_>>(), told, "{name}");
+    }
+    // With --fix there is somebody who may set it right.
+    let fixing = JoinPolicy { fix: true, ..JoinPolicy::default() };
+    let story = Story::new(fixing).then(1, JoinEvent::Found(with(old(), &["machine.swap"])));
+    assert_eq!(story.state.stage, Stage::Blocked);
+    let unseen = vec![cause("api.token"), cause("machine.privileges"), cause("api.token")];
+    let story = Story::new(JoinPolicy::default()).then(1, JoinEvent::Unfit(unseen));
+    assert_eq!(story.failure().says, "2 causes keep this machine from joining: machine.privileges, api.token");
+}
+
+#[test]
+fn a_kubelet_that_ends_is_told_by_its_last_words_at_the_first_time() {
+    let ended = ended_by;
+    let started = || Story::joining(JoinPolicy::default()).then(4, JoinEvent::Kubeadm(Milestone::KubeletStarted));
+    let refuses = started().then(5, ended(vec![JoinCause::of(id!("kubelet.config-invalid"), "strict decoding error")]));
+    assert_eq!(
+        (refuses.state.stage, refuses.failure().causes[0].id.as_str()),
+        (Stage::Failed, "kubelet.config-invalid")
+    );
+    assert_eq!(refuses.failure().says, "the kubelet ended: strict decoding error");
+
+    let unknown = || JoinCause::of(id!("kubelet.restart-loop"), "the kubelet ended (exit status 1): the moon is full");
+    let unknown = || ended(vec![unknown().sure(Confidence::Possible).under(Circumstance::GoesOn)]);
+    let crashed = |restarts| JoinEvent::Kubelet(Ok(Kubelet { restarts, ..Kubelet::default() }));
+    let told = started().then(5, unknown());
+    assert!(matches!(told.effects.as_slice(), [JoinEffect::Tell(says)] if says.contains("the moon is full")));
+    let told = told.then(5, crashed(0)).then(16, unknown());
+    assert_eq!((told.state.stage, told.effects.as_slice()), (Stage::Joining, [].as_slice()), "told once");
+    let looped = told.then(26, crashed(2));
+    assert_eq!((looped.state.stage, looped.failure().class), (Stage::Failed, Class::Configuration));
+    let says = "the kubelet ended (exit status 1): the moon is full; 2 times by now";
+    let cause = &looped.failure().causes[0];
+    assert_eq!((cause.says.as_str(), cause.confidence), (says, Confidence::Likely));
+}
+
+#[test]
+fn what_a_program_complains_of_is_waited_for_and_is_the_cause_in_the_end() {
+    let said = || JoinCause::of(id!("filesystem.space"), "full").under(Circumstance::GoesOn);
+    let told = Story::registered(JoinPolicy::default()).then(10, JoinEvent::Trouble(said()));
+    assert_eq!(
+        (told.state.stage, told.effects.as_slice()),
+        (Stage::Registered, [JoinEffect::Tell("full".into())].as_slice())
+    );
+    let second = told.state.deadline.duration_since(NOW).as_secs();
+    let story = || told.clone();
+    assert_eq!(story().then(second, JoinEvent::Tick).failure().causes[0].id, "filesystem.space");
+    let passed = story().then(11, JoinEvent::Passed("filesystem.space".into())).then(second, JoinEvent::Tick);
+    assert_eq!(passed.failure().causes[0].id, "node.network-not-ready", "it is over");
+    let unsure = said().sure(Confidence::Possible);
+    let silent = Story::registered(JoinPolicy::default()).then(10, JoinEvent::Trouble(unsure));
+    assert_eq!(
+        (silent.effects.as_slice(), silent.state.troubles.len()),
+        ([].as_slice(), 1),
+        "what may be none is no news"
+    );
+}
+
+#[test]
+fn who_does_not_answer_is_told_at_once_and_forgotten_when_it_does() {
+    let answers = |silent| {
+        JoinEvent::Kubelet(Ok(Kubelet { active: true, halt: silent, started_at: Some(at(4)), ..Kubelet::default() }))
+    };
+    let runtime = |seen: Result<RuntimeConditions, Why>| JoinEvent::Runtime(seen);
+    for (name, silent, back, id) in [
+        ("kubelet", answers(Some(KubeletHalt::Silent)), answers(None), "kubelet.not-answering"),
+        ("kubelet", answers(Some(KubeletHalt::Suspended)), answers(None), "kubelet.not-answering"),
+        ("runtime", runtime(Err(Why::TimedOut)), runtime(sample::joined().runtime), "runtime.socket"),
+    ] {
+        let told = Story::requested(JoinPolicy::default()).then(10, silent.clone());
+        assert!(
+            matches!(told.effects.as_slice(), [JoinEffect::Tell(says)] if says.contains(name) && says.contains("does not answer")),
+            "{name}"
+        );
+        assert_eq!(told.clone().then(11, silent.clone()).effects, [], "{name}: once");
+        let well = told.clone().then(11, back);
+        assert_eq!(well.state.troubles, [], "{name}");
+        let second = told.state.deadline.duration_since(NOW).as_secs();
+        let over = told.then(second, JoinEvent::Tick);
+        assert_eq!(over.failure().causes[0].id, id, "{name}");
+    }
+}
+
+#[test]
+fn who_stops_the_kubelet_in_mid_join_is_noticed() {
+    let stopped = |halt| JoinEvent::Kubelet(Ok(Kubelet { halt: Some(halt), ..Kubelet::default() }));
+    let reset = Story::requested(JoinPolicy::default()).then(8, stopped(KubeletHalt::Removed));
+    assert_eq!((reset.state.stage, reset.failure().causes[0].id.as_str()), (Stage::Failed, "join.reset-meanwhile"));
+    let story = Story::requested(JoinPolicy::default())
+        .then(8, stopped(KubeletHalt::Stopped))
+        .then(10, stopped(KubeletHalt::Stopped));
+    assert_eq!(story.state.stage, Stage::CertificateRequested, "it may be restarted");
+    let back = story.clone().then(10, kubelet()).then(12, stopped(KubeletHalt::Stopped));
+    assert_eq!(back.state.stage, Stage::CertificateRequested);
+    let gone = story.then(11, stopped(KubeletHalt::Stopped));
+    assert_eq!((gone.state.stage, gone.failure().causes[0].id.as_str()), (Stage::Failed, "kubelet.not-running"));
+    let before = Story::joining(JoinPolicy::default())
+        .then(4, JoinEvent::Kubeadm(Milestone::KubeletStarted))
+        .then(5, stopped(KubeletHalt::Removed));
+    assert_eq!(
+        before.then(60, stopped(KubeletHalt::Removed)).state.stage,
+        Stage::Joining,
+        "kubeadm has not started it yet"
+    );
+}
+
+#[test]
 fn a_kubelet_before_this_one_accuses_nobody() {
     let alone = JoinEvent::Kubelet(Ok(Kubelet { active: true, standalone: true, restarts: 900, ..Kubelet::default() }));
     let story = Story::joining(JoinPolicy::default())
@@ -326,9 +636,7 @@ fn a_kubelet_before_this_one_accuses_nobody() {
 fn a_runtime_may_be_restarted_and_not_stay_away() {
     let gone = || JoinEvent::Runtime(Err(Why::Broken("connection refused".into())));
     let story = Story::joining(JoinPolicy::default()).then(4, gone());
-    let back = Story { state: story.state.clone(), effects: vec![] }
-        .then(6, JoinEvent::Runtime(sample::joined().runtime))
-        .then(20, gone());
+    let back = story.clone().then(6, JoinEvent::Runtime(sample::joined().runtime)).then(20, gone());
     assert_eq!(back.state.stage, Stage::Joining);
     let dead = story.then(7, gone());
     assert_eq!((dead.state.stage, dead.failure().causes[0].id.as_str()), (Stage::Failed, "runtime.socket"));
@@ -336,7 +644,7 @@ fn a_runtime_may_be_restarted_and_not_stay_away() {
     let silent = || JoinEvent::Runtime(Err(Why::TimedOut));
     let story = Story::joining(JoinPolicy::default()).then(4, silent()).then(23, silent());
     assert_eq!(story.state.stage, Stage::Joining, "it may only be busy");
-    let refused = Story { state: story.state.clone(), effects: vec![] }.then(24, gone());
+    let refused = story.clone().then(24, gone());
     assert_eq!(refused.state.stage, Stage::Joining, "it may be restarted just now");
     assert_eq!(story.then(24, silent()).state.stage, Stage::Waiting, "and be less so the next time");
 }
@@ -352,7 +660,7 @@ fn what_could_not_be_done_ends_the_attempt() {
         let name = story.state.stage.name();
         let failed =
             |may_pass| JoinEvent::Failed(JoinCause::of(id!("runtime.sandbox-image"), "no image").may_pass(may_pass));
-        let again = Story { state: story.state.clone(), effects: vec![] }.then(3, failed(true));
+        let again = story.clone().then(3, failed(true));
         assert_eq!(again.state.stage, Stage::Waiting, "{name}: nothing is waited for but the next attempt");
         let ended = story.then(3, failed(false));
         assert_eq!((ended.state.stage, ended.failure().says.as_str()), (Stage::Failed, "no image"), "{name}");
@@ -376,6 +684,20 @@ fn a_request_nobody_signs_is_told_once_after_twenty_seconds() {
         story.effects
     );
     assert_eq!(story.then(27, request(Signing::Pending)).effects, []);
+}
+
+#[test]
+fn a_request_that_is_approved_and_not_issued_waits_for_no_approval() {
+    let story = Story::requested(JoinPolicy::default()).then(26, request(Signing::Approved));
+    assert!(
+        matches!(story.effects.as_slice(), [JoinEffect::Tell(says)] if says.contains("kube-controller-manager")),
+        "{:?}",
+        story.effects
+    );
+    let overdue = story.then(4 + 270, JoinEvent::Tick);
+    assert_eq!(overdue.failure().causes[0].id, "csr.not-issued");
+    let issued = Story::requested(JoinPolicy::default()).then(26, request(Signing::Issued));
+    assert_eq!(issued.effects, [], "the kubelet has yet to take it");
 }
 
 #[test]
@@ -450,6 +772,7 @@ fn an_old_node_is_waited_for_or_marked_once() {
     let ready = |admin: bool| ExistingJoin {
         node: Ok(sample::node()),
         lease_age: admin.then(|| SignedDuration::from_secs(60)),
+        lease_renews: false,
         admin,
         ..nothing()
     };
@@ -482,6 +805,7 @@ fn the_node_of_a_machine_that_is_gone_for_good_is_removed_once() {
     let dead = || ExistingJoin {
         node: Ok(Node { identity: Some(false), ready: false, ..sample::node() }),
         lease_age: Some(SignedDuration::from_secs(90)),
+        lease_renews: false,
         admin: true,
         ..nothing()
     };
@@ -512,6 +836,67 @@ fn a_kubeadm_that_an_earlier_driver_started_is_followed_within_its_own_time() {
     assert_eq!((replayed.state.stage, replayed.state.deadline), (Stage::KubeletUp, at(3 + 270)));
 }
 
+fn standing() -> impl Strategy<Value = StandingCause> {
+    let ids =
+        prop_oneof![Just("firewall.vxlan"), Just("kube-proxy.crash-loop"), Just("cni.config"), Just("runtime.keyring")];
+    ids.prop_map(stands)
+}
+
+/// A cause as its file has it.
+fn stands(id: &str) -> StandingCause {
+    let about = about(id).unwrap();
+    StandingCause { class: about.class, role: about.role, ..sample::standing(id, about.stops) }
+}
+
+/// All else holds, at second 12.
+fn all_but_causes(policy: JoinPolicy) -> Story {
+    Story::networked(policy).then(11, tried(sample::joined().sandbox)).then(12, JoinEvent::Node(Ok(sample::node())))
+}
+
+#[test]
+fn a_cause_that_no_waiting_fixes_is_looked_for_once_more_and_believed() {
+    let found = |ids: &[&str]| JoinEvent::Standing(Ok(ids.iter().map(|id| stands(id)).collect()));
+    let story = all_but_causes(JoinPolicy::default()).then(13, found(&["kube-proxy.crash-loop", "firewall.vxlan"]));
+    let again = JoinEffect::LookForCauses { not_before: later(at(13), CAUSES_AGAIN) };
+    assert_eq!((story.state.stage, story.effects.as_slice()), (Stage::NetworkReady, [again].as_slice()));
+    let gone = story.clone().then(16, found(&[]));
+    assert_eq!(gone.state.stage, Stage::Verified, "it was of a moment");
+    let ended = story.then(16, found(&["kube-proxy.crash-loop", "firewall.vxlan"]));
+    assert_eq!(ended.state.stage, Stage::Failed);
+    let failure = ended.failure();
+    let ids: Vec<&str> = failure.causes.iter().map(|cause| cause.id.as_str()).collect();
+    assert_eq!((ids.as_slice(), failure.overdue), (&["firewall.vxlan", "kube-proxy.crash-loop"][..], false));
+    assert_eq!(failure.causes[0].remedy, ["fix firewall.vxlan"]);
+    assert!(ended.effects.contains(&JoinEffect::Leave) && !ended.effects.contains(&JoinEffect::CleanUp));
+}
+
+#[test]
+fn a_cause_that_may_pass_is_looked_at_until_the_time_is_over() {
+    let loops = || JoinEvent::Standing(Ok(vec![stands("kube-proxy.crash-loop")]));
+    let mut story = all_but_causes(JoinPolicy::default());
+    for second in [13, 16, 19, 60, 129] {
+        story = story.then(second, loops());
+        assert_eq!(story.state.stage, Stage::NetworkReady, "{second}");
+    }
+    let passed = story.clone().then(129, JoinEvent::Standing(Ok(vec![])));
+    assert_eq!(passed.state.stage, Stage::Verified);
+    let failure = story.then(130, JoinEvent::Tick).failure().clone();
+    assert_eq!((failure.causes[0].id.as_str(), failure.overdue), ("kube-proxy.crash-loop", true));
+    // What it stops was not asked for.
+    let network = Story::networked(until(Until::Network)).then(13, loops());
+    assert_eq!(network.state.stage, Stage::Verified);
+}
+
+#[test]
+fn what_was_found_of_another_moment_does_not_count() {
+    let story =
+        all_but_causes(JoinPolicy::default()).then(13, JoinEvent::Node(Ok(Node { ready: false, ..sample::node() })));
+    let story = story.then(14, JoinEvent::Standing(Ok(vec![])));
+    assert_eq!((story.state.stage, story.state.seen.standing.clone()), (Stage::NetworkReady, Err(Why::NotCollected)));
+    let ready = story.then(15, JoinEvent::Node(Ok(sample::node())));
+    assert_eq!(ready.effects, [JoinEffect::LookForCauses { not_before: at(15) }], "it is looked for anew");
+}
+
 fn any_event() -> impl Strategy<Value = JoinEvent> {
     let seen = sample::joined();
     let cause = prop_oneof![
@@ -531,13 +916,35 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
                 restarts,
                 exit,
                 started_at: Some(NOW),
+                halt: match (active, exit) {
+                    (true, _) => (restarts == 1).then_some(KubeletHalt::Silent),
+                    (false, None) => Some(if alone { KubeletHalt::Removed } else { KubeletHalt::Stopped }),
+                    (false, Some(_)) => None,
+                },
+                ..Kubelet::default()
             }))
         },
     );
-    let node = (any::<Option<bool>>(), any::<bool>(), any::<bool>()).prop_map(|(identity, ready, unavailable)| {
-        let network_unavailable = unavailable.then(|| "x".to_owned());
-        JoinEvent::Node(Ok(Node { identity, ready, network_unavailable, ..sample::node() }))
-    });
+    let node =
+        (any::<Option<bool>>(), any::<[bool; 4]>()).prop_map(|(identity, [ready, unavailable, short, placed])| {
+            let network_unavailable = unavailable.then(|| "x".to_owned());
+            let pressures =
+                if short { vec![Pressure { of: Resource::Disk, says: "x".to_owned() }] } else { Vec::new() };
+            let internal_ips = if placed { sample::node().internal_ips } else { Vec::new() };
+            JoinEvent::Node(Ok(Node {
+                identity,
+                ready,
+                network_unavailable,
+                pressures,
+                internal_ips,
+                ..sample::node()
+            }))
+        });
+    let agents = (any::<bool>(), 0u64..5, proptest::option::of("CrashLoopBackOff|ErrImagePull|ContainerCreating"))
+        .prop_map(|(is_kube_proxy, restarts, down)| {
+            let pod = sample::pod(restarts, down.as_deref());
+            JoinEvent::Agents(Ok(vec![AgentPod { is_kube_proxy, ready: down.is_none(), ..pod }]))
+        });
     prop_oneof![
         any_found().prop_map(JoinEvent::Found),
         Just(JoinEvent::Found(nothing())),
@@ -554,6 +961,7 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
         Just(JoinEvent::Kubelet(seen.kubelet)),
         Just(request(Signing::Pending)),
         Just(request(Signing::Approved)),
+        Just(request(Signing::Issued)),
         Just(JoinEvent::Certificate(Ok(ClientCertificate::Trusted))),
         Just(JoinEvent::Certificate(Err(Why::Absent))),
         node,
@@ -561,15 +969,46 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
         Just(JoinEvent::Node(Err(Why::Absent))),
         (0u8..3, -20i64..20)
             .prop_map(|(version, seconds)| JoinEvent::Lease(Ok(sample::renewal(&version.to_string(), seconds)))),
+        agents,
+        Just(JoinEvent::Agents(seen.agents)),
+        Just(JoinEvent::Addresses(seen.addresses)),
+        Just(JoinEvent::KubeProxySet(Ok(Some("kube-system/kube-proxy".to_owned())))),
         Just(JoinEvent::Runtime(seen.runtime)),
         Just(JoinEvent::Runtime(Err(Why::TimedOut))),
-        Just(JoinEvent::Sandbox(seen.sandbox)),
-        Just(JoinEvent::Sandbox(Err(Why::Broken("x".into())))),
+        Just(tried(seen.sandbox.clone())),
+        Just(tried(Err(Why::Broken("x".into())))),
+        any_trial(seen.sandbox),
+        prop::collection::vec(standing(), 0..3).prop_map(|causes| JoinEvent::Standing(Ok(causes))),
+        Just(JoinEvent::Standing(Ok(vec![]))),
         cause.clone().prop_map(JoinEvent::Trouble),
+        cause.clone().prop_map(|cause| JoinEvent::Trouble(cause.under(Circumstance::GoesOn))),
+        cause.clone().prop_map(|cause| ended_by(vec![cause])),
+        cause.clone().prop_map(|cause| JoinEvent::Passed(cause.id)),
         (cause, any::<bool>()).prop_map(|(cause, may_pass)| JoinEvent::Failed(cause.may_pass(may_pass))),
         Just(JoinEvent::Finished { changed: false }),
         Just(JoinEvent::Tick),
     ]
+}
+
+/// What may come of trying, whatever else was seen.
+fn any_trial(sandbox: Result<Sandbox, Why>) -> impl Strategy<Value = JoinEvent> {
+    let sandbox = prop_oneof![Just(sandbox), Just(Err(Why::Absent)), Just(Err(Why::TimedOut))];
+    let stand_in = prop_oneof![
+        Just(None),
+        Just(Some(StandIn::Nobody)),
+        Just(Some(StandIn::OnItsWay { pod: "a/b".into() })),
+        Just(Some(StandIn::AgentDown { pod: "a/b".into() })),
+    ];
+    let reach = prop_oneof![
+        Just(Ok(KubeletReach::Answered)),
+        Just(Ok(KubeletReach::Unanswered { says: "i/o timeout".into() })),
+        Just(Err(Why::NotCollected)),
+        Just(Err(Why::Denied)),
+    ];
+    (sandbox, stand_in, reach, any::<bool>()).prop_map(|(sandbox, stand_in, reach, looked)| {
+        let peers = if looked { Ok(PeerDial::default()) } else { Err(Why::NotCollected) };
+        JoinEvent::Tried(Box::new(PodTrial { sandbox, stand_in, reach, peers }))
+    })
 }
 
 fn any_policy() -> impl Strategy<Value = JoinPolicy> {
@@ -635,6 +1074,43 @@ proptest! {
         }
     }
 
+    /// With `existing::nothing_that_lives_is_taken_down`: what a live kubelet is decided on leads to looks alone.
+    #[test]
+    fn a_machine_that_lives_is_only_looked_at(
+        policy in any_policy(),
+        found in any_found(),
+        lives in 0usize..3,
+        (proven, registered, renewed) in any::<(bool, bool, bool)>(),
+        events in prop::collection::vec((any_event(), 0i64..40), 0..40),
+    ) {
+        let local = match lives {
+            0 => LocalJoin::Joined,
+            1 => LocalJoin::Elsewhere { server: "s".into() },
+            _ => LocalJoin::Detached { why: "not there".into() },
+        };
+        let found = ExistingJoin { local, kubeadm: None, proven, registered, lease_renews: renewed, ..found };
+        let (mut state, effects) = JoinStatus::begin(policy, NOW);
+        let (mut second, mut looks) = (0, effects.contains(&JoinEffect::Observe));
+        for (event, wait) in events {
+            second += wait;
+            let look = std::mem::take(&mut looks).then(|| JoinEvent::Found(found.clone()));
+            let event = Some(event).filter(|event| !matches!(event, JoinEvent::Found(_) | JoinEvent::Woken));
+            for event in look.into_iter().chain(event) {
+                let effects;
+                (state, effects) = step(&state, &event, at(second));
+                let acts = |effect: &JoinEffect| match effect {
+                    JoinEffect::Check | JoinEffect::Prepare | JoinEffect::StartKubeadm | JoinEffect::CleanUp
+                    | JoinEffect::RemoveNode { .. } | JoinEffect::MarkNotReady { .. } | JoinEffect::WakeKubelet
+                    | JoinEffect::Attach | JoinEffect::Halt => true,
+                    JoinEffect::Observe | JoinEffect::Sandbox { .. } | JoinEffect::LookForCauses { .. } | JoinEffect::Tell(_) | JoinEffect::Finish
+                    | JoinEffect::Leave | JoinEffect::Diagnose | JoinEffect::Report(_) => false,
+                };
+                prop_assert!(!effects.iter().any(acts), "{:?}: {:?}", event, effects);
+                looks |= effects.contains(&JoinEffect::Observe);
+            }
+        }
+    }
+
     #[test]
     fn whatever_came_time_ends_it(policy in any_policy(), events in prop::collection::vec(any_event(), 0..40), noise in prop::collection::vec(any_event(), 1..8)) {
         let (mut state, _) = JoinStatus::begin(policy, NOW);
@@ -654,12 +1130,12 @@ proptest! {
     }
 
     #[test]
-    fn joined_needs_all_of_the_evidence(policy in any_policy(), missing in 0usize..7) {
+    fn joined_needs_all_of_the_evidence(policy in any_policy(), missing in 0usize..10) {
         let seen = sample::joined();
-        let needed = match policy.until {
+        let needed = |n: usize| n == 8 || n < match policy.until {
             Until::Registered => 4,
-            Until::Network => 5,
-            Until::Verified => 6,
+            Until::Network => 6,
+            Until::Verified => 8,
         };
         let all = [
             kubelet(),
@@ -667,16 +1143,19 @@ proptest! {
             JoinEvent::Node(seen.node),
             JoinEvent::Lease(Ok(sample::renewal("1", 9))),
             JoinEvent::Runtime(seen.runtime),
-            JoinEvent::Sandbox(seen.sandbox),
+            JoinEvent::Agents(seen.agents),
+            JoinEvent::Addresses(seen.addresses),
+            tried(seen.sandbox),
+            JoinEvent::Standing(seen.standing),
         ];
         let found = ExistingJoin { local: LocalJoin::Joined, node: Ok(sample::node()), ..nothing() };
-        let mut story = Story::new(policy).then(1, JoinEvent::Found(found));
+        let mut story = Story::new(policy.clone()).then(1, JoinEvent::Found(found));
         for (n, event) in all.into_iter().enumerate() {
             if n != missing {
                 story = story.then(5, event);
             }
         }
         story = story.then(6, JoinEvent::Finished { changed: false });
-        prop_assert_eq!(story.state.stage == Stage::Joined, missing >= needed, "{:?}", story.state);
+        prop_assert_eq!(story.state.stage == Stage::Joined, !needed(missing), "{:?}", story.state);
     }
 }

@@ -1,12 +1,17 @@
 //! What was seen of a machine that has joined, or is about to; of each thing the last look, or why there was none.
 
-use std::net::IpAddr;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 
+use super::Until;
+use crate::catalogue::{About, Class, Role, Stops};
+use crate::check::{Evidence, Needed, Subsystem};
 use crate::fact::Why;
 use crate::fact::cidr::Cidr;
+use crate::join::failure::JoinCause;
 
 /// All of it. `verify` fills it at once, `join` event by event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,8 +24,66 @@ pub struct NodeEvidence {
     pub lease: Result<NodeLease, Why>,
     pub runtime: Result<RuntimeConditions, Why>,
     pub sandbox: Result<Sandbox, Why>,
-    /// The node's CNI and kube-proxy pods, watched for a while (`--soak`); without that, those caught in a loop.
+    /// Where only a Pod of the cluster can prove what a sandbox proves elsewhere, and none has: what has come of it.
+    #[serde(default)]
+    pub stand_in: Option<StandIn>,
+    /// Whether the API server reaches this node's kubelet.
+    #[serde(default = "not_collected")]
+    pub reach: Result<KubeletReach, Why>,
+    /// Whether pods of other nodes answer from here.
+    #[serde(default = "not_collected")]
+    pub peers: Result<PeerDial, Why>,
+    /// The node's CNI and kube-proxy pods, watched for a while (`--soak`).
     pub pods: Result<Vec<AgentPod>, Why>,
+    /// This machine's own addresses.
+    #[serde(default = "not_collected")]
+    pub addresses: Result<Vec<IpAddr>, Why>,
+    /// The node's CNI and kube-proxy pods as they are now.
+    #[serde(default = "not_collected")]
+    pub agents: Result<Vec<AgentPod>, Why>,
+    /// The DaemonSet of kube-proxy's that selects this Node, where an admin could look.
+    #[serde(default = "not_collected")]
+    pub kube_proxy_set: Result<Option<String>, Why>,
+    /// Far ends of this node's tunnels that are reached over another interface than the one with the agent's address.
+    #[serde(default = "not_collected")]
+    pub detours: Result<Vec<String>, Why>,
+    /// What live diagnosis found once all else held.
+    #[serde(default = "not_collected")]
+    pub standing: Result<Vec<StandingCause>, Why>,
+}
+
+/// A current cause that keeps pods from running on this node, or others from reaching them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StandingCause {
+    pub id: String,
+    pub class: Class,
+    pub role: Role,
+    /// What it stops: itself, or by what was seen because of it.
+    pub stops: Stops,
+    pub subsystem: Subsystem,
+    pub title: String,
+    pub evidence: Vec<Evidence>,
+    pub remedy: Vec<String>,
+}
+
+impl StandingCause {
+    /// Whether nobody may say *joined* over it, as far as it was asked for.
+    pub fn forbids(&self, until: Until) -> bool {
+        self.stops.forbidden_from().is_some_and(|from| from <= until)
+    }
+
+    /// As the cause of a join that ended because of it.
+    pub(crate) fn as_cause(&self) -> JoinCause {
+        let StandingCause { id, class, role, stops, subsystem, title, evidence, remedy } = self;
+        let about =
+            About { id, class: *class, role: *role, stops: *stops, subsystem: *subsystem, needed: Needed::Always };
+        JoinCause::of(about, title).seen(evidence.clone()).fixed_by(remedy.clone())
+    }
+}
+
+/// Of what an older Carrick did not look at.
+fn not_collected<T>() -> Result<T, Why> {
+    Err(Why::NotCollected)
 }
 
 impl Default for NodeEvidence {
@@ -34,7 +97,15 @@ impl Default for NodeEvidence {
             lease: Err(Why::NotCollected),
             runtime: Err(Why::NotCollected),
             sandbox: Err(Why::NotCollected),
+            stand_in: None,
+            reach: not_collected(),
+            peers: not_collected(),
             pods: Err(Why::NotCollected),
+            addresses: Err(Why::NotCollected),
+            agents: Err(Why::NotCollected),
+            kube_proxy_set: Err(Why::NotCollected),
+            detours: Err(Why::NotCollected),
+            standing: Err(Why::NotCollected),
         }
     }
 }
@@ -50,6 +121,43 @@ pub struct Kubelet {
     /// How it last ended.
     pub exit: Option<i32>,
     pub started_at: Option<Timestamp>,
+    /// `--node-ip`: the address that somebody told it to use.
+    #[serde(default)]
+    pub node_ip: Option<KubeletFlag>,
+    /// `--cloud-provider`: who is to initialise its Node.
+    #[serde(default)]
+    pub cloud_provider: Option<KubeletFlag>,
+    /// Why it does nothing, where it neither works nor ended.
+    #[serde(default)]
+    pub halt: Option<KubeletHalt>,
+}
+
+/// A flag of the kubelet's, and where it is set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KubeletFlag {
+    /// As it stands there, with its value.
+    pub word: String,
+    pub file: String,
+}
+
+impl KubeletFlag {
+    /// The command that takes it out.
+    pub(super) fn taken_out(&self) -> String {
+        format!("sed -i 's|{}||' {} && systemctl restart kubelet", self.word, self.file)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KubeletHalt {
+    /// It does not run, and is not to: it was not started, or somebody stopped it.
+    Stopped,
+    /// The same, and its config.yaml is not there.
+    Removed,
+    /// It is there, and a signal has stopped it.
+    Suspended,
+    /// It runs, takes connections on its healthz port, and answers none.
+    Silent,
 }
 
 /// The kubelet's request for its certificate.
@@ -63,8 +171,10 @@ pub struct CertificateRequest {
 #[serde(rename_all = "kebab-case")]
 pub enum Signing {
     Pending,
-    /// Approved; the certificate may still be on its way.
+    /// Approved; the certificate is still to be issued.
     Approved,
+    /// The certificate is there for the kubelet to take.
+    Issued,
     Denied {
         why: String,
     },
@@ -81,24 +191,36 @@ pub enum ClientCertificate {
     Trusted,
     /// Of another cluster, for another node, or out of date.
     Stale { why: String },
+    /// For this node, and in date; of a CA that neither the cluster has shown nor kubelet.conf names. A cluster may have one for
+    /// its clients alone: only the API server can say.
+    Unvouched,
 }
 
-/// The CA the kubelet trusts, and the one of the cluster that was asked for, as pins.
+/// The CAs the kubelet trusts, and those of the cluster that was asked for, as pins.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClusterPins {
     pub own: String,
     pub asked: String,
+    /// It is one cluster: they share a CA, or the asked one's has signed the kubelet's certificate.
+    #[serde(default)]
+    pub is_same: bool,
 }
 
 /// The Node of this machine's name.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Node {
     pub name: String,
     /// [`crate::fact::identity::MachineIdentity::is`]: `None` where the ids are empty or shared and prove nothing.
     pub identity: Option<bool>,
+    /// Its UUID is this machine's, and its machine-id another: set up anew since, or a second machine with the same UUID.
+    #[serde(default)]
+    pub other_machine_id: bool,
     /// Its ids and address, as a person compares them.
     pub whose: String,
     pub ready: bool,
+    /// Ready is Unknown: the cluster has heard nothing of its kubelet for as long as it waits for one.
+    #[serde(default)]
+    pub silent: bool,
     /// Reason and message of the condition Ready.
     pub says: String,
     /// The reason, where `NetworkUnavailable` is True.
@@ -109,9 +231,80 @@ pub struct Node {
     /// When it was looked at, by this machine's clock.
     #[serde(default)]
     pub seen_at: Option<Timestamp>,
+    /// What it is short of.
+    #[serde(default)]
+    pub pressures: Vec<Pressure>,
+    #[serde(default)]
+    pub taints: Vec<Taint>,
+    #[serde(default)]
+    pub internal_ips: Vec<IpAddr>,
+    /// What network agents have written to it, also those of a network that is gone.
+    #[serde(default)]
+    pub agent_addresses: Vec<AgentAddress>,
+}
+
+/// The address that a network's agent uses between nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AgentAddress {
+    /// The network's name: `flannel`.
+    pub network: String,
+    pub annotation: String,
+    pub address: IpAddr,
+    /// What chooses it, as a command.
+    pub set_by: String,
+}
+
+/// A condition `DiskPressure`, `MemoryPressure` or `PIDPressure` that is True.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pressure {
+    pub of: Resource,
+    /// Reason and message.
+    pub says: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Resource {
+    Disk,
+    Memory,
+    Pids,
+}
+
+impl Resource {
+    pub const ALL: [Resource; 3] = [Resource::Disk, Resource::Memory, Resource::Pids];
+
+    /// The Node's condition.
+    pub fn condition(self) -> &'static str {
+        match self {
+            Resource::Disk => "DiskPressure",
+            Resource::Memory => "MemoryPressure",
+            Resource::Pids => "PIDPressure",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Taint {
+    pub key: String,
+    pub value: String,
+    pub effect: String,
+}
+
+/// As kubectl prints it: `key=value:effect`.
+impl fmt::Display for Taint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Taint { key, value, effect } = self;
+        if value.is_empty() { write!(f, "{key}:{effect}") } else { write!(f, "{key}={value}:{effect}") }
+    }
 }
 
 impl Node {
+    /// Made so short a while ago that a DaemonSet's controller may not have come to it yet.
+    pub(super) fn is_just_made(&self) -> bool {
+        const PLACED: SignedDuration = SignedDuration::from_secs(5);
+        self.created_at.zip(self.seen_at).is_some_and(|(created, seen)| seen.duration_since(created) < PLACED)
+    }
+
     /// A kubelet that is up before its Node asks for a lease in vain, and again 10 s later. Until then a Node that was made
     /// since it started is its word: nobody else makes one with this machine's ids.
     pub(super) fn is_too_young_for_a_lease(&self, kubelet: &Kubelet) -> bool {
@@ -204,7 +397,74 @@ impl Sandbox {
     }
 }
 
+/// Why no Pod proves the network yet, where its plugin serves nobody else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StandIn {
+    /// The network's own agent is not Ready: no Pod will be served.
+    AgentDown { pod: String },
+    /// This one has yet to get its address.
+    OnItsWay { pod: String },
+    /// The API server did not take a throw-away Pod: admission, a quota, a missing right.
+    Refused { says: String },
+    /// None that is younger than the kubelet and the agent, none on its way, and nobody who may make one.
+    Nobody,
+}
+
+/// What came of asking the API server to reach this node's kubelet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KubeletReach {
+    /// The kubelet answered, whatever it said.
+    Answered,
+    /// It was reached, and TLS failed: what the API server says.
+    Untrusted { says: String },
+    /// It was not: what the API server says.
+    Unanswered { says: String },
+}
+
+/// Handshakes with pods of other nodes, and what else speaks of the way to them.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PeerDial {
+    pub peers: Vec<Peer>,
+    /// Where none answered: what on this machine keeps packets from them.
+    pub signs: Vec<Evidence>,
+}
+
+/// A pod of another node that is Ready, as it was dialled.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Peer {
+    /// `NAMESPACE/NAME`.
+    pub pod: String,
+    pub node: String,
+    pub at: SocketAddr,
+    pub from: DialledFrom,
+    pub answer: Dialled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DialledFrom {
+    /// The network of a sandbox, or of a Pod, on this node.
+    Pod,
+    Machine,
+}
+
+/// What came of a TCP handshake.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Dialled {
+    Answered,
+    /// By the pod, or by a firewall on the way: neither is told from the other.
+    Refused,
+    /// The machine's own network, or one on the way, knows no route.
+    Unreachable(String),
+    Silent,
+    /// It could not be tried, or was cut off: nothing is known.
+    NotDialled(String),
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentPod {
     pub name: String,
     /// Restarts while it was watched.
@@ -217,4 +477,55 @@ pub struct AgentPod {
     /// It is of kube-proxy: a node's pod network can be ready without it.
     #[serde(default)]
     pub is_kube_proxy: bool,
+    /// It runs, and all its containers are ready.
+    #[serde(default)]
+    pub ready: bool,
+    /// What the container says that waits, or ended last.
+    #[serde(default)]
+    pub says: String,
+    /// The pod network it is an agent of.
+    #[serde(default)]
+    pub network: Option<String>,
+    /// The ids of its containers that run, as the API server has it.
+    #[serde(default)]
+    pub running: Vec<String>,
+}
+
+impl AgentPod {
+    pub(crate) fn waits_for_its_image(&self) -> bool {
+        self.down
+            .as_deref()
+            .is_some_and(|down| ["ErrImagePull", "ImagePullBackOff", "InvalidImageName"].contains(&down))
+    }
+
+    /// Held back after it ended. A flannel that starts before kube-proxy's rules are there is so once or twice, and is well.
+    pub(crate) fn is_crash_looping(&self) -> bool {
+        self.down.as_deref() == Some("CrashLoopBackOff")
+    }
+
+    /// A container of it could not be started, or ended.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.down.as_deref().is_some_and(|down| {
+            ["CrashLoopBackOff", "RunContainerError", "CreateContainerError", "StartError"].contains(&down)
+        })
+    }
+
+    /// How it stands with one that is not ready.
+    pub(crate) fn state(&self) -> String {
+        let state = match (&self.down, self.restarts) {
+            (None, restarts) => format!("not ready, {restarts} restarts; last: {}", self.why),
+            (Some(down), 0) => down.clone(),
+            (Some(down), restarts) => format!("{down}, {restarts} restarts; last: {}", self.why),
+        };
+        if self.says.is_empty() { state } else { format!("{state}: {}", self.says) }
+    }
+
+    /// What shows why it is not ready.
+    pub(crate) fn look(&self) -> String {
+        let (namespace, pod) = self.name.split_once('/').unwrap_or(("default", &self.name));
+        if self.restarts > 0 {
+            return format!("kubectl -n {namespace} logs --previous --all-containers {pod}");
+        }
+        format!("kubectl -n {namespace} describe pod {pod}")
+    }
 }

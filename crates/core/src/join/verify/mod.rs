@@ -8,8 +8,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::check::{Outcome, Subsystem, Verdict, skip};
+use super::failure::JoinCause;
+use crate::catalogue::{About, Class, Role, Stops};
+use crate::check::{Needed, Outcome, Subsystem, Verdict, skip};
 use crate::fact::{Known, Missing, Why};
+use crate::id;
 use crate::report::{self, Cause, Confidence, Judged, Reached, Report};
 
 pub mod evidence;
@@ -18,8 +21,9 @@ pub mod proof;
 pub mod testing;
 
 pub use evidence::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease,
-    RuntimeConditions, Sandbox, Signing,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Dialled, DialledFrom, Kubelet,
+    KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial, Pressure,
+    Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Taint,
 };
 pub use proof::PROOFS;
 
@@ -66,12 +70,31 @@ pub struct Proof {
     pub until: Until,
     /// What it cannot hold without. Where one of these fails, what is not known of this one is no news.
     after: &'static [&'static str],
-    judge: fn(&NodeEvidence) -> Known<Verdict>,
+    judge: fn(&NodeEvidence, Until) -> Known<Verdict>,
 }
 
 impl Proof {
-    fn verdict(&self, seen: &NodeEvidence) -> Verdict {
-        (self.judge)(seen).unwrap_or_else(|missing| not_seen(&missing.source_name, &missing.why))
+    /// As far as it was asked for.
+    fn verdict(&self, seen: &NodeEvidence, until: Until) -> Verdict {
+        (self.judge)(seen, until).unwrap_or_else(|missing| not_seen(&missing.source_name, &missing.why))
+    }
+
+    /// A failure as the cause of a join that ended because of it; under the id of what it means, where that is known.
+    fn cause(&self, verdict: Verdict) -> Option<JoinCause> {
+        if verdict.outcome != Outcome::Fail {
+            return None;
+        }
+        // By itself it says only that: whoever knows why has the first word.
+        let own = About {
+            id: self.id,
+            class: Class::Transient,
+            role: Role::Symptom,
+            stops: Stops::Node,
+            subsystem: self.subsystem,
+            needed: Needed::Always,
+        };
+        let cause = JoinCause::of(verdict.means.unwrap_or(own), verdict.says);
+        Some(cause.seen(verdict.evidence).fixed_by(verdict.remedy))
     }
 
     /// What it means, why it matters, how to see and fix it: the text of `carrick explain`.
@@ -95,8 +118,10 @@ pub fn find(id: &str) -> Option<&'static Proof> {
 pub fn report(host: &str, seen: &NodeEvidence, until: Until) -> Report {
     let findings = judge(seen, until);
     let causes = findings.iter().filter(|finding| finding.verdict == Outcome::Fail).map(|it| cause(it, &findings));
-    let (causes, reached) = (causes.collect(), reached(&findings));
-    Report { causes, reached: Some(Reached { until, reached }), ..report::of("verify", host, findings) }
+    let (causes, reached) = (causes.collect(), reached(seen, until));
+    let counts = |it: &&Judged| find(it.id).is_none_or(|proof| !is_unproven(&proof.verdict(seen, until)));
+    let verdict = report::overall(&findings.iter().filter(counts).cloned().collect::<Vec<_>>());
+    Report { verdict, causes, reached: Some(Reached { until, reached }), ..report::of("verify", host, findings) }
 }
 
 /// A failure as a cause, with what does not hold because of it.
@@ -116,16 +141,9 @@ fn cause(failed: &Judged, findings: &[Judged]) -> Cause {
     }
 }
 
-/// How far the evidence reaches.
-fn reached(findings: &[Judged]) -> Option<Until> {
-    let holds = |until: Until| {
-        let far = |it: &Judged| find(it.id).map(|proof| proof.until);
-        let mut needed = findings.iter().filter(|it| far(it) <= Some(until));
-        // What was not asked for is skipped, and skipped is not seen.
-        let any = findings.iter().any(|it| far(it) == Some(until) && it.verdict == Outcome::Pass);
-        any && needed.all(|it| matches!(it.verdict, Outcome::Pass | Outcome::Skip))
-    };
-    [Until::Verified, Until::Network, Until::Registered].into_iter().find(|until| holds(*until))
+/// How far the evidence reaches, of what was asked for.
+fn reached(seen: &NodeEvidence, until: Until) -> Option<Until> {
+    [Until::Verified, Until::Network, Until::Registered].into_iter().find(|far| *far <= until && holds(seen, *far))
 }
 
 /// Every proof, judged; what is beyond the goal is skipped, and what is not known because of a failure before it.
@@ -136,7 +154,7 @@ pub fn judge(seen: &NodeEvidence, until: Until) -> Vec<Judged> {
     for proof in PROOFS {
         let asked = proof.until <= until;
         let verdict =
-            if asked { proof.verdict(seen) } else { skip(format!("not asked for: --until {}", until.name())) };
+            if asked { proof.verdict(seen, until) } else { skip(format!("not asked for: --until {}", until.name())) };
         let behind = lost.iter().find(|(id, _)| proof.after.contains(id)).map(|(_, behind)| *behind);
         let verdict = match (verdict.outcome, behind) {
             (Outcome::Unknown, Some(behind)) => {
@@ -155,25 +173,103 @@ pub fn judge(seen: &NodeEvidence, until: Until) -> Vec<Judged> {
 
 /// What the lease is still waited for to show, where waiting makes sense: its kubelet runs, and it was not yet seen renewed.
 pub fn awaits_renewal(seen: &NodeEvidence) -> Option<String> {
-    let runs = proof::kubelet::PROOF.verdict(seen).outcome == Outcome::Pass && seen.lease.is_ok();
-    Some(proof::lease::PROOF.verdict(seen))
+    let until = Until::Registered;
+    let runs = proof::kubelet::PROOF.verdict(seen, until).outcome == Outcome::Pass && seen.lease.is_ok();
+    Some(proof::lease::PROOF.verdict(seen, until))
         .filter(|verdict| runs && verdict.outcome == Outcome::Unknown)
         .map(|verdict| verdict.says)
 }
 
-/// All the evidence is there. Nothing may be unknown.
+/// All the evidence is there. Nothing that was not seen may be missing; what is only a warning is told, and keeps nobody from a node.
 pub fn holds(seen: &NodeEvidence, until: Until) -> bool {
-    let outcomes = PROOFS.into_iter().filter(|proof| proof.until <= until).map(|proof| proof.verdict(seen).outcome);
-    outcomes.into_iter().all(|outcome| matches!(outcome, Outcome::Pass | Outcome::Skip))
+    lacking(seen, until).next().is_none()
+}
+
+/// Whether it is time to look for causes: all else is there, or all but what only a Pod could prove that nobody may make.
+pub fn only_causes_are_open(seen: &NodeEvidence, until: Until) -> bool {
+    let causes = proof::causes::PROOF.id;
+    lacks_at_most(seen, until, &[causes])
+        || (nobody_makes_a_pod(seen) && lacks_at_most(seen, until, &[OF_A_POD[0], OF_A_POD[1], causes]))
+}
+
+/// All but the last: that no cause stands is looked at when the rest is there.
+pub fn holds_but_causes(seen: &NodeEvidence, until: Until) -> bool {
+    lacks_at_most(seen, until, &[proof::causes::PROOF.id])
+}
+
+/// All but what only a Pod of the cluster could prove, which nobody may make.
+pub fn holds_but_for_a_pod(seen: &NodeEvidence, until: Until) -> bool {
+    nobody_makes_a_pod(seen) && lacks_at_most(seen, until, &OF_A_POD)
+}
+
+/// What a Pod proves where the network serves nobody else.
+const OF_A_POD: [&str; 2] = [proof::sandbox::PROOF.id, proof::address::PROOF.id];
+
+fn nobody_makes_a_pod(seen: &NodeEvidence) -> bool {
+    matches!(seen.stand_in, Some(StandIn::Nobody | StandIn::Refused { .. }))
+}
+
+/// Whether this one is all that is missing, but for what is looked at last.
+pub(super) fn lacks_only(seen: &NodeEvidence, until: Until, proof: &Proof) -> bool {
+    lacking(seen, until).any(|(id, _)| id == proof.id)
+        && lacks_at_most(seen, until, &[proof.id, proof::causes::PROOF.id])
+}
+
+fn lacks_at_most(seen: &NodeEvidence, until: Until, these: &[&str]) -> bool {
+    lacking(seen, until).all(|(id, _)| these.contains(&id))
+}
+
+/// What fails of it, the first first: as causes, with what to do.
+pub(super) fn failures(seen: &NodeEvidence, until: Until) -> Vec<JoinCause> {
+    let asked = PROOFS.into_iter().filter(|proof| proof.until <= until && proof.id != proof::causes::PROOF.id);
+    let failed = asked.filter_map(|proof| proof.cause(proof.verdict(seen, until)));
+    failed.chain(forbidding(seen, until).map(StandingCause::as_cause)).collect()
+}
+
+/// The causes that stand over which nobody says *joined*, as far as it was asked for.
+pub(super) fn forbidding(seen: &NodeEvidence, until: Until) -> impl Iterator<Item = &StandingCause> {
+    let standing = seen.standing.iter().flatten();
+    standing.filter(move |cause| cause.forbids(until) && !is_overruled(seen, &cause.id))
+}
+
+/// What the rules of this machine seem to forbid and was seen to work: packets may take another way, as with konnectivity.
+fn is_overruled(seen: &NodeEvidence, cause: &str) -> bool {
+    let reached = || seen.reach == Ok(KubeletReach::Answered);
+    let answered =
+        || seen.peers.as_ref().is_ok_and(|dialled| dialled.peers.iter().any(|it| it.answer == Dialled::Answered));
+    (cause == id!("firewall.kubelet").id && reached()) || (cause == id!("firewall.vxlan").id && answered())
+}
+
+/// Where nobody reaches this node, or it nobody: as the cause of a join that ends because of it.
+pub(super) fn unreached(seen: &NodeEvidence) -> Option<JoinCause> {
+    let reach = [&proof::kubelet_reached::PROOF, &proof::peer::PROOF];
+    reach.into_iter().find_map(|proof| proof.cause(proof.verdict(seen, Until::Verified)))
 }
 
 /// The first thing that is still missing, as the live line says it.
 pub fn first_missing(seen: &NodeEvidence, until: Until) -> Option<(&'static str, String)> {
-    let asked = PROOFS.into_iter().filter(|proof| proof.until <= until);
-    asked
-        .map(|proof| (proof.id, proof.verdict(seen)))
-        .find(|(_, verdict)| !matches!(verdict.outcome, Outcome::Pass | Outcome::Skip))
-        .map(|(id, verdict)| (id, verdict.says))
+    lacking(seen, until).next().map(|(id, verdict)| (id, verdict.says))
+}
+
+/// What keeps a machine from being joined as far as this.
+fn lacking(seen: &NodeEvidence, until: Until) -> impl Iterator<Item = (&'static str, Verdict)> {
+    let asked = PROOFS.into_iter().filter(move |proof| proof.until <= until);
+    let verdicts = asked.map(move |proof| (proof.id, proof.verdict(seen, until)));
+    verdicts.filter(|(_, verdict)| match verdict.outcome {
+        Outcome::Pass | Outcome::Skip | Outcome::Warn => false,
+        Outcome::Unknown => !is_unproven(verdict),
+        Outcome::Fail => true,
+    })
+}
+
+/// What was looked at, and cannot be told: it is shown, and keeps nobody from being joined. Of what was not looked at,
+/// [`not_seen`].
+fn unproven(says: impl Into<String>) -> Verdict {
+    Verdict { outcome: Outcome::Unknown, ..skip(says) }
+}
+
+fn is_unproven(verdict: &Verdict) -> bool {
+    verdict.outcome == Outcome::Unknown && verdict.missing.is_none()
 }
 
 /// What was seen, or why not. That nothing is there is for the proof itself to judge.

@@ -1,14 +1,16 @@
 //! A machine that has joined, but for one thing; and the judge of a proof's table.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use jiff::Timestamp;
 
 use super::{
     AgentPod, CertificateRequest, ClientCertificate, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease, Proof,
-    RuntimeConditions, Sandbox, Signing, Until, holds,
+    RuntimeConditions, Sandbox, Signing, StandingCause, Until, holds,
 };
+use crate::catalogue::{Class, Role, Stops};
 use crate::check::Outcome::{self, Fail, Pass};
+use crate::check::{Evidence, Subsystem, Verdict};
 use crate::fact::Why;
 
 pub const STARTED: Timestamp = Timestamp::constant(1_794_744_000, 0);
@@ -22,14 +24,18 @@ pub fn node() -> Node {
     Node {
         name: "w1".into(),
         identity: Some(true),
+        other_machine_id: false,
+        silent: false,
         whose: "systemUUID a, machineID b, 10.0.0.21".into(),
         ready: true,
         says: "KubeletReady".into(),
-        network_unavailable: None,
-        created_at: None,
-        seen_at: None,
+        internal_ips: vec![OWN_ADDRESS],
+        ..Node::default()
     }
 }
+
+/// The address of the machine, and the one its Node has.
+pub const OWN_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 21));
 
 pub fn joined() -> NodeEvidence {
     NodeEvidence {
@@ -40,13 +46,24 @@ pub fn joined() -> NodeEvidence {
         lease: Ok(NodeLease { first: renewal("1", 2), last: renewal("2", 12) }),
         runtime: Ok(RuntimeConditions { ready: true, network_ready: true, says: String::new() }),
         sandbox: Ok(Sandbox::new(IpAddr::from([10, 244, 1, 7]), vec!["10.244.1.0/24".into()])),
+        addresses: Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST), OWN_ADDRESS]),
+        standing: Ok(Vec::new()),
+        agents: Ok(vec![agent("kube-system/kube-proxy-1"), agent("kube-flannel/kube-flannel-ds-1")]),
+        reach: Err(Why::NotAdmin),
+        peers: Err(Why::NotAdmin),
         ..NodeEvidence::default()
     }
 }
 
 pub fn pod(restarts: u64, down: Option<&str>) -> AgentPod {
     let (name, why, down) = ("net/p".into(), "Error 2".into(), down.map(str::to_owned));
-    AgentPod { name, restarts, why, down, is_kube_proxy: false }
+    AgentPod { name, restarts, why, down, ..AgentPod::default() }
+}
+
+/// One that is up.
+pub fn agent(name: &str) -> AgentPod {
+    let is_kube_proxy = name.contains("kube-proxy");
+    AgentPod { name: name.into(), is_kube_proxy, ready: true, ..AgentPod::default() }
 }
 
 /// A Node without a lease: made, and looked at, so many seconds after the kubelet started.
@@ -70,15 +87,42 @@ pub fn with(change: fn(&mut NodeEvidence)) -> NodeEvidence {
     seen
 }
 
+/// What a proof says where everything was asked for.
+pub fn judged(proof: &Proof, seen: &NodeEvidence) -> Verdict {
+    proof.verdict(seen, Until::Verified)
+}
+
+/// A cause that stands, and what it stops.
+pub fn standing(id: &str, stops: Stops) -> StandingCause {
+    StandingCause {
+        id: id.into(),
+        class: Class::Configuration,
+        role: Role::Root,
+        stops,
+        subsystem: Subsystem::Network,
+        title: "it is so".into(),
+        evidence: vec![Evidence::of(id, "seen")],
+        remedy: vec![format!("fix {id}")],
+    }
+}
+
+/// The same, for what a row of a table made.
+pub fn joined_with(change: impl FnOnce(&mut NodeEvidence)) -> NodeEvidence {
+    let mut seen = joined();
+    change(&mut seen);
+    seen
+}
+
 /// Given what was seen, this outcome. A table has a row that passes and one that does not.
-pub fn table<const N: usize>(proof: &Proof, rows: [(&str, NodeEvidence, Outcome); N]) {
-    let outcomes = rows.each_ref().map(|row| row.2);
+pub fn table<'n>(proof: &Proof, rows: impl IntoIterator<Item = (&'n str, NodeEvidence, Outcome)>) {
+    let rows: Vec<_> = rows.into_iter().collect();
+    let outcomes: Vec<Outcome> = rows.iter().map(|row| row.2).collect();
     assert!(outcomes.contains(&Pass) && outcomes.contains(&Fail), "{}", proof.id);
     for (name, seen, expected) in rows {
-        let verdict = proof.verdict(&seen);
-        assert_eq!(verdict.outcome, expected, "{}, {name}: {}", proof.id, verdict.says);
+        let found = judged(proof, &seen);
+        assert_eq!(found.outcome, expected, "{}, {name}: {}", proof.id, found.says);
         if expected == Fail {
-            assert!(!verdict.evidence.is_empty() && !verdict.remedy.is_empty(), "{}, {name}", proof.id);
+            assert!(!found.evidence.is_empty() && !found.remedy.is_empty(), "{}, {name}", proof.id);
             assert!(!holds(&seen, Until::Verified), "{}, {name}", proof.id);
         }
     }

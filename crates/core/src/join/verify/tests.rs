@@ -25,7 +25,7 @@ fn how_far_decides_what_is_needed() {
     seen.runtime = Err(Why::TimedOut);
     assert!(holds(&seen, Until::Registered) && !holds(&seen, Until::Network));
     let skipped = judge(&seen, Until::Registered).iter().filter(|it| it.verdict == Skip).count();
-    assert_eq!(skipped, 7);
+    assert_eq!(skipped, 15);
 }
 
 #[test]
@@ -37,7 +37,7 @@ fn every_id_that_is_named_can_be_explained() {
     };
     worst.kubelet = Ok(Kubelet { standalone: true, ..Kubelet::default() });
     worst.certificate = Ok(ClientCertificate::Stale { why: "x".into() });
-    worst.cluster = Ok(ClusterPins { own: "a".into(), asked: "b".into() });
+    worst.cluster = Ok(ClusterPins { own: "a".into(), asked: "b".into(), is_same: false });
     worst.runtime = Ok(RuntimeConditions { ready: false, network_ready: false, says: "x".into() });
     worst.sandbox = Ok(Sandbox::new(IpAddr::from([1, 1, 1, 1]), vec!["10.0.0.0/8".into()]));
     worst.pods = Ok(vec![pod(2, None)]);
@@ -62,7 +62,15 @@ fn what_is_not_known_because_of_a_failure_is_told_there() {
     let unplugged = with(|s| s.sandbox = Err(Why::Broken("failed to find plugin".into())));
     assert_eq!(
         outcomes(&unplugged),
-        [("verify.cluster", Skip), ("verify.sandbox", Fail), ("verify.address", Skip), ("verify.restarts", Skip)]
+        [
+            ("verify.cluster", Skip),
+            ("verify.agent-address", Skip),
+            ("verify.sandbox", Fail),
+            ("verify.address", Skip),
+            ("verify.kubelet-reached", Skip),
+            ("verify.peer", Skip),
+            ("verify.restarts", Skip),
+        ]
     );
     // Without a failure before it nothing is excused.
     let silent = with(|s| s.node = Err(Why::TimedOut));
@@ -88,6 +96,19 @@ fn the_report_names_the_first_failure_first_and_how_far_it_got() {
     assert!(explains.iter().any(|id| id == "verify.lease") && explains.iter().any(|id| id == "node.never-registered"));
     let unplugged = with(|s| s.sandbox = Err(Why::Broken("failed to find plugin".into())));
     assert_eq!(told(&unplugged, Until::Verified).1, Some(Until::Network));
+}
+
+#[test]
+fn what_is_only_not_proven_is_shown_and_fails_nothing() {
+    let denied = with(|s| s.reach = Err(Why::Denied));
+    let told = report("w1", &denied, Until::Verified);
+    assert_eq!((told.verdict, told.reached.unwrap().reached), (Overall::Pass, Some(Until::Verified)));
+    let finding = told.findings.iter().find(|it| it.id == "verify.kubelet-reached").unwrap();
+    assert_eq!(finding.verdict, Unknown, "{}", finding.title);
+    let warned = with(|s| s.reach = Ok(KubeletReach::Untrusted { says: "x509: x".into() }));
+    let told = report("w1", &warned, Until::Verified);
+    assert_eq!((told.verdict, told.reached.unwrap().reached), (Overall::Warn, Some(Until::Verified)));
+    assert!(told.causes.is_empty());
 }
 
 #[test]

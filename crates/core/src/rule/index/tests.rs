@@ -1,7 +1,10 @@
 use proptest::prelude::*;
+use serde_json::{Value, json};
 
 use super::super::evaluate::evaluate;
+use super::super::event::RuleEventKind;
 use super::super::node::OWNED;
+use super::super::object::{ConditionStatus, NodeReadinessRule};
 use super::super::testing::{CONDITION, NodeBuilder, RuleBuilder, TAINT, node, rule, taint};
 use super::*;
 
@@ -249,7 +252,7 @@ impl World {
             assert!(!rule.is_deleting(), "{} is still there", rule.name);
             assert!(!rule.is_enforced() || rule.is_claimed(), "{} has no finalizer", rule.name);
             let stored: NodeReadinessRule = serde_json::from_value(self.rules[rule.name.as_ref()].clone()).unwrap();
-            let desired = self.index.status_of(&rule.name, wall(self.now)).unwrap();
+            let desired = self.index.status_of(&rule.name, self.now, wall(self.now)).unwrap();
             assert_eq!(stored.status.as_upstream(), desired.as_upstream(), "{}", rule.name);
             assert_eq!(stored.status.summary, desired.summary, "{}", rule.name);
             let selected = self.nodes.values().filter(|object| {
@@ -335,7 +338,7 @@ fn taking_over_writes_no_node_and_adopts_quietly() {
     assert_eq!(world.node_writes, 0);
     assert_eq!(world.events, []);
     // What did not change was evaluated when upstream did.
-    let status = world.index.status_of("r", wall(world.now)).unwrap();
+    let status = world.index.status_of("r", world.now, wall(world.now)).unwrap();
     let held = status.node_evaluations.iter().find(|it| it.node_name == "held").unwrap();
     assert_eq!(held.last_evaluation_time.to_string(), "2026-08-23T12:00:00Z");
     world.is_as_it_should_be();
@@ -397,10 +400,10 @@ fn a_refused_write_is_told_and_tried_again() {
     world.take_jobs();
     let warned: Vec<&str> = world.events.iter().map(|it| it.note.as_str()).collect();
     assert_eq!(warned, ["Failed to add taint 'readiness.k8s.io/gate:NoSchedule' by rule \"r\": 403 Forbidden"]);
-    let status = world.index.status_of("r", wall(world.now)).unwrap();
+    let status = world.index.status_of("r", world.now, wall(world.now)).unwrap();
     assert_eq!(status.failed_nodes[0].message, "403 Forbidden");
     world.settle();
-    assert_eq!(world.index.status_of("r", wall(world.now)).unwrap().failed_nodes, []);
+    assert_eq!(world.index.status_of("r", world.now, wall(world.now)).unwrap().failed_nodes, []);
     world.is_as_it_should_be();
 }
 
@@ -436,7 +439,7 @@ fn who_fights_another_controller_gives_way_and_says_so() {
     assert!(world.node_writes <= 4, "{}", world.node_writes);
     assert!(world.events.iter().any(|it| it.kind == RuleEventKind::OtherController));
     let said = |world: &World| {
-        let status = world.index.status_of("r", wall(world.now)).unwrap();
+        let status = world.index.status_of("r", world.now, wall(world.now)).unwrap();
         status.conditions.iter().find(|it| it.kind == "Enforced").map(|it| it.reason.clone())
     };
     assert_eq!(said(&world).as_deref(), Some("OtherController"));
@@ -471,6 +474,92 @@ fn upstreams_definition_prunes_and_that_is_no_reason_to_write_for_ever() {
         world.now += seconds(1);
     }
     assert!(world.status_writes <= 3, "{}", world.status_writes);
+}
+
+/// A reporter that comes back says the same as before: only its heartbeat is another one.
+#[test]
+fn who_falls_silent_holds_the_node_until_it_is_heard_again() {
+    let beat = |world: &mut World, at: &str| {
+        world.change_node("n", |it| it["status"]["conditions"][0]["lastHeartbeatTime"] = at.into());
+    };
+    let aged = live("r").with(|it| it.spec.max_age = Some("10m".to_owned()));
+    let mut world = world(vec![node("n").ready()], vec![aged]);
+    world.settle();
+    let held = |world: &World| world.nodes["n"]["spec"]["taints"].is_array();
+    assert!(held(&world), "it was silent for longer than ten minutes");
+    let status = world.index.status_of("r", world.now, wall(world.now)).unwrap();
+    assert_eq!(status.node_evaluations[0].condition_results[0].current_status, ConditionStatus::Unknown);
+    beat(&mut world, "2026-11-18T13:00:00Z");
+    world.hear_node();
+    world.hear_node();
+    world.take_jobs();
+    world.serve_node(None);
+    assert!(!held(&world), "it was heard again");
+}
+
+/// Ours that arrived though its answer did not is not somebody else's.
+#[test]
+fn a_status_whose_answer_was_lost_is_no_other_controllers() {
+    let mut world = world(vec![node("n")], vec![live("r")]);
+    world.settle();
+    for round in 0..5 {
+        world.change_node("n", |it| set_condition(it, CONDITION, if round % 2 == 0 { "True" } else { "False" }));
+        for _ in 0..10 {
+            while !(world.node_events.is_empty() && world.rule_events.is_empty()) {
+                world.hear_node();
+                world.hear_rule();
+            }
+            world.take_jobs();
+            world.serve_node(None);
+            if let Some(job) = world.rule_jobs.pop_front() {
+                let mut object = world.rules["r"].clone();
+                merge(&mut object, &job.patch);
+                world.put_rule(object);
+                world.index.answer_rule(&job, RuleAnswer::Later(None), world.now);
+            }
+            world.now += Duration::from_millis(500);
+        }
+    }
+    assert!(world.events.iter().all(|it| it.kind != RuleEventKind::OtherController));
+}
+
+#[test]
+fn a_standby_knows_what_the_leader_told_last() {
+    let mut leader = world(vec![node("n").taint(TAINT)], vec![live("r")]);
+    let mut standby = RuleIndex::default();
+    standby.begin_rules();
+    standby.apply_rule(live("r").0, seconds(0));
+    standby.end_rules(seconds(0));
+    leader.settle();
+    standby.apply_rule(serde_json::from_value(leader.rules["r"].clone()).unwrap(), seconds(1));
+    standby.begin_nodes();
+    let node = leader.slim(&leader.nodes["n"].clone());
+    standby.apply_node(node, seconds(1));
+    standby.end_nodes(seconds(1));
+    assert!(standby.next_node(seconds(1), wall(leader.now + seconds(60))).is_none());
+    assert!(standby.take_events(seconds(1)).is_empty(), "it adopted what was told to be adopted");
+    let told = leader.index.status_of("r", leader.now, wall(leader.now)).unwrap();
+    let says = standby.status_of("r", seconds(1), wall(leader.now + seconds(60))).unwrap();
+    assert_eq!(says.node_evaluations, told.node_evaluations);
+}
+
+/// Who has nothing to do is not woken.
+#[test]
+fn nothing_is_due_before_everything_is_known_or_when_all_is_done() {
+    let mut index = RuleIndex::default();
+    index.begin_rules();
+    index.apply_rule(live("r").0, seconds(0));
+    index.begin_nodes();
+    index.apply_node(node("n").build(), seconds(0));
+    assert_eq!((index.next_node_due(), index.next_rule_due()), (None, None));
+    let mut world = world(vec![node("n")], vec![live("r")]);
+    world.settle();
+    assert_eq!((world.index.next_node_due(), world.index.next_rule_due()), (None, None));
+    // Deleted, and its taint cannot be removed: it is looked at again, and not without a pause.
+    world.change_rule("r", |it| it["metadata"]["deletionTimestamp"] = "2026-11-18T12:00:00Z".into());
+    world.hear_rule();
+    world.take_jobs();
+    assert!(world.index.next_rule_due().is_some_and(|due| due > world.now));
 }
 
 #[derive(Clone, Debug)]

@@ -29,6 +29,8 @@ struct State {
     kubelet_is_quicker: usize,
     removes: bool,
     by_systemd: bool,
+    /// What it tells of a sandbox, asked to be verbose.
+    info: HashMap<String, String>,
     sandboxes: BTreeMap<String, PodSandbox>,
     calls: Vec<String>,
     asked_for: Option<PodSandboxConfig>,
@@ -37,6 +39,7 @@ struct State {
 struct Fake {
     state: Arc<Mutex<State>>,
     dir: TempDir,
+    peers: Vec<SocketAddr>,
 }
 
 impl Fake {
@@ -50,13 +53,17 @@ impl Fake {
                 tokio::spawn(serve(stream, Arc::clone(&shared)));
             }
         });
-        Fake { state, dir }
+        Fake { state, dir, peers: Vec::new() }
     }
 
     async fn tries(&self) -> Result<TriedSandbox, SandboxError> {
         let socket = self.dir.path().join("s");
-        let how =
-            SandboxOptions { endpoints: &[socket.to_str().unwrap()], image: None, time: Duration::from_millis(300) };
+        let how = SandboxOptions {
+            endpoints: &[socket.to_str().unwrap()],
+            image: None,
+            time: Duration::from_millis(300),
+            peers: &self.peers,
+        };
         try_one(&Local::new(Duration::from_secs(5)), &how).await
     }
 
@@ -129,7 +136,9 @@ impl State {
             }
             "RunPodSandbox" => return self.run(request),
             "PodSandboxStatus" => match self.look(request) {
-                Ok(status) => PodSandboxStatusResponse { status: Some(status) }.encode_to_vec(),
+                Ok(status) => {
+                    PodSandboxStatusResponse { status: Some(status), info: self.info.clone() }.encode_to_vec()
+                }
                 Err(error) => return Some(Err(error)),
             },
             "StopPodSandbox" if !self.sandboxes.contains_key(&id(request)) => return Some(Err(NOT_FOUND)),
@@ -267,6 +276,44 @@ async fn what_a_killed_run_left_is_taken_away_and_nothing_of_others() {
     assert_eq!(left, ["a pod's", "a stranger's", "another run's"]);
 }
 
+#[test]
+fn a_network_is_found_as_each_runtime_tells_it() {
+    let of = |info: Value| {
+        network(&PodSandboxStatusResponse { status: None, info: [("info".to_owned(), info.to_string())].into() })
+    };
+    let spec = |path: &str| json!({"linux": {"namespaces": [{"type": "pid"}, {"type": "network", "path": path}]}});
+    for (info, expected) in [
+        (json!({"pid": 4711, "runtimeSpec": spec("/var/run/netns/cni-1")}), Some("/var/run/netns/cni-1")),
+        (json!({"pid": 4711, "runtimeSpec": spec("")}), Some("/proc/4711/ns/net")),
+        (json!({"pid": 4711}), Some("/proc/4711/ns/net")),
+        (json!({"pid": 0}), None),
+        (json!({}), None),
+        (json!("plain"), None),
+    ] {
+        assert_eq!(of(info.clone()).as_deref(), expected, "{info}");
+    }
+    assert_eq!(network(&PodSandboxStatusResponse::default()), None);
+}
+
+/// Our own network stands for the sandbox's; who may not move into any learns nothing.
+#[tokio::test]
+async fn peers_are_dialled_from_within_it() {
+    let listens = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let info = || HashMap::from([("info".to_owned(), json!({"pid": std::process::id()}).to_string())]);
+    for (info, told) in [(info(), true), (HashMap::new(), false)] {
+        let fake = Fake { peers: vec![listens.local_addr().unwrap()], ..Fake::start(State { info, ..sound() }) };
+        let dialled = fake.tries().await.unwrap().dialled;
+        let answered = dialled == [Dialled::Answered];
+        assert!(answered || matches!(dialled.as_slice(), [Dialled::NotDialled(_)]), "{dialled:?}");
+        let may_move = matches!(
+            dial(&Local::new(SHORT), Some("/proc/self/ns/net"), &fake.peers, SHORT).await[..],
+            [Dialled::Answered]
+        );
+        assert_eq!(answered, told && may_move);
+        assert!(fake.state().sandboxes.is_empty());
+    }
+}
+
 #[tokio::test]
 async fn what_could_not_be_taken_away_is_told() {
     let fake = Fake::start(State { removes: false, ..sound() });
@@ -275,7 +322,7 @@ async fn what_could_not_be_taken_away_is_told() {
 
 #[tokio::test]
 async fn no_runtime_is_no_proof() {
-    let how = SandboxOptions { endpoints: &["/absent/s"], image: None, time: SHORT };
+    let how = SandboxOptions { endpoints: &["/absent/s"], image: None, time: SHORT, peers: &[] };
     let failed = try_one(&Local::new(Duration::from_secs(5)), &how).await;
     assert_eq!(failed, Err(SandboxError::Runtime(Why::Absent)));
 }

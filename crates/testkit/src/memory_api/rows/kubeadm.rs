@@ -10,6 +10,7 @@ use super::{Ask, NAMESPACE, RowServer, create, get, rules};
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const JOINING: &str = "system:bootstrappers:kubeadm:default-node-token";
+const APPROVED: &str = "system:certificates.k8s.io:certificatesigningrequests:nodeclient";
 /// A new definition is served within a second.
 const SERVED: Duration = Duration::from_secs(20);
 
@@ -25,6 +26,7 @@ pub(super) fn objects() -> Vec<Ask> {
         create(format!("{RBAC}/clusterroles"), get_nodes),
         binding("kubeadm:get-nodes", "kubeadm:get-nodes", &json!([group(JOINING)])),
         binding("kubeadm:kubelet-bootstrap", "system:node-bootstrapper", &json!([group(JOINING)])),
+        binding("kubeadm:node-autoapprove-bootstrap", APPROVED, &json!([group(JOINING)])),
     ];
     for (namespace, name, map, subjects) in [
         ("kube-public", "kubeadm:bootstrap-signer-clusterinfo", "cluster-info", json!([anybody])),

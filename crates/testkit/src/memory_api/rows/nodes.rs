@@ -54,6 +54,17 @@ fn read() -> Vec<Row> {
         row("a Node is made once, and read", [made(), made(), get(ONE), get(ONE).accepting(PARTIAL)]),
         row("a Node that is not there", [get("/api/v1/nodes/row-none"), delete("/api/v1/nodes/row-none")]),
         row(
+            "a kubelet is asked through the API server",
+            [
+                made(),
+                // It has no address. What a real kubelet answers, the lab's cases see.
+                get(format!("{ONE}/proxy/healthz")),
+                get("/api/v1/nodes/row-none/proxy/healthz"),
+                get(format!("{ONE}/proxy/healthz")).by(Who::Node),
+                get(format!("{ONE}/proxy/healthz")).by(Who::Token),
+            ],
+        ),
+        row(
             "Nodes are listed by label, by name and by cordon",
             [
                 made(),

@@ -30,6 +30,10 @@ pub(super) fn normal(value: &Value, ask: &Ask, ranges: bool) -> Value {
         return seen.into();
     }
     let mut value = value.clone();
+    // Which binding allows it, in words.
+    if let (true, Some(status)) = (value["kind"] == "SelfSubjectAccessReview", value.get_mut("status")) {
+        status.as_object_mut().map(|status| status.remove("reason"));
+    }
     if let Some(items) = value.get_mut("items").and_then(Value::as_array_mut) {
         items.retain(is_of_a_row);
         for item in items {

@@ -35,7 +35,81 @@ fn running() -> Value {
     json!({"status": {"phase": "Running", "conditions": [ready]}})
 }
 
+/// As `carrick_cluster::trial_pods` makes it.
+fn trial(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": name, "namespace": "row", "labels": {"io.carrick": "pod-test"}},
+        "spec": {
+            "nodeName": NODE, "serviceAccountName": "default", "tolerations": [{"operator": "Exists"}],
+            "restartPolicy": "Never", "activeDeadlineSeconds": 180, "terminationGracePeriodSeconds": 1,
+            "automountServiceAccountToken": false, "enableServiceLinks": false,
+            "securityContext": {
+                "runAsNonRoot": true, "runAsUser": 65535, "runAsGroup": 65535,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "containers": [{
+                "name": "pause", "image": "registry.k8s.io/pause:3.10", "imagePullPolicy": "Never",
+                "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}, "limits": {"cpu": "50m", "memory": "32Mi"}},
+                "securityContext": {
+                    "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+                },
+            }],
+        },
+    })
+}
+
+fn refused_sandbox() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "row-1", "namespace": "row"},
+        "involvedObject": {"kind": "Pod", "namespace": "row", "name": "row-1", "uid": "row-uid"},
+        "reason": "FailedCreatePodSandBox", "message": "failed to set up sandbox", "type": "Warning",
+    })
+}
+
+fn of_trials() -> Vec<Row> {
+    let (one, on_node) = (format!("{PODS}/row-1"), "fieldSelector=spec.nodeName%3Drow-n1");
+    let with_uid = |uid: &str| json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}});
+    let of_pod = "fieldSelector=involvedObject.uid%3Drow-uid%2Creason%3DFailedCreatePodSandBox&limit=100";
+    vec![
+        row(
+            "a throw-away Pod is made, found by its label, and goes in a second",
+            [
+                nodes::made(),
+                create(PODS, trial("row-1")),
+                get(&one),
+                get(format!("{PODS}?{on_node}&labelSelector=io.carrick%3Dpod-test&limit=100")),
+                delete_with(&one, with_uid("11111111-2222-3333-4444-555555555555")),
+                delete_with(&one, with_uid("${1/metadata/uid}")),
+                get(&one),
+            ],
+        ),
+        row(
+            "what was said of a Pod's sandbox",
+            [
+                create("/api/v1/namespaces/row/events", refused_sandbox()).uncompared(),
+                get(format!("/api/v1/namespaces/row/events?{of_pod}")).only_status(),
+            ],
+        ),
+        row(
+            "pods of other nodes, by label and by where they are not",
+            [
+                nodes::made(),
+                create(PODS, pod("row-1")),
+                strategic(format!("{one}/status"), running()),
+                get("/api/v1/namespaces/row/pods?labelSelector=row%3Dpods&limit=100"),
+                get("/api/v1/pods?fieldSelector=spec.nodeName%21%3Drow-n2%2Cstatus.phase%3DRunning&limit=100"),
+                get("/api/v1/pods?fieldSelector=spec.nodeName%21%3Drow-n1%2Cstatus.phase%3DRunning&limit=100"),
+            ],
+        ),
+    ]
+}
+
 pub(super) fn rows() -> Vec<Row> {
+    [of_nodes(), of_trials()].into_iter().flatten().collect()
+}
+
+fn of_nodes() -> Vec<Row> {
     let (one, two) = (format!("{PODS}/row-1"), format!("{PODS}/row-2"));
     let made = |name: &str| create(PODS, pod(name));
     let at_once = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 0});

@@ -52,6 +52,7 @@ pub(super) fn rows() -> Vec<Row> {
                 .by(Who::Node),
             ],
         ),
+        who_asks(),
         needed_by_pods(),
         row(
             "nobody and strangers",
@@ -63,6 +64,39 @@ pub(super) fn rows() -> Vec<Row> {
             ],
         ),
     ]
+}
+
+/// Whoever is known may ask who it is, and what it may.
+fn who_asks() -> Row {
+    const SELF: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+    const ACCESS: &str = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
+    let itself = || create(SELF, json!({"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}));
+    let access = |verb: &str, subresource: &str| {
+        let mut review = json!({
+            "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": {
+                "group": "certificates.k8s.io", "resource": "certificatesigningrequests", "verb": verb,
+            }},
+        });
+        if !subresource.is_empty() {
+            review["spec"]["resourceAttributes"]["subresource"] = subresource.into();
+        }
+        create(ACCESS, review)
+    };
+    row(
+        "who asks is told who it is and what it may",
+        [
+            itself().by(Who::Token),
+            itself().by(Who::Anonymous),
+            itself().by(Who::Stranger),
+            access("create", "").by(Who::Token),
+            access("create", "nodeclient").by(Who::Token),
+            access("delete", "").by(Who::Token),
+            access("create", "nodeclient").by(Who::Node),
+            access("create", "").by(Who::Anonymous),
+            access("create", "").by(Who::Stranger),
+        ],
+    )
 }
 
 /// The Node authorizer: a kubelet reads what the pods on its node name, however they do, and nothing else.

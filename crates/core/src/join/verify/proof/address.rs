@@ -20,10 +20,10 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let sandbox = match &seen.sandbox {
         Ok(sandbox) => sandbox,
-        Err(Why::Broken(_)) => return Ok(skip("there is none: see verify.sandbox")),
+        Err(Why::Broken(_) | Why::Absent) => return Ok(skip("there is none: see verify.sandbox")),
         Err(why) => return Err(missing("sandbox", why)),
     };
     match sandbox.is_in_range() {
@@ -66,6 +66,7 @@ mod tests {
                     with(|s| s.sandbox = Ok(Sandbox::new(IpAddr::from([10, 0, 0, 1]), vec![]))),
                     Skip,
                 ),
+                ("only Pods get one", with(|s| s.sandbox = Err(Why::Absent)), Skip),
                 ("no sandbox", with(|s| s.sandbox = Err(Why::TimedOut)), Unknown),
             ],
         );

@@ -9,7 +9,7 @@
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::{Known, Why};
 use crate::id;
-use crate::join::verify::{ClientCertificate, NodeEvidence, Proof, Until, known};
+use crate::join::verify::{ClientCertificate, NodeEvidence, Proof, Until, known, not_seen};
 
 pub const PROOF: Proof = Proof {
     id: "verify.certificate",
@@ -20,7 +20,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     if seen.certificate == Err(Why::Absent) {
         return Ok(fail("this machine has not joined: its kubelet has no certificate")
             .seen(Evidence::of(crate::fact::pki::CLIENT, "not there"))
@@ -30,6 +30,11 @@ fn judge(seen: &NodeEvidence) -> Known<Verdict> {
     }
     Ok(match known("kubelet-client-current.pem", &seen.certificate)? {
         ClientCertificate::Trusted => pass("the kubelet's certificate is of this cluster, for this node"),
+        ClientCertificate::Unvouched => {
+            let why = "no CA that is known here has signed it, and the API server did not say whether it takes it";
+            not_seen("kubelet-client-current.pem", &Why::Broken(why.to_owned()))
+                .seen(Evidence::of(crate::fact::pki::CLIENT, why))
+        }
         ClientCertificate::Stale { why } => fail(format!("the kubelet's certificate is stale: {why}"))
             .seen(Evidence::of(crate::fact::pki::CLIENT, why))
             .fix("carrick reset && carrick join …")
@@ -50,6 +55,7 @@ mod tests {
             [
                 ("of this cluster", joined(), Pass),
                 ("of another", with(|s| s.certificate = Ok(ClientCertificate::Stale { why: "x".into() })), Fail),
+                ("of a CA that nobody knows", with(|s| s.certificate = Ok(ClientCertificate::Unvouched)), Unknown),
                 ("never joined", with(|s| s.certificate = Err(Why::Absent)), Fail),
                 ("unreadable", with(|s| s.certificate = Err(Why::Denied)), Unknown),
             ],

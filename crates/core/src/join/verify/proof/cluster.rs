@@ -1,7 +1,7 @@
-//! The cluster the kubelet belongs to is the one that was asked for with --api: both have the same CA.
+//! The cluster the kubelet belongs to is the one that was asked for with --api: they have a CA in common.
 //!
-//! A machine that still belongs to an earlier cluster looks joined in every way but this. Without --api nothing is
-//! compared.
+//! A machine that still belongs to an earlier cluster looks joined in every way but this. While a cluster's CA is
+//! rotated it has two, and so may kubelet.conf: one that both have is enough. Without --api nothing is compared.
 //!
 //! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`
 //! Fix: `carrick reset` takes it out of the other cluster; then join it
@@ -20,11 +20,11 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     Ok(match &seen.cluster {
         Err(Why::NotCollected | Why::NotAsked) => skip("no other cluster was asked for"),
-        Ok(ClusterPins { own, asked }) if own == asked => pass("it is the cluster that was asked for"),
-        Ok(ClusterPins { own, asked }) => fail("this machine belongs to another cluster")
+        Ok(ClusterPins { is_same: true, .. }) => pass("it is the cluster that was asked for"),
+        Ok(ClusterPins { own, asked, .. }) => fail("this machine belongs to another cluster")
             .seen([Evidence::of("kubelet.conf", format!("CA {own}")), Evidence::of("asked for", format!("CA {asked}"))])
             .fix("carrick reset      # takes it out of the other one")
             .explains([id!("stale.kubelet-conf")]),
@@ -38,14 +38,18 @@ mod tests {
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::join::verify::testing::{joined, table, with};
 
+    fn pins(is_same: bool) -> ClusterPins {
+        ClusterPins { own: "a".into(), asked: "b".into(), is_same }
+    }
+
     #[test]
     fn judges() {
         table(
             &PROOF,
             [
                 ("nobody asked", joined(), Skip),
-                ("the same", with(|s| s.cluster = Ok(ClusterPins { own: "a".into(), asked: "a".into() })), Pass),
-                ("another", with(|s| s.cluster = Ok(ClusterPins { own: "a".into(), asked: "b".into() })), Fail),
+                ("the same", with(|s| s.cluster = Ok(pins(true))), Pass),
+                ("another", with(|s| s.cluster = Ok(pins(false))), Fail),
                 ("unreadable", with(|s| s.cluster = Err(Why::Denied)), Unknown),
             ],
         );

@@ -19,7 +19,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let kubelet = known("kubelet.service", &seen.kubelet)?;
     let source = "systemctl show kubelet";
     if kubelet.standalone {

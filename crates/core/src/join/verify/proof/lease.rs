@@ -22,7 +22,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     if seen.lease == Err(Why::Absent) && seen.node == Err(Why::Absent) {
         return Ok(skip("without a Node there is none: see verify.identity"));
     }
@@ -71,7 +71,7 @@ mod tests {
     fn judges() {
         table(
             &PROOF,
-            [
+            vec![
                 ("its version moved", joined(), Pass),
                 (
                     "renewed since",

@@ -17,7 +17,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     Ok(match &known("Node", &seen.node)?.network_unavailable {
         None => pass("no network agent says that it is unavailable"),
         Some(reason) => fail("the node's network is unavailable")

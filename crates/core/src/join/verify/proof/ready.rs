@@ -24,7 +24,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let node = known("Node", &seen.node)?;
     if node.ready {
         return Ok(pass(format!("node {} is Ready", node.name)));

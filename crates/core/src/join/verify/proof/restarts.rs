@@ -1,7 +1,7 @@
 //! The node's CNI and kube-proxy pods stay up while they are watched (--soak 3m).
 //!
-//! With the wrong cgroup driver they die after a minute, again and again, on a node that is Ready. Without --soak only a
-//! loop that is there already is told.
+//! With the wrong cgroup driver they die after a minute, again and again, on a node that is Ready. Without --soak only how
+//! they are at one moment is judged (verify.network-agent, verify.kube-proxy).
 //!
 //! See it yourself: `kubectl get pods -A -o wide --field-selector spec.nodeName=NAME`
 //! Fix: `kubectl logs --previous` of the pod says why it ended; `carrick explain runtime.cgroup-driver`
@@ -20,7 +20,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let pods = match &seen.pods {
         Err(Why::NotCollected | Why::NotAsked) => return Ok(skip("not watched: --soak 3m does")),
         sight => known("the node's pods", sight)?,

@@ -20,7 +20,7 @@ pub const PROOF: Proof = Proof {
     judge,
 };
 
-fn judge(seen: &NodeEvidence) -> Known<Verdict> {
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let runtime = known("container runtime", &seen.runtime)?;
     if runtime.ready && runtime.network_ready {
         return Ok(pass("the runtime's pod network is ready"));

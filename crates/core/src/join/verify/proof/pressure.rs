@@ -1,0 +1,85 @@
+//! The Node is short of nothing: its conditions DiskPressure, MemoryPressure and PIDPressure are False.
+//!
+//! A node under pressure is Ready and takes no pods: the scheduler keeps new ones off, and the kubelet refuses those that are
+//! bound to it and evicts others. A moment of it may pass; carrick join waits as long as it waits for Ready.
+//!
+//! See it yourself: `kubectl describe node NAME`, `df -h /var/lib/kubelet /var/lib/containerd`
+//! Fix: free what it is short of; the kubelet takes the condition back a few minutes later (evictionPressureTransitionPeriod)
+
+use crate::catalogue::About;
+use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
+use crate::fact::Known;
+use crate::id;
+use crate::join::verify::{NodeEvidence, Pressure, Proof, Resource, Until, known};
+
+pub const PROOF: Proof = Proof {
+    id: "verify.pressure",
+    title: "the node is short of nothing",
+    subsystem: Subsystem::Kubelet,
+    until: Until::Verified,
+    after: &["verify.kubelet", "verify.cluster", "verify.certificate", "verify.identity"],
+    judge,
+};
+
+fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
+    let node = known("Node", &seen.node)?;
+    let Some(first) = node.pressures.first() else {
+        return Ok(pass("the node is short of neither disk, memory nor process ids"));
+    };
+    let (about, what, frees) = of(first.of);
+    let evidence = |it: &Pressure| Evidence::of(format!("Node condition {}", it.of.condition()), it.says.as_str());
+    let failed = fail(format!("node {} is short of {what} and takes no pods", node.name)).means(about);
+    Ok(frees.iter().fold(failed.seen(node.pressures.iter().map(evidence)), |verdict, command| verdict.fix(*command)))
+}
+
+/// The id it is known by, what there is too little of, and what shows and frees it.
+fn of(resource: Resource) -> (About<'static>, &'static str, &'static [&'static str]) {
+    match resource {
+        Resource::Disk => (
+            id!("node.disk-pressure"),
+            "disk",
+            &[
+                "df -h /var/lib/kubelet /var/lib/containerd; df -i /var/lib/kubelet    # which is full",
+                "crictl rmi --prune; journalctl --vacuum-size=500M    # removes unused images and old journals",
+            ],
+        ),
+        Resource::Memory => (
+            id!("node.memory-pressure"),
+            "memory",
+            &["ps -eo rss,pid,comm --sort=-rss | head    # what uses it: stop that, or give the machine more"],
+        ),
+        Resource::Pids => (
+            id!("node.pid-pressure"),
+            "process ids",
+            &["ps -eo user,comm --no-headers | sort | uniq -c | sort -rn | head    # who has so many processes"],
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::fact::Why;
+    use crate::join::verify::Node;
+    use crate::join::verify::testing::{joined, node, table, with};
+
+    fn under(of: Resource) -> NodeEvidence {
+        let pressure = Pressure { of, says: "KubeletHasDiskPressure kubelet has disk pressure".into() };
+        NodeEvidence { node: Ok(Node { pressures: vec![pressure], ..node() }), ..joined() }
+    }
+
+    #[test]
+    fn judges() {
+        table(
+            &PROOF,
+            [
+                ("short of nothing", joined(), Pass),
+                ("disk", under(Resource::Disk), Fail),
+                ("memory", under(Resource::Memory), Fail),
+                ("process ids", under(Resource::Pids), Fail),
+                ("not asked", with(|s| s.node = Err(Why::TimedOut)), Unknown),
+            ],
+        );
+    }
+}
