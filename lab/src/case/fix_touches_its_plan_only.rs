@@ -82,8 +82,7 @@ fn ran(plan: &[Value], seen: &TracedCalls) -> Result<()> {
     });
     // Whether a join or a reset is still at work here, which would count as the lock.
     let at_work = ["carrick-kubeadm.service", "carrick-kubeadm-reset.service"].map(|unit| {
-        let shown =
-            "--property=Id,LoadState,ActiveState,SubState,Result,ExecMainStatus,ExecMainStartTimestampMonotonic";
+        let shown = "--property=Id,LoadState,ActiveState,SubState,Result,ExecMainStatus";
         as_written(&["systemctl", "show", shown, unit])
     });
     let looks: BTreeSet<String> = queries.chain(plan.iter().filter_map(look)).chain(at_work).collect();

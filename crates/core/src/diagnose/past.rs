@@ -85,7 +85,8 @@ impl Present {
             return true;
         }
         // Most lines name neither, and none is read that does not.
-        let may_name = ["pod", "Pod", "image", "Image", "ontainer"].iter().any(|word| line.contains(word));
+        let may_name =
+            ["pod", "Pod", "image", "Image", "ontainer", "/manifests/"].iter().any(|word| line.contains(word));
         may_name && message(line).is_some_and(|message| self.is_settled(&message, at))
     }
 
@@ -143,7 +144,9 @@ fn is_complaint(message: &str) -> bool {
     let mut head = message.bytes();
     let klog =
         matches!(head.next(), Some(b'E' | b'W' | b'F')) && head.by_ref().take(4).all(|byte| byte.is_ascii_digit());
-    klog || ["level=error", "level=warning", "level=fatal"].iter().any(|level| message.contains(level))
+    // Of a registry that does not answer containerd says that it tries the next, and calls that news.
+    let levels = ["level=error", "level=warning", "level=fatal", "msg=\"trying next host\""];
+    klog || levels.iter().any(|level| message.contains(level))
 }
 
 /// The pod that a line of the kubelet (`pod="ns/name"`, `in pod name_ns(uid)`) or of containerd
@@ -192,6 +195,12 @@ fn made(journal: &str) -> BTreeMap<String, (String, String)> {
 
 /// The image that could not be pulled.
 fn image_of(message: &str) -> Option<String> {
+    if let Some((registry, rest)) = after(message, "https://").and_then(|rest| rest.split_once("/v2/"))
+        && let Some((name, tag)) = rest.split_once("/manifests/")
+    {
+        let tag = tag.split(['\\', '"']).next()?;
+        return Some(format!("{registry}/{name}:{tag}"));
+    }
     let rest = ["PullImage \\\"", "PullImage \"", " image=\"", "pull image \\\"", "pull image \""]
         .iter()
         .find_map(|before| after(message, before))?;
@@ -243,6 +252,7 @@ mod tests {
     const BY_ID: &str = r#"time="2026-11-15T20:39:45.2Z" level=error msg="StartContainer for \"0dced765\" failed" error="OCI runtime create failed""#;
     const BY_KUBELETS_ID: &str = r#"E1118 16:06:27.552005     133 log.go:32] "StartContainer from runtime service failed" err="rpc error: OCI runtime create failed" containerID="0dced765""#;
     const MADE: &str = r#"time="2026-11-15T20:39:45.1Z" level=info msg="CreateContainer within sandbox \"s\" for &ContainerMetadata{Name:kube-flannel,Attempt:0,} returns container id \"0dced765\"""#;
+    const NEXT_HOST: &str = r#"time="2026-11-15T20:39:45.2Z" level=info msg="trying next host" error="failed to do request: Head \"https://registry.k8s.io/v2/kube-proxy/manifests/v1.34.4\": dial tcp: lookup registry.k8s.io: connection refused" host=registry.k8s.io"#;
     const SUCCESS: &str =
         r#"I1115 20:39:45.223456     812 x.go:1] "Started container" pod="kube-flannel/kube-flannel-ds-x""#;
 
@@ -280,6 +290,7 @@ mod tests {
             ("the image is there", 39, OF_IMAGE, true),
             ("the image is there, by its short name", 39, OF_KUBELET_IMAGE, true),
             ("no complaint", 5, SUCCESS, false),
+            ("the image is there, whatever a host said", 39, NEXT_HOST, true),
             ("started since", 15, NOT_STARTED, true),
             ("not started since", 25, NOT_STARTED, false),
             ("started since, by its id", 15, BY_ID, true),
