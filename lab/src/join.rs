@@ -112,6 +112,7 @@ pub enum Ends {
     /// Joined all the same; why that is right.
     Joined(&'static str),
     /// Not joined, with another cause first today and this exit code: `cause` is to be named, and is not yet.
+    #[expect(dead_code, reason = "no row is owed today; one that is takes this line out")]
     Owed { today: &'static str, exit: i32, cause: &'static str },
     /// Not played; why.
     Elsewhere(&'static str),
@@ -205,7 +206,7 @@ pub static ROWS: &[Row] = &[
     row("cni-conf-moved", Tier::Standard, LATER),
     row("cni-conf-never-written", Tier::Standard, Ends::Cause("filesystem.read-only", 3)),
     // The file is of a network that is not here, neither its programs nor its pods: it was left, and will win over the cluster's own.
-    row("cni-conf-shadowed", Tier::Standard, Ends::Owed { today: "cni.plugins", exit: 3, cause: "cni.first-file-wins" }),
+    row("cni-conf-shadowed", Tier::Standard, Ends::Cause("cni.first-file-wins", 3)),
     row("cni-folder-removed", Tier::Standard, LATER),
     row("cni-watch-lost", Tier::Standard, LATER),
     row("containerd-disk-full", Tier::Standard, Ends::Cause("filesystem.space", 3)),

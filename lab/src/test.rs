@@ -380,7 +380,6 @@ mod tests {
         let timed = |tier| quick.iter().filter(|item| item.is_alone(tier)).count();
         assert!((2..=4).contains(&timed(Tier::Quick)), "{} rows are timed in quick", timed(Tier::Quick));
         assert!(timed(Tier::Full) > timed(Tier::Quick));
-        assert!(all.iter().any(|item| matches!(item.work, Work::Join(row) if row.owes().is_some())));
     }
 
     /// Verbs that no machine is needed for: tests of the workspace have them.

@@ -132,6 +132,20 @@ pub(crate) mod stub {
         ClusterClient::over(&credentials(), Arc::new(Clock(Timestamp::UNIX_EPOCH)), carrier)
     }
 
+    /// Forbids everything but to ask who one is: somebody of this group.
+    pub(crate) fn forbidding_all_but_reviews(group: &'static str) -> ClusterClient {
+        let carrier = tower::service_fn(move |request: http::Request<_>| {
+            let is_review = request.uri().path().ends_with("/selfsubjectreviews");
+            let (status, body) = if is_review {
+                (201, serde_json::json!({ "status": { "userInfo": { "groups": [group] } } }).to_string())
+            } else {
+                (403, "{}".to_owned())
+            };
+            async move { Ok::<_, BoxError>(http::Response::builder().status(status).body(body)?) }
+        });
+        ClusterClient::over(&credentials(), Arc::new(Clock(Timestamp::UNIX_EPOCH)), carrier)
+    }
+
     /// What is said to each path, with what was sent along.
     pub(crate) fn answering(says: fn(&str, &str) -> String) -> ClusterClient {
         let carrier = tower::service_fn(move |request| answer(request, says));

@@ -456,6 +456,6 @@ mod tests {
         };
         assert_eq!(ids(Outcome::Fail), ["kubelet.standalone", "network.ports"]);
         assert!(ids(Outcome::Warn).contains(&"machine.swap-after-boot"));
-        assert_eq!(ids(Outcome::Unknown), ["firewall.kubelet", "firewall.vxlan"]);
+        assert_eq!(ids(Outcome::Unknown), ["firewall.forward", "firewall.kubelet", "firewall.vxlan"]);
     }
 }

@@ -1,13 +1,14 @@
 //! Whether a packet from another machine gets in: the kernel's rules where they can be read, else the word of firewalld
 //! or ufw.
 
+use super::cidr::Cidr;
 use super::iptables::Ruleset;
 use super::keep::{RULESET, RULESET_JSON, USUAL};
 use super::listen::Proto;
 use super::net::Link;
-use super::netfilter::{self, Packet, Passage, Walk};
-use super::nftables;
+use super::netfilter::{self, Bridge, Packet, PacketPath, Passage, Walk};
 use super::{Capture, Facts, Known, Missing, Query, Source, Why};
+use super::{net, nftables};
 
 /// A node that runs kube-proxy on iptables-nft prints its rules here too.
 pub const NFT: Query =
@@ -40,17 +41,33 @@ pub enum Firewall {
 }
 
 impl Firewall {
+    /// The command that lets through what pods behind this bridge send and get, which this rule drops.
+    pub fn forwards(self, bridge: &str, rule: &str) -> String {
+        match (self, chain_of(rule)) {
+            (Firewall::Firewalld, _) => {
+                format!("firewall-cmd --permanent --zone=trusted --add-interface={bridge} && firewall-cmd --reload")
+            }
+            (Firewall::Ufw, _) => format!("ufw route allow in on {bridge} && ufw route allow out on {bridge}"),
+            (Firewall::Plain, Some((table, chain))) => {
+                let insert = |link: &str| format!("nft insert rule {table} {chain} {link} {bridge} accept");
+                format!("{} && {}    # and where your rules are kept", insert("iifname"), insert("oifname"))
+            }
+            (Firewall::Plain, None) => {
+                let insert = |link: &str| format!("iptables -I FORWARD {link} {bridge} -j ACCEPT");
+                format!("{} && {}    # and where your rules are kept", insert("-i"), insert("-o"))
+            }
+        }
+    }
+
     /// The command that opens a port that this rule closes.
     pub fn opens(self, proto: Proto, port: u16, rule: &str) -> String {
         let proto = proto.name();
-        let chain = rule.strip_prefix("table ").and_then(|rule| rule.split_once(", chain "));
-        match (self, chain) {
+        match (self, chain_of(rule)) {
             (Firewall::Firewalld, _) => {
                 format!("firewall-cmd --permanent --add-port={port}/{proto} && firewall-cmd --reload")
             }
             (Firewall::Ufw, _) => format!("ufw allow {port}/{proto}"),
             (Firewall::Plain, Some((table, chain))) => {
-                let chain = chain.split([',', ':']).next().unwrap_or_default();
                 format!(
                     "nft insert rule {table} {chain} {proto} dport {port} accept    # and where your rules are kept"
                 )
@@ -60,6 +77,12 @@ impl Firewall {
             }
         }
     }
+}
+
+/// The table and the chain of a rule of nftables.
+fn chain_of(rule: &str) -> Option<(&str, &str)> {
+    let (table, chain) = rule.strip_prefix("table ")?.split_once(", chain ")?;
+    Some((table, chain.split([',', ':']).next().unwrap_or_default()))
 }
 
 /// Where a rule was read, and the rule.
@@ -86,8 +109,8 @@ impl Facts {
     /// through with, whichever card the cluster is on.
     pub fn inbound(&self, proto: Proto, port: u16) -> Known<Passage> {
         let packet = |link: Option<&Link>| {
-            let from = link.and_then(|link| link.addresses.iter().find(|address| !address.is_v6()).copied());
-            Packet { proto, port, link: link.map(|link| link.name.clone()), from }
+            let path = PacketPath::Input { link: link.map(|link| link.name.clone()), from: link.and_then(v4_of) };
+            Packet { proto, port, path }
         };
         let (uplink, others) = self.outer_links()?;
         let first = packet(uplink.as_ref());
@@ -101,6 +124,30 @@ impl Facts {
             (Ok(Passage::Open), Some(said)) if self.query_is_missing(&NFT) => Ok(said),
             (rules, _) => rules,
         }
+    }
+
+    /// Whether this machine passes on what pods behind this bridge, and pods of other nodes, say to each other.
+    pub fn forwarded(&self, bridge: &Bridge) -> Known<Passage> {
+        let judge = |path| self.rules(&Packet { proto: Proto::Tcp, port: DNS, path });
+        Ok(judge(PacketPath::FromPods(bridge.clone()))?.and(judge(PacketPath::ToPods(bridge.clone()))?))
+    }
+
+    /// The same of a pod network that is still to come, by the rules of nftables alone: to those of iptables it adds its own.
+    pub fn would_be_forwarded(&self) -> Known<Passage> {
+        let packet = Packet { proto: Proto::Tcp, port: DNS, path: PacketPath::BetweenPods };
+        let iptables = self.rules_of(&IPTABLES)?.map_or("", |said| said.text.as_str());
+        let owned = Ruleset::parse(iptables, &packet);
+        match self.rules_of(&NFT)? {
+            Some(said) => nft_rules(said, &owned, &packet, &mut Walk::default()),
+            None => Ok(Passage::Open),
+        }
+    }
+
+    /// The bridge that pods of this node are on; `None` where its network has none, or is not there yet.
+    pub fn pod_bridge(&self) -> Known<Option<Bridge>> {
+        let is_bridge = |link: &&Link| link.kind.as_deref() == Some("bridge") && net::is_of_pod_network(&link.name);
+        let bridge = |link: &Link| v4_of(link).map(|pods| Bridge { link: link.name.clone(), pods });
+        Ok(self.links()?.iter().filter(is_bridge).find_map(bridge))
     }
 
     /// The links by which another machine may come in over IPv4: the way out, and the others. Which of them the cluster is
@@ -137,8 +184,7 @@ impl Facts {
             }
         }
         if let Some(said) = nft {
-            let seen = nftables::passage(&said.text, packet, |table| owned.has_table(table), &mut walk);
-            passage = passage.and(seen.map_err(|detail| Missing::broken(NFT.name, detail))?);
+            passage = passage.and(nft_rules(said, &owned, packet, &mut walk)?);
         }
         Ok(passage)
     }
@@ -184,6 +230,19 @@ impl Facts {
     fn ufw(&self) -> Option<&str> {
         self.query(&UFW).ok()?.text.strip_prefix("Status: active\n")
     }
+}
+
+/// Of the tables that iptables does not own.
+fn nft_rules(said: &Capture, owned: &Ruleset, packet: &Packet, walk: &mut Walk) -> Known<Passage> {
+    nftables::passage(&said.text, packet, |table| owned.has_table(table), walk)
+        .map_err(|detail| Missing::broken(NFT.name, detail))
+}
+
+/// What pods ask first of pods elsewhere.
+const DNS: u16 = 53;
+
+fn v4_of(link: &Link) -> Option<Cidr> {
+    link.addresses.iter().find(|address| !address.is_v6()).copied()
 }
 
 /// Services of firewalld's own that open the kubelet's port.

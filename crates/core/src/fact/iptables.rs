@@ -10,8 +10,11 @@ use super::cidr::Cidr;
 use super::netfilter::{Action, BaseChain, Chains, Fits, NetfilterRule, Packet, Passage, Walk};
 
 /// The tables and chains that a packet for this machine comes by, in order. (nat's rewrite, they do not filter.)
-const PATH: [(&str, &str); 4] =
+const INPUT: [(&str, &str); 4] =
     [("raw", "PREROUTING"), ("mangle", "PREROUTING"), ("mangle", "INPUT"), ("filter", "INPUT")];
+/// Those that one comes by which this machine passes on.
+const FORWARD: [(&str, &str); 4] =
+    [("raw", "PREROUTING"), ("mangle", "PREROUTING"), ("mangle", "FORWARD"), ("filter", "FORWARD")];
 
 #[derive(Default)]
 struct Table {
@@ -24,21 +27,24 @@ struct Table {
 /// What `iptables-save` printed, held against a packet.
 pub struct Ruleset {
     tables: BTreeMap<String, Table>,
+    /// Tables and chains the packet comes by.
+    path: [(&'static str, &'static str); 4],
 }
 
 impl Ruleset {
     pub fn parse(text: &str, packet: &Packet) -> Self {
         let mut tables: BTreeMap<String, Table> = BTreeMap::new();
+        let path = if packet.is_forwarded() { FORWARD } else { INPUT };
         let mut current = String::new();
         for line in text.lines() {
             if let Some(name) = line.strip_prefix('*') {
                 name.trim().clone_into(&mut current);
                 tables.entry(current.clone()).or_default();
             } else if let Some(table) = tables.get_mut(&current) {
-                table.take(line, packet, PATH.iter().any(|(name, _)| *name == current));
+                table.take(line, packet, path.iter().any(|(name, _)| *name == current));
             }
         }
-        Ruleset { tables }
+        Ruleset { tables, path }
     }
 
     /// The tables that were read as a whole.
@@ -48,7 +54,7 @@ impl Ruleset {
 
     pub fn passage(&self, walk: &mut Walk) -> Passage {
         let mut passage = Passage::Open;
-        for (name, hook) in PATH {
+        for (name, hook) in self.path {
             let Some(table) = self.tables.get(name) else { continue };
             if !table.whole {
                 // A chain that blocks by what is left of it might have let the packet pass by the rest.
@@ -175,12 +181,13 @@ fn part_fits(part: &Part, packet: &Packet, action: &Action) -> (Fits, Fits) {
         "--dport" | "--dports" | "--destination-port" | "--destination-ports" => turned(port_fits(value, packet)),
         "--ports" => turned(port_fits(value, packet).or(Fits::Maybe)),
         "-i" | "--in-interface" => turned(packet.link_fits(value)),
+        "-o" | "--out-interface" => turned(packet.out_link_fits(value)),
         "-s" | "--source" => same(source_fits(value, packet, part.negated, action)),
         "-d" | "--destination" => {
-            turned(each(value, |cidr| cidr.parse().map_or(Fits::Maybe, Packet::destination_fits)))
+            turned(each(value, |cidr| cidr.parse().map_or(Fits::Maybe, |cidr| packet.destination_fits(cidr))))
         }
         "--ctstate" | "--state" => turned(Fits::of(value.split(',').any(|state| state == "NEW"))),
-        "--dst-type" => turned(Fits::of(value.split(',').any(|kind| kind == "LOCAL"))),
+        "--dst-type" => turned(packet.destination_kind_fits(value)),
         "--src-type" => turned(Fits::of(value.split(',').any(|kind| kind == "UNICAST"))),
         "--pkt-type" => turned(Fits::of(value == "unicast")),
         "--tcp-flags" => turned(flags_fit(value, part.values.get(1).map_or("", String::as_str))),
@@ -271,10 +278,12 @@ fn flags_fit(mask: &str, set: &str) -> Fits {
 mod tests {
     use super::*;
     use crate::fact::listen::Proto;
+    use crate::fact::netfilter::PacketPath;
     use proptest::prelude::*;
 
     fn packet(proto: Proto, port: u16) -> Packet {
-        Packet { proto, port, link: Some("eth0".into()), from: Some("192.168.4.61/24".parse().unwrap()) }
+        let path = PacketPath::Input { link: Some("eth0".into()), from: Some("192.168.4.61/24".parse().unwrap()) };
+        Packet { proto, port, path }
     }
 
     fn input(policy: &str, rules: &str) -> String {

@@ -10,34 +10,73 @@ use std::collections::BTreeMap;
 use super::cidr::Cidr;
 use super::listen::Proto;
 
-/// A new packet from another machine to this one.
+/// The first packet of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Packet {
     pub proto: Proto,
     pub port: u16,
-    /// The link it comes in by, where known.
-    pub link: Option<String>,
-    /// The network it comes from: this machine's own, where its neighbours are.
-    pub from: Option<Cidr>,
+    pub path: PacketPath,
+}
+
+/// Where it comes from and goes to, as far as that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PacketPath {
+    /// From another machine to this one.
+    Input {
+        /// The link it comes in by, where known.
+        link: Option<String>,
+        /// The network it comes from: this machine's own, where its neighbours are.
+        from: Option<Cidr>,
+    },
+    /// From a pod behind this bridge to a pod of another node.
+    FromPods(Bridge),
+    /// From a pod of another node to one behind this bridge.
+    ToPods(Bridge),
+    /// From a pod to another, of a network that is still to come.
+    BetweenPods,
+}
+
+/// The bridge that pods of this node are on, and their range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Bridge {
+    pub link: String,
+    pub pods: Cidr,
 }
 
 impl Packet {
+    pub fn is_forwarded(&self) -> bool {
+        !matches!(self.path, PacketPath::Input { .. })
+    }
+
     /// A rule about an incoming link. Bridges of pods and containers are never where another machine comes in; another
     /// card may be.
     pub fn link_fits(&self, rule: &str) -> Fits {
-        let named = |link: &str| rule.strip_suffix(['+', '*']).map_or(link == rule, |prefix| link.starts_with(prefix));
-        match &self.link {
-            Some(link) if named(link) => Fits::Yes,
-            _ if is_inner(rule) => Fits::No,
-            _ => Fits::Maybe,
+        match &self.path {
+            PacketPath::Input { link: Some(link), .. } if is_named(link, rule) => Fits::Yes,
+            PacketPath::Input { .. } if is_inner(rule) => Fits::No,
+            PacketPath::Input { .. } => Fits::Maybe,
+            PacketPath::FromPods(bridge) => Fits::of(is_named(&bridge.link, rule)),
+            PacketPath::ToPods(bridge) => beyond(bridge, rule),
+            PacketPath::BetweenPods => any_pod_link(rule),
+        }
+    }
+
+    /// A rule about an outgoing link, which a packet for this machine has not.
+    pub fn out_link_fits(&self, rule: &str) -> Fits {
+        match &self.path {
+            PacketPath::Input { .. } => Fits::Maybe,
+            PacketPath::FromPods(bridge) => beyond(bridge, rule),
+            PacketPath::ToPods(bridge) => Fits::of(is_named(&bridge.link, rule)),
+            PacketPath::BetweenPods => any_pod_link(rule),
         }
     }
 
     /// A rule about the source. Where it speaks of strangers it may still be the cluster it speaks of.
     pub fn source_fits(&self, rule: Cidr) -> Fits {
-        match self.from {
+        match &self.path {
             _ if rule.length() == 0 => Fits::Yes,
-            Some(from) if rule.covers(from.network()) => Fits::Yes,
+            PacketPath::Input { from: Some(from), .. } if rule.covers(from.network()) => Fits::Yes,
+            PacketPath::FromPods(bridge) => range_fits(bridge.pods, rule),
             _ if rule.address.is_loopback() => Fits::No,
             _ => Fits::Maybe,
         }
@@ -45,28 +84,72 @@ impl Packet {
 
     /// Whether a rule's source has nothing to do with this machine's neighbours.
     pub fn is_stranger(&self, rule: Cidr) -> bool {
-        self.from.is_some_and(|from| !from.overlaps(rule))
+        match &self.path {
+            PacketPath::Input { from, .. } => from.is_some_and(|from| !from.overlaps(rule)),
+            PacketPath::FromPods(bridge) => !bridge.pods.overlaps(rule),
+            PacketPath::ToPods(_) | PacketPath::BetweenPods => false,
+        }
     }
 
-    /// A rule about the destination, which is an address of this machine.
-    pub fn destination_fits(rule: Cidr) -> Fits {
+    /// A rule about the destination: an address of this machine, or a pod's.
+    pub fn destination_fits(&self, rule: Cidr) -> Fits {
         let broadcast = rule.address == std::net::IpAddr::from([255, 255, 255, 255]);
-        if rule.length() == 0 {
-            Fits::Yes
-        } else if rule.address.is_loopback() || rule.address.is_multicast() || broadcast {
-            Fits::No
-        } else {
-            Fits::Maybe
+        match &self.path {
+            _ if rule.length() == 0 => Fits::Yes,
+            _ if rule.address.is_loopback() || rule.address.is_multicast() || broadcast => Fits::No,
+            PacketPath::ToPods(bridge) => range_fits(bridge.pods, rule),
+            PacketPath::Input { .. } | PacketPath::FromPods(_) | PacketPath::BetweenPods => Fits::Maybe,
         }
+    }
+
+    /// A rule about the kind of the destination: this machine's own addresses are `LOCAL`.
+    pub fn destination_kind_fits(&self, kinds: &str) -> Fits {
+        let own = if self.is_forwarded() { "UNICAST" } else { "LOCAL" };
+        Fits::of(kinds.split(',').any(|kind| kind.eq_ignore_ascii_case(own)))
+    }
+}
+
+/// Whether a rule's name of a link, which may end in a wildcard, is this link's.
+fn is_named(link: &str, rule: &str) -> bool {
+    rule.strip_suffix(['+', '*']).map_or(link == rule, |prefix| link.starts_with(prefix))
+}
+
+/// The link on the other side of this node's pods: a tunnel or a card, never their own bridge.
+fn beyond(bridge: &Bridge, rule: &str) -> Fits {
+    if rule == "*" || rule == "+" {
+        Fits::Yes
+    } else if rule == bridge.link || is_of_containers(rule) {
+        Fits::No
+    } else {
+        Fits::Maybe
+    }
+}
+
+fn any_pod_link(rule: &str) -> Fits {
+    if is_of_containers(rule) { Fits::No } else { Fits::Maybe }
+}
+
+fn range_fits(range: Cidr, rule: Cidr) -> Fits {
+    if rule.covers(range.network()) {
+        Fits::Yes
+    } else if rule.overlaps(range) {
+        Fits::Maybe
+    } else {
+        Fits::No
     }
 }
 
 /// A link of pods and containers: no other machine comes in by it.
 pub fn is_inner(link: &str) -> bool {
+    is_of_containers(link) || super::net::is_of_pod_network(link)
+}
+
+/// A link of containers and machines that are no pods.
+fn is_of_containers(link: &str) -> bool {
     // docker calls the bridges of networks that somebody made `br-` and twelve hex digits.
     let id = link.strip_prefix("br-").unwrap_or_default();
     let is_of_docker = id.len() == 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    ["lo", "docker0", "virbr0", "podman0"].contains(&link) || is_of_docker || super::net::is_of_pod_network(link)
+    ["lo", "docker0", "virbr0", "podman0"].contains(&link) || is_of_docker
 }
 
 /// Whether a rule speaks of the packet.
@@ -365,12 +448,8 @@ mod tests {
 
     #[test]
     fn knows_what_a_packet_looks_like() {
-        let packet = Packet {
-            proto: Proto::Tcp,
-            port: 10250,
-            link: Some("eth0".into()),
-            from: Some("192.168.4.61/24".parse().unwrap()),
-        };
+        let path = PacketPath::Input { link: Some("eth0".into()), from: Some("192.168.4.61/24".parse().unwrap()) };
+        let packet = Packet { proto: Proto::Tcp, port: 10250, path };
         for (rule, fits) in [
             ("eth0", Yes),
             ("eth+", Yes),
@@ -403,7 +482,7 @@ mod tests {
             ("192.168.4.61/32", Maybe),
             ("0.0.0.0/0", Yes),
         ] {
-            assert_eq!(Packet::destination_fits(rule.parse().unwrap()), fits, "{rule}");
+            assert_eq!(packet.destination_fits(rule.parse().unwrap()), fits, "{rule}");
         }
     }
 }

@@ -27,7 +27,8 @@ struct Table {
 /// The order in which base chains are called.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Hook {
-    is_input: bool,
+    /// `input` or `forward`, which come after `prerouting`.
+    is_last: bool,
     priority: i64,
 }
 
@@ -133,8 +134,9 @@ fn take(table: &mut Table, kind: &str, item: &Value, packet: &Packet) {
             table.sets.insert(name.to_owned(), item.clone());
         }
         ("chain", Some(name), _) if text("type") == Some("filter") => {
-            let is_input = text("hook") == Some("input");
-            if is_input || text("hook") == Some("prerouting") {
+            let last = if packet.is_forwarded() { "forward" } else { "input" };
+            let is_last = text("hook") == Some(last);
+            if is_last || text("hook") == Some("prerouting") {
                 let policy = text("policy").unwrap_or("accept");
                 let base = BaseChain {
                     chain: name.to_owned(),
@@ -142,7 +144,7 @@ fn take(table: &mut Table, kind: &str, item: &Value, packet: &Packet) {
                     text: format!("table {place}, chain {name}: policy {policy}"),
                 };
                 let priority = item.get("prio").and_then(Value::as_i64).unwrap_or(0);
-                table.bases.push((Hook { is_input, priority }, base));
+                table.bases.push((Hook { is_last, priority }, base));
             }
         }
         ("rule", _, Some(chain)) => {
@@ -310,6 +312,7 @@ impl Reading<'_> {
         if let Some(key) = left.pointer("/meta/key").and_then(Value::as_str) {
             return match key {
                 "iifname" | "iif" => packet.link_fits(text),
+                "oifname" | "oif" => packet.out_link_fits(text),
                 "l4proto" => protocol_fits(right, packet),
                 "nfproto" => Fits::of(text == "ipv4"),
                 "protocol" => Fits::of(text == "ip"),
@@ -326,8 +329,8 @@ impl Reading<'_> {
             };
         }
         if let Some(result) = left.pointer("/fib/result").and_then(Value::as_str) {
-            // The reverse path of a neighbour exists; the packet is for this machine.
-            return Fits::of(result == "type" && text == "local");
+            // The reverse path of a neighbour exists.
+            return if result == "type" { packet.destination_kind_fits(text) } else { Fits::No };
         }
         if is_payload(left, &["tcp", "udp", "th"], "dport") {
             return port_fits(right, packet);
@@ -339,7 +342,7 @@ impl Reading<'_> {
             return range(right).map_or(Fits::Maybe, |cidr| packet.source_fits(cidr));
         }
         if is_payload(left, &["ip"], "daddr") {
-            return range(right).map_or(Fits::Maybe, Packet::destination_fits);
+            return range(right).map_or(Fits::Maybe, |cidr| packet.destination_fits(cidr));
         }
         Fits::Maybe
     }
@@ -425,10 +428,12 @@ fn named(action: &Action) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fact::netfilter::PacketPath;
     use proptest::prelude::*;
 
     fn packet(proto: Proto, port: u16) -> Packet {
-        Packet { proto, port, link: Some("eth0".into()), from: Some("192.168.4.61/24".parse().unwrap()) }
+        let path = PacketPath::Input { link: Some("eth0".into()), from: Some("192.168.4.61/24".parse().unwrap()) };
+        Packet { proto, port, path }
     }
 
     /// A table `inet t` whose input chain holds these rules (`[expressions]` each), before what is in `more`.

@@ -43,8 +43,18 @@ pub fn recognised<'l>(
 
 /// What another program's sentence is known to mean, whatever the stage.
 pub fn of_sentence(library: &Library, says: &str, who: &str) -> Vec<JoinCause> {
+    said(library, says, who, |_| true)
+}
+
+fn said(library: &Library, says: &str, who: &str, counts: impl Fn(&Signature) -> bool) -> Vec<JoinCause> {
     let seen = Evidence::of(who, redact(says));
-    recognised(library, says, &seen, |_| true).into_iter().map(|known| known.cause).collect()
+    recognised(library, says, &seen, counts).into_iter().map(|known| known.cause).collect()
+}
+
+/// What the runtime's refusal of a sandbox is known to mean. It is asked again: one refusal ends nothing.
+pub fn of_refusal(library: &Library, says: &str) -> Vec<JoinCause> {
+    let known = said(library, says, "the runtime", |it| it.severity >= Severity::Error);
+    known.into_iter().map(|cause| cause.under(Circumstance::GoesOn)).collect()
 }
 
 /// What was heard of a program's lines; `None` of what nobody here classified.
@@ -280,6 +290,11 @@ pub fn of_silent_api(why: &Why) -> Option<JoinCause> {
         }
         _ => None,
     }
+}
+
+/// What [`of_silent_api`] says, which is over once the API server answers.
+pub fn silent_api() -> &'static str {
+    id!("api.tcp").id
 }
 
 #[cfg(test)]

@@ -115,6 +115,11 @@ impl JoinCause {
         if may_pass { self.under(Circumstance::NoAnswer) } else { self }
     }
 
+    /// As its id's file says, whatever the circumstance.
+    pub fn lasting(self) -> Self {
+        JoinCause { circumstance: None, ..self }
+    }
+
     /// What a join does about it: as its id's file says, unless there is a circumstance.
     pub fn class(&self) -> Class {
         self.circumstance.map_or(self.class, Circumstance::class)

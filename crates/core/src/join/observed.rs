@@ -20,6 +20,7 @@ use crate::fact::identity::{self, MachineIdentity};
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
 use crate::fact::overlay::Overlay;
+use crate::fact::unit::UnitState;
 use crate::fact::{Facts, Known, OrAbsent, Source, Why, firewall, kubeconfig, kubelet_config, net, pki, process, unit};
 use crate::id;
 use crate::redact::redact;
@@ -151,7 +152,11 @@ pub fn cluster(facts: &Facts, asked: &RequestedCluster) -> Result<ClusterPins, W
 
 /// What the runtime says of itself.
 pub fn runtime(facts: &Facts) -> Result<RuntimeConditions, Why> {
-    let status = facts.runtime_status().map_err(|missing| missing.why)?;
+    let status = facts.runtime_status().map_err(|missing| match (missing.why, starting_runtime(facts)) {
+        (why @ (Why::TimedOut | Why::NotCollected), _) | (why, None) => why,
+        // It will listen when it is up.
+        (_, Some(unit)) => Why::Busy(format!("{} is {} ({})", unit.id, unit.active_state, unit.sub_state)),
+    })?;
     let holds = |kind| status.condition(kind).is_some_and(|condition| condition.status);
     let not_holding = status.conditions.iter().find(|condition| !condition.status);
     let says = not_holding.map(|condition| format!("{}: {} {}", condition.kind, condition.reason, condition.message));
@@ -160,6 +165,13 @@ pub fn runtime(facts: &Facts) -> Result<RuntimeConditions, Why> {
         network_ready: holds("NetworkReady"),
         says: says.unwrap_or_default().trim().to_owned(),
     })
+}
+
+/// The unit of a container runtime that systemd is starting.
+fn starting_runtime(facts: &Facts) -> Option<UnitState> {
+    let starts = |state: &UnitState| matches!(state.active_state.as_str(), "activating" | "reloading");
+    let units = ["containerd", "crio", "cri-docker", "docker"];
+    units.into_iter().filter_map(|unit| facts.unit_state(unit).ok()).find(starts)
 }
 
 /// A Node as the API server has it, held against this machine; when that is, the caller knows.
@@ -190,6 +202,7 @@ pub fn node(node: &Value, own: &MachineIdentity) -> Node {
         network_unavailable: condition("NetworkUnavailable").filter(|condition| is_true(condition)).map(said),
         created_at: text("/metadata/creationTimestamp").parse().ok(),
         seen_at: None,
+        takes_pods: text("/status/allocatable/pods").parse().ok(),
         pressures: Resource::ALL.into_iter().filter_map(pressure).collect(),
         taints: taints(node),
         internal_ips: internal.filter_map(|address| address.get("address")?.as_str()?.parse().ok()).collect(),
@@ -356,7 +369,9 @@ pub fn needs_pod(pods: &Value) -> bool {
 
 /// An agent of the pod network that is not Ready.
 pub fn agent_down(pods: &Value) -> Option<String> {
-    items(pods).iter().find(|pod| network_of(pod).is_some() && !is_over(pod) && !is_ready(pod)).map(name)
+    let leaves = |pod: &Value| pod.pointer("/metadata/deletionTimestamp").is_some_and(|it| !it.is_null());
+    let is_down = |pod: &&Value| network_of(pod).is_some() && !is_over(pod) && !leaves(pod) && !is_ready(pod);
+    items(pods).iter().find(is_down).map(name)
 }
 
 /// When an agent of the pod network last started on this node; `None` where none is known to run.
@@ -471,6 +486,12 @@ pub fn signs(facts: &Facts, peers: &[IpAddr]) -> Vec<Evidence> {
         _ => None,
     };
     let mut signs: Vec<Evidence> = facts.overlays().unwrap_or_default().iter().filter_map(drops).collect();
+    if let Ok(Some(bridge)) = facts.pod_bridge()
+        && let Ok(Passage::Blocked(rule)) = facts.forwarded(&bridge)
+    {
+        let (source, rule) = firewall::found(&rule);
+        signs.push(Evidence::of(source, format!("{rule} (forwarded by {})", bridge.link)));
+    }
     signs.extend(peers.iter().filter_map(|peer| facts.no_way_to(*peer).unwrap_or_default()));
     signs.dedup();
     signs
@@ -554,14 +575,21 @@ fn agent(pod: &Value) -> AgentPod {
         let of = containers.iter().filter_map(|container| container.pointer(&format!("/{state}/message"))?.as_str());
         of.map(|text| text.trim().to_owned()).find(|text| !text.is_empty())
     };
+    // What its kubelet did not take never had a container.
+    let rejected = pod.pointer("/status/reason").and_then(Value::as_str).filter(|_| is_over(pod));
+    let said = pod.pointer("/status/message").and_then(Value::as_str).filter(|_| is_over(pod));
     AgentPod {
         name: name(pod),
         restarts: containers.iter().map(restarts).sum(),
         why: ended.unwrap_or_else(|| "nothing ended".to_owned()),
-        down: down.map(str::to_owned),
+        down: rejected.or(down).map(str::to_owned),
         is_kube_proxy: is_kube_proxy(pod),
         ready: pod.pointer("/status/phase").is_some_and(|phase| phase == "Running") && is_ready(pod),
-        says: message("state/waiting").or_else(|| message("lastState/terminated")).unwrap_or_default(),
+        says: said
+            .map(str::to_owned)
+            .or_else(|| message("state/waiting"))
+            .or_else(|| message("lastState/terminated"))
+            .unwrap_or_default(),
         network: network_of(pod).map(|flavour| flavour.name.to_owned()),
         running: containers.iter().filter_map(|container| running(container)).collect(),
     }

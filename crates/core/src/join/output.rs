@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::causes::{Recognised, recognised};
-use super::failure::JoinCause;
+use super::failure::{Circumstance, JoinCause};
 use crate::catalogue::Role;
 use crate::check::Evidence;
 use crate::redact::redact;
@@ -98,9 +98,41 @@ fn without_header(line: &str) -> &str {
     line.split_once("] ").filter(|(header, _)| !header.contains('[')).map_or(line, |(_, rest)| rest)
 }
 
+impl Milestone {
+    /// kubeadm has come further: what it tried again for before is over.
+    pub fn is_progress(&self) -> bool {
+        match self {
+            Milestone::DiscoveryRetried { .. }
+            | Milestone::CheckFailed { .. }
+            | Milestone::Failed { .. }
+            | Milestone::KubeletUnhealthy => false,
+            Milestone::PreflightBegan
+            | Milestone::Discovering
+            | Milestone::Discovered
+            | Milestone::KubeletStarted
+            | Milestone::KubeletAwaited
+            | Milestone::KubeletHealthy
+            | Milestone::CertificateAwaited
+            | Milestone::Done => true,
+        }
+    }
+}
+
 /// What kubeadm failed for, as far as its output tells, the most telling first. The whole output is looked at: a preflight
 /// check's line says more than the error at the end.
 pub fn causes(output: &str, library: &Library) -> Vec<JoinCause> {
+    found(output, library).into_iter().map(|(_, cause)| cause).collect()
+}
+
+/// What kubeadm meets while it goes on: only what is fatal ends it, the rest it tries again.
+pub fn met(lines: &str, library: &Library) -> Vec<JoinCause> {
+    let goes_on = |(severity, cause): (Severity, JoinCause)| {
+        if severity >= Severity::Fatal { cause } else { cause.under(Circumstance::GoesOn) }
+    };
+    found(lines, library).into_iter().map(goes_on).collect()
+}
+
+fn found(output: &str, library: &Library) -> Vec<(Severity, JoinCause)> {
     let mut found: Vec<(Severity, JoinCause)> = Vec::new();
     for (number, line) in (1u32..).zip(output.lines()) {
         let failed = matches!(
@@ -123,7 +155,7 @@ pub fn causes(output: &str, library: &Library) -> Vec<JoinCause> {
         found.retain(is_root);
     }
     found.sort_by_key(|(severity, _)| std::cmp::Reverse(*severity));
-    found.into_iter().map(|(_, cause)| cause).collect()
+    found
 }
 
 #[cfg(test)]

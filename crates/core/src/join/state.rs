@@ -246,6 +246,9 @@ pub(super) struct Memory {
     /// Since when the runtime does not answer, and whether it is only silent, and does not refuse.
     #[serde(default)]
     pub runtime_down: Option<(Timestamp, bool)>,
+    /// Ids of what sandboxes were refused for.
+    #[serde(default)]
+    pub refused_for: Vec<String>,
     /// Since when every sandbox was refused.
     #[serde(default)]
     pub refused_since: Option<Timestamp>,

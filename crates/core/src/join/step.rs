@@ -17,11 +17,11 @@ use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
     AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletHalt, KubeletReach, LeaseRenewal,
     Node, NodeEvidence, NodeLease, PeerDial, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Until,
-    failures, first_missing, forbidding, holds, holds_but_causes, holds_but_for_a_pod, lacks_only,
-    only_causes_are_open, unreached,
+    failures, first_lacking, first_missing, forbidding, holds, holds_but_causes, holds_but_for_a_pod, is_overruled,
+    is_unreached, lacks_only, only_causes_are_open, unreached,
 };
 use super::{observed, verify};
-use crate::catalogue::Class;
+use crate::catalogue::{self, Class, Stops};
 use crate::check::Subsystem;
 use crate::fact::Why;
 use crate::id;
@@ -49,7 +49,7 @@ const NO_MORE_PODS: SignedDuration = SignedDuration::from_secs(5);
 /// Between two tries to reach this node, or others from it, from outside.
 const REACH_AGAIN: SignedDuration = SignedDuration::from_secs(1);
 /// The agents of other nodes learn of this one within a second or two; who is not reached for longer will not be.
-const UNREACHED: SignedDuration = SignedDuration::from_secs(10);
+pub const UNREACHED: SignedDuration = SignedDuration::from_secs(10);
 /// A kubelet that a restart of its runtime took along comes back once; one that ended twice will end again.
 const CRASH_LOOP: u64 = 2;
 /// A kubelet that somebody restarts by hand is back sooner than this.
@@ -148,12 +148,15 @@ pub struct PodTrial {
     pub stand_in: Option<StandIn>,
     pub reach: Result<KubeletReach, Why>,
     pub peers: Result<PeerDial, Why>,
+    /// What the runtime's refusal of a sandbox is known to mean ([`causes::of_refusal`]).
+    pub refused_for: Vec<JoinCause>,
 }
 
 impl PodTrial {
     /// Of who has no admin's rights: nothing is seen from outside.
     pub fn of(sandbox: Result<Sandbox, Why>) -> Self {
-        PodTrial { sandbox, stand_in: None, reach: Err(Why::NotAdmin), peers: Err(Why::NotAdmin) }
+        let (reach, peers) = (Err(Why::NotAdmin), Err(Why::NotAdmin));
+        PodTrial { sandbox, stand_in: None, reach, peers, refused_for: Vec::new() }
     }
 }
 
@@ -308,6 +311,11 @@ pub fn step(state: &JoinStatus, event: &JoinEvent, now: Timestamp) -> (JoinStatu
         effects = next.end_of_time(now);
     }
     (next, effects)
+}
+
+/// The API server has said something, whatever it was.
+fn has_answered(event: &JoinEvent) -> bool {
+    matches!(event, JoinEvent::Request(Ok(_) | Err(Why::Absent)) | JoinEvent::Node(Ok(_)) | JoinEvent::Lease(Ok(_)))
 }
 
 impl JoinStatus {
@@ -540,7 +548,7 @@ impl JoinStatus {
 
     /// What may pass is told and remembered; for what will not, there is no waiting.
     fn trouble(&mut self, cause: &JoinCause, now: Timestamp) -> Vec<JoinEffect> {
-        if !cause.class().may_pass() {
+        if !cause.class().may_pass() && cause.confidence > Confidence::Possible {
             return self.fail_for(cause.clone(), now);
         }
         let is_new = self.remember(cause);
@@ -578,7 +586,7 @@ impl JoinStatus {
             JoinEvent::Node(node) => seen.node.clone_from(node),
             JoinEvent::Runtime(runtime) => seen.runtime.clone_from(runtime),
             JoinEvent::Tried(trial) => {
-                let PodTrial { sandbox, stand_in, reach, peers } = trial.as_ref().clone();
+                let PodTrial { sandbox, stand_in, reach, peers, refused_for: _ } = trial.as_ref().clone();
                 (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
             }
             JoinEvent::Addresses(addresses) => seen.addresses.clone_from(addresses),
@@ -615,6 +623,9 @@ impl JoinStatus {
             self.memory.restarts_before.get_or_insert(kubelet.restarts);
             self.mind_stopped(kubelet, now);
         }
+        if has_answered(event) {
+            self.troubles.retain(|trouble| trouble.id != causes::silent_api());
+        }
         if let Some(cause) = self.hopeless(now) {
             // What was heard besides may say more.
             let others = std::mem::take(&mut self.troubles).into_iter().rev().filter(|other| other.id != cause.id);
@@ -626,7 +637,8 @@ impl JoinStatus {
         {
             return effects;
         }
-        let mut effects = self.mind_silence(event);
+        let mut effects = self.mind_refusal(event, now);
+        effects.extend(self.mind_silence(event));
         effects.extend(self.mind_request(now));
         if let JoinEvent::Agents(Ok(agents)) = event {
             effects.extend(self.mind_agents(agents, now));
@@ -714,17 +726,15 @@ impl JoinStatus {
 
     /// What was tried and does not hold ends the join once it has lasted.
     fn mind_trial(&mut self, trial: &PodTrial, now: Timestamp) -> Option<Vec<JoinEffect>> {
-        self.mind_sandbox(&trial.sandbox, now).or_else(|| self.mind_reach(now)).or_else(|| self.mind_proof(now))
+        self.mind_sandbox(trial, now).or_else(|| self.mind_reach(now)).or_else(|| self.mind_proof(now))
     }
 
     /// When what does not hold yet is tried again.
     fn try_again(&self, now: Timestamp) -> Option<JoinEffect> {
         let pause = match &self.seen.sandbox {
-            Err(Why::Absent) => POD_AGAIN,
-            Ok(sandbox) if sandbox.is_in_range() != Some(false) => {
-                unreached(&self.seen)?;
-                REACH_AGAIN
-            }
+            Ok(sandbox) if sandbox.is_in_range() != Some(false) => is_unreached(&self.seen).then_some(REACH_AGAIN)?,
+            // No pod is on its way here yet; or the cluster did not take one, or could not be asked.
+            Err(Why::Absent | Why::Busy(_) | Why::Unreachable(_) | Why::Denied) => POD_AGAIN,
             Ok(_) | Err(_) => SANDBOX_AGAIN,
         };
         Some(JoinEffect::Sandbox { not_before: later(now, pause) })
@@ -732,15 +742,18 @@ impl JoinStatus {
 
     /// Nobody reaches this node, or it nobody.
     fn mind_reach(&mut self, now: Timestamp) -> Option<Vec<JoinEffect>> {
-        let Some(cause) = unreached(&self.seen) else {
+        if !is_unreached(&self.seen) {
             self.memory.unreached_since = None;
             return None;
-        };
+        }
         let since = *self.memory.unreached_since.get_or_insert(now);
         if now < later(since, UNREACHED) {
             return None;
         }
-        Some(self.fail_for(cause, now))
+        if let Ok(dialled) = &mut self.seen.peers {
+            dialled.has_lasted = true;
+        }
+        unreached(&self.seen).map(|cause| self.fail_for(cause, now))
     }
 
     /// All that is left is a proof that nobody can bring: no pod is on its way, and nobody may make one.
@@ -759,9 +772,21 @@ impl JoinStatus {
         Some(leave.into_iter().chain([JoinEffect::Report(JoinOutcome::Unproven { says })]).collect())
     }
 
+    /// What a sandbox was refused for is remembered until one is made.
+    fn mind_refusal(&mut self, event: &JoinEvent, now: Timestamp) -> Vec<JoinEffect> {
+        let JoinEvent::Tried(trial) = event else { return Vec::new() };
+        let over = match &trial.sandbox {
+            Ok(_) => std::mem::take(&mut self.memory.refused_for),
+            Err(_) => Vec::new(),
+        };
+        self.troubles.retain(|trouble| !over.contains(&trouble.id));
+        self.memory.refused_for.extend(trial.refused_for.iter().map(|cause| cause.id.clone()));
+        trial.refused_for.iter().flat_map(|cause| self.trouble(cause, now)).collect()
+    }
+
     /// A runtime that refuses sandbox after sandbox: for what it says, as far as that is known.
-    fn mind_sandbox(&mut self, answer: &Result<Sandbox, Why>, now: Timestamp) -> Option<Vec<JoinEffect>> {
-        let why = match answer {
+    fn mind_sandbox(&mut self, trial: &PodTrial, now: Timestamp) -> Option<Vec<JoinEffect>> {
+        let why = match &trial.sandbox {
             Err(Why::Broken(why)) => format!("no pod can start here: {why}"),
             // A network agent has yet to learn of the range that its node has now, or never will.
             Ok(sandbox) if sandbox.is_in_range() == Some(false) => {
@@ -773,15 +798,16 @@ impl JoinStatus {
             }
         };
         let since = *self.memory.refused_since.get_or_insert(now);
-        // The last trouble is what this refusal was recognised as.
-        let for_good = self.troubles.last().is_some_and(|trouble| trouble.class() == Class::UntilNetwork);
+        let lasting: Vec<JoinCause> = trial.refused_for.iter().cloned().map(JoinCause::lasting).collect();
+        let for_good = worst(&lasting) > Class::Transient;
         if now < later(since, if for_good { REFUSES_FOR_GOOD } else { REFUSES }) {
             return None;
         }
-        let mut causes = std::mem::take(&mut self.troubles);
-        causes.reverse();
-        causes.push(JoinCause::of(id!("node.not-ready"), why.clone()));
-        Some(self.fail(why, causes, now))
+        let is_said = |trouble: &JoinCause| lasting.iter().any(|cause| cause.id == trouble.id);
+        let others: Vec<JoinCause> =
+            std::mem::take(&mut self.troubles).into_iter().rev().filter(|trouble| !is_said(trouble)).collect();
+        let symptom = JoinCause::of(id!("node.not-ready"), why.clone());
+        Some(self.fail(why, lasting.into_iter().chain(others).chain([symptom]).collect(), now))
     }
 
     fn mind_runtime(&mut self, now: Timestamp) {
@@ -789,7 +815,7 @@ impl JoinStatus {
             Ok(runtime) => !runtime.ready,
             Err(why) => *why != Why::NotCollected,
         };
-        let silent = self.seen.runtime == Err(Why::TimedOut);
+        let silent = matches!(self.seen.runtime, Err(Why::TimedOut | Why::Busy(_)));
         // Who was silent and now refuses may be in the middle of a restart.
         let known = self.memory.runtime_down.filter(|(_, before)| *before == silent);
         self.memory.runtime_down = down.then(|| known.unwrap_or((now, silent)));
@@ -801,8 +827,11 @@ impl JoinStatus {
             if *runtime == Err(Why::NotCollected) {
                 return Vec::new();
             }
-            let says = "the container runtime does not answer: it takes connections, and says nothing";
-            (id!("runtime.socket"), *runtime == Err(Why::TimedOut), says)
+            let says = match runtime {
+                Err(Why::Busy(why)) => why.as_str(),
+                _ => "the container runtime does not answer: it takes connections, and says nothing",
+            };
+            (id!("runtime.socket"), matches!(runtime, Err(Why::TimedOut | Why::Busy(_))), says)
         } else if let JoinEvent::Kubelet(Ok(kubelet)) = event {
             let (silent, says) = match kubelet.halt {
                 Some(KubeletHalt::Suspended) => {
@@ -891,7 +920,7 @@ impl JoinStatus {
                 return Some(causes::of_reset_meanwhile());
             }
             if now >= later(since, KUBELET_STOPPED) {
-                let says = "somebody stopped the kubelet while this join went on";
+                let says = "the kubelet was stopped, or ended by itself, while this join went on";
                 return Some(JoinCause::of(id!("kubelet.not-running"), says));
             }
         }
@@ -920,7 +949,11 @@ impl JoinStatus {
                 "the certificate request {name} is approved, and nobody has issued the certificate for {seconds} s; on the \
                  control plane: kubectl -n kube-system get pods -l component=kube-controller-manager"
             ),
-            Signing::Issued | Signing::Denied { .. } | Signing::Failed { .. } => return Vec::new(),
+            Signing::Issued => format!(
+                "the certificate {name} was issued, and the kubelet has not stored it; on this machine: ls -ld \
+                 /var/lib/kubelet/pki; journalctl -u kubelet | grep -i certificate"
+            ),
+            Signing::Denied { .. } | Signing::Failed { .. } => return Vec::new(),
         };
         if self.memory.told_unsigned || self.stage != Stage::CertificateRequested || now < later(self.since, UNSIGNED) {
             return Vec::new();
@@ -967,9 +1000,9 @@ impl JoinStatus {
             Stage::KubeletUp => (issued || seen.request.is_ok(), Stage::CertificateRequested),
             Stage::CertificateRequested => (issued, Stage::CertificateIssued),
             Stage::CertificateIssued => (holds_but_causes(seen, Until::Registered), Stage::Registered),
-            Stage::Registered if until == Until::Registered => (holds(seen, until), Stage::Verified),
+            Stage::Registered if until == Until::Registered => (self.is_verified(), Stage::Verified),
             Stage::Registered => (holds_but_causes(seen, Until::Network), Stage::NetworkReady),
-            Stage::NetworkReady => (holds(seen, until), Stage::Verified),
+            Stage::NetworkReady => (self.is_verified(), Stage::Verified),
             Stage::Begun
             | Stage::Blocked
             | Stage::Unjoined
@@ -981,6 +1014,18 @@ impl JoinStatus {
             | Stage::Failed => return None,
         };
         holds.then_some(next)
+    }
+
+    /// All evidence is there, and nothing that was heard for certain, and is not over, keeps pods from running here. Live
+    /// diagnosis reads no logs of containers: what kube-proxy says is only heard.
+    fn is_verified(&self) -> bool {
+        let until = self.policy.until;
+        let forbids = |trouble: &JoinCause| {
+            let stops = catalogue::about(&trouble.id).map_or(Stops::Nothing, |about| about.stops);
+            let counts = trouble.confidence == Confidence::Certain && !is_overruled(&self.seen, &trouble.id);
+            counts && stops.forbidden_from().is_some_and(|from| from <= until)
+        };
+        holds(&self.seen, until) && !self.troubles.iter().any(forbids)
     }
 
     fn joined(&mut self, now: Timestamp) -> Vec<JoinEffect> {
@@ -1029,6 +1074,7 @@ impl JoinStatus {
     /// What is needed to leave this stage.
     fn needed(&self) -> Option<Until> {
         match self.stage {
+            Stage::CertificateIssued => Some(Until::Registered),
             Stage::Registered => Some(self.policy.until.min(Until::Network)),
             Stage::NetworkReady => Some(self.policy.until),
             Stage::Begun
@@ -1039,7 +1085,6 @@ impl JoinStatus {
             | Stage::Joining
             | Stage::KubeletUp
             | Stage::CertificateRequested
-            | Stage::CertificateIssued
             | Stage::Verified
             | Stage::Waiting
             | Stage::Joined
@@ -1049,14 +1094,22 @@ impl JoinStatus {
 
     fn overdue(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         let (stage, mut causes) = (self.stage, std::mem::take(&mut self.troubles));
-        let failing = self.needed().map(|until| failures(&self.seen, until)).unwrap_or_default();
-        let is_approved = self.seen.request.as_ref().is_ok_and(|request| request.state == Signing::Approved);
-        let (symptom, says) = match stage.overdue() {
-            _ if is_approved && stage == Stage::CertificateRequested => (
+        let mut failing = self.needed().map(|until| failures(&self.seen, until)).unwrap_or_default();
+        if stage == Stage::CertificateIssued && failing.is_empty() {
+            // What could not be told is no proof that the Node is not there.
+            failing.extend(first_lacking(&self.seen, Until::Registered));
+        }
+        let signing = self.seen.request.as_ref().ok().map(|request| &request.state);
+        let (symptom, says) = match (stage, signing) {
+            (Stage::CertificateRequested, Some(Signing::Approved)) => (
                 Some(id!("csr.not-issued")),
                 "the kubelet's certificate request was approved, and nobody issued the certificate in time",
             ),
-            of_stage => of_stage,
+            (Stage::CertificateRequested, Some(Signing::Issued)) => (
+                Some(id!("kubelet.certificate-not-stored")),
+                "the kubelet's certificate was issued, and the kubelet did not store it",
+            ),
+            _ => stage.overdue(),
         };
         let says = failing.first().map_or(says, |first| first.says.as_str()).to_owned();
         causes.reverse();

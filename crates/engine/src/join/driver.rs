@@ -187,8 +187,8 @@ pub(super) struct Driver<'a, 'm> {
     /// The names of certificate requests that are not of this attempt; `None` until they were asked for.
     pub(super) requests_before: Option<Vec<String>>,
     pub(super) sandbox_at: Option<Timestamp>,
-    /// What the last sandbox was refused for: over as soon as one gets an address.
-    pub(super) refused_for: Vec<String>,
+    /// What kubeadm tries again for, until it comes further.
+    pub(super) retried: Vec<String>,
     pub(super) causes_at: Option<Timestamp>,
     /// Ids of troubles that were told.
     pub(super) troubled: Vec<String>,
@@ -240,7 +240,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             kubeadm_since: None,
             requests_before: None,
             sandbox_at: None,
-            refused_for: Vec::new(),
+            retried: Vec::new(),
             causes_at: None,
             troubled: Vec::new(),
             ours: false,
@@ -455,6 +455,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             self.ears = None;
             self.requests_before = None;
             self.troubled.clear();
+            self.retried.clear();
         }
     }
 

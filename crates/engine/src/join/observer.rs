@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use carrick_cluster::nodes::KubeletAnswer;
 use carrick_cluster::trial_pods::TrialPod;
-use carrick_cluster::{ApiError, ApiProblem, ClusterClient, certificate_requests, daemon_sets, leases, nodes, pods};
+use carrick_cluster::{
+    ApiError, ApiProblem, ClusterClient, certificate_requests, daemon_sets, leases, nodes, pods, reviews,
+};
 use carrick_core::catalogue::About;
 use carrick_core::check::Evidence;
 use carrick_core::cni::Addresses;
@@ -126,6 +128,8 @@ impl<'a> NodeObserver<'a> {
             _ => return Some(Ok(())),
         };
         let refused = match error.problem {
+            // Whom the API server knows by its certificate, whatever it may.
+            ApiProblem::Forbidden(_) if reviews::knows_us(own).await.ok()? => return Some(Ok(())),
             ApiProblem::Unauthorized(_) | ApiProblem::Forbidden(_) => {
                 format!("the API server at {} does not accept it for {}", own.server(), self.node)
             }
@@ -214,7 +218,7 @@ impl<'a> NodeObserver<'a> {
             (tried, peers)
         };
         let (reach, (tried, peers)) = tokio::join!(Box::pin(reach), Box::pin(tried));
-        PodTrial { sandbox: tried.sandbox, stand_in: tried.stand_in, reach, peers }
+        PodTrial { stand_in: tried.stand_in, reach, peers, ..PodTrial::of(tried.sandbox) }
     }
 
     /// A throw-away sandbox, and whether its address is one of this node's; where the network serves only Pods, one of these.
@@ -242,9 +246,7 @@ impl<'a> NodeObserver<'a> {
             return Tried::of(Err(Why::Broken("the sandbox has no address".to_owned())));
         };
         let sandbox = Sandbox { left: tried.left, ..Sandbox::new(*address, expected) };
-        // From a sandbox that a kubelet is about to stop there is one quick try: only that somebody answers counts.
-        let answered = tried.dialled.contains(&Dialled::Answered);
-        Tried { dialled: if answered { tried.dialled } else { Vec::new() }, ..Tried::of(Ok(sandbox)) }
+        Tried { dialled: tried.dialled, ..Tried::of(Ok(sandbox)) }
     }
 
     /// A pod that has got its address since the kubelet and the network's agent started; else one that is made for it.
@@ -308,17 +310,26 @@ impl<'a> NodeObserver<'a> {
     /// of the way to them.
     async fn dialled(&self, peers: Vec<PeerPod>, tried: &Tried) -> PeerDial {
         let to: Vec<SocketAddr> = peers.iter().map(|peer| peer.at).collect();
-        let is_known = |answer: &Dialled| !matches!(answer, Dialled::NotDialled(_));
-        let (from, answers) = if tried.dialled.iter().any(is_known) {
-            (DialledFrom::Pod, tried.dialled.clone())
-        } else {
-            (DialledFrom::Machine, dial(self.host, None, &to, DIAL).await)
+        let of = |from: DialledFrom, answers: Vec<Dialled>| {
+            let dialled = |(peer, answer): (&PeerPod, Dialled)| {
+                let PeerPod { pod, node, at } = peer.clone();
+                Peer { pod, node, at, from, answer }
+            };
+            PeerDial { peers: peers.iter().zip(answers).map(dialled).collect(), ..PeerDial::default() }
         };
-        let dialled = |(PeerPod { pod, node, at }, answer)| Peer { pod, node, at, from, answer };
-        let peers: Vec<Peer> = peers.into_iter().zip(answers).map(dialled).collect();
-        let answered = peers.iter().any(|peer| peer.answer == Dialled::Answered);
-        let signs = if answered || peers.is_empty() { Vec::new() } else { self.signs(&to).await };
-        PeerDial { peers, signs }
+        let by_pod = of(DialledFrom::Pod, tried.dialled.clone());
+        if by_pod.is_answered() || peers.is_empty() {
+            return by_pod;
+        }
+        let by_machine = of(DialledFrom::Machine, dial(self.host, None, &to, DIAL).await);
+        // A pod that stood and got no answer says more than the machine that gets one.
+        let dialled = if by_pod.is_unanswered() {
+            PeerDial { reached_by_machine: by_machine.is_answered(), ..by_pod }
+        } else {
+            by_machine
+        };
+        let signs = if dialled.is_answered() { Vec::new() } else { self.signs(&to).await };
+        PeerDial { signs, ..dialled }
     }
 
     async fn signs(&self, to: &[SocketAddr]) -> Vec<Evidence> {
@@ -385,7 +396,7 @@ mod tests {
     use carrick_testkit::Machine;
 
     use super::*;
-    use crate::dialer::stub::saying;
+    use crate::dialer::stub::{forbidding_all_but_reviews, saying};
 
     #[tokio::test(start_paused = true)]
     async fn no_word_of_the_cluster_is_the_runtimes() {
@@ -433,6 +444,17 @@ mod tests {
             };
             assert!(fits, "{said:?}: {told:?}");
             assert_eq!(observer.can_ask(), refused.is_none(), "who was refused does not ask again");
+        }
+    }
+
+    #[tokio::test]
+    async fn whom_the_api_server_knows_has_a_good_certificate_whatever_it_may() {
+        let machine = Machine::default().shared();
+        for (group, refused) in [("system:nodes", false), ("system:unauthenticated", true)] {
+            let nobody = MachineIdentity { uuid: None, machine_id: None };
+            let mut observer = NodeObserver::new(&machine, "w1".to_owned(), nobody, None);
+            observer.own = Some(forbidding_all_but_reviews(group));
+            assert_eq!(observer.own_is_refused().await.is_some(), refused, "{group}");
         }
     }
 }

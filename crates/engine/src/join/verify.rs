@@ -8,7 +8,7 @@ use std::time::Duration;
 use carrick_core::check::Outcome;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::observed;
-use carrick_core::join::step::PodTrial;
+use carrick_core::join::step::{PodTrial, UNREACHED};
 use carrick_core::join::verify::{
     AgentPod, ClientCertificate, NodeEvidence, NodeLease, StandIn, Until, awaits_renewal, judge, only_causes_are_open,
 };
@@ -79,7 +79,8 @@ async fn evidence(
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;
     }
-    let PodTrial { sandbox, stand_in, reach, peers } = tried(observer, &facts, &object, ignore, tell).await;
+    let PodTrial { sandbox, stand_in, reach, peers, refused_for: _ } =
+        tried(observer, &facts, &object, ignore, tell).await;
     (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
     if let Some(soak) = soak {
         seen.pods = watch(observer, soak, tell).await;
@@ -130,7 +131,15 @@ async fn tried(
     let begun = Instant::now();
     tell("it is tried whether a pod gets an address here, and is reached");
     loop {
-        let trial = observer.trial(facts, node, ignore).await;
+        let mut trial = observer.trial(facts, node, ignore).await;
+        if let Ok(dialled) = &mut trial.peers {
+            dialled.has_lasted = begun.elapsed() >= UNREACHED.unsigned_abs();
+            if dialled.is_unanswered() && !dialled.has_lasted {
+                tell("no pod of another node answers from here yet");
+                sleep(AGAIN).await;
+                continue;
+            }
+        }
         let waits_for = match &trial.stand_in {
             Some(StandIn::AgentDown { pod }) => format!("the network's agent {pod} is not Ready yet"),
             Some(StandIn::OnItsWay { pod }) => format!("pod {pod} has no address yet"),

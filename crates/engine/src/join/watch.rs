@@ -76,6 +76,9 @@ impl Driver<'_, '_> {
                 observed::request(&list, &observer.node, self.requests_before.get_or_insert_with(before))
             });
             let silent = request.as_ref().err().and_then(causes::of_silent_api);
+            if silent.is_none() {
+                self.troubled.retain(|id| id != causes::silent_api());
+            }
             events.extend(silent.and_then(|cause| self.newly(cause)));
             events.push(JoinEvent::Request(request));
         }
@@ -85,14 +88,9 @@ impl Driver<'_, '_> {
         events.extend(self.heard(state));
         if self.sandbox_at.is_some_and(|at| at <= self.now()) {
             self.sandbox_at = None;
-            let trial = observer.trial(&facts, &self.node, &self.options.ignore).await;
+            let mut trial = observer.trial(&facts, &self.node, &self.options.ignore).await;
             if let Err(Why::Broken(says)) = &trial.sandbox {
-                // Each time: what a runtime says last is what it refuses a sandbox for.
-                let known = causes::of_sentence(self.library, says, "the runtime");
-                self.refused_for.extend(known.iter().map(|cause| cause.id.clone()));
-                events.extend(known.into_iter().map(JoinEvent::Trouble));
-            } else if trial.sandbox.is_ok() {
-                events.extend(self.refused_for.drain(..).map(JoinEvent::Passed));
+                trial.refused_for = causes::of_refusal(self.library, says);
             }
             events.push(JoinEvent::Tried(Box::new(trial)));
         }
@@ -139,9 +137,16 @@ impl Driver<'_, '_> {
         let whole = new.rfind('\n').map_or(0, |end| end + 1);
         let lines = new.get(..whole).unwrap_or_default();
         let mut events: Vec<JoinEvent> = lines.lines().filter_map(output::milestone).map(JoinEvent::Kubeadm).collect();
-        let retried = output::causes(lines, self.library).into_iter();
-        let retried: Vec<JoinCause> = retried.filter(|_| matches!(kubeadm, Ok(UnitProgress::Running))).collect();
-        events.extend(retried.into_iter().filter_map(|cause| self.newly(cause)));
+        if events.iter().any(|event| matches!(event, JoinEvent::Kubeadm(milestone) if milestone.is_progress())) {
+            // What it tried again for is over.
+            let over = std::mem::take(&mut self.retried);
+            self.troubled.retain(|id| !over.contains(id));
+            events.extend(over.into_iter().map(JoinEvent::Passed));
+        }
+        let met = output::met(lines, self.library).into_iter();
+        let met: Vec<JoinCause> = met.filter(|_| matches!(kubeadm, Ok(UnitProgress::Running))).collect();
+        self.retried.extend(met.iter().map(|cause| cause.id.clone()));
+        events.extend(met.into_iter().filter_map(|cause| self.newly(cause)));
         self.read += whole;
         let ended = match kubeadm {
             Ok(UnitProgress::Ended(status)) => Some(status),

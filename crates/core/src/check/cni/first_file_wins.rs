@@ -14,7 +14,7 @@ use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::cni::Flavour;
-use crate::fact::cni::Candidate;
+use crate::fact::cni::{Candidate, Program};
 use crate::fact::{Facts, Known, Missing};
 use crate::id;
 
@@ -37,8 +37,30 @@ pub const CHECK: Check = Check {
 const LAST_USUAL: &str = "10-kuberouter.conflist";
 
 fn judge(facts: &Facts, policy: &CheckPolicy) -> Known<Verdict> {
+    if let Some(left) = left_behind(facts, policy)? {
+        return Ok(left);
+    }
     let in_use = || if policy.cni_expected { Ok(true) } else { facts.has_kubelet_conf() };
     of_files(&facts.cni_candidates()?, facts.cni_loads(), facts.network_at_work(), in_use)
+}
+
+/// Before a join a file whose own plugin is not installed is of a network that was here before: every network installs its
+/// plugin before its file, and only once the machine has joined.
+fn left_behind(facts: &Facts, policy: &CheckPolicy) -> Known<Option<Verdict>> {
+    let Some((winner, conf)) = facts.cni_winner().unwrap_or_default() else { return Ok(None) };
+    if policy.cni_expected || facts.has_kubelet_conf()? {
+        return Ok(None);
+    }
+    // A file of the network's own name is replaced by the network itself.
+    let is_left = |flavour: &&Flavour| facts.network_at_work() != Some(flavour) && flavour.file != winner.name;
+    let Some(flavour) = winner.flavour().filter(is_left) else { return Ok(None) };
+    let is_missing = |plugin: &&str| facts.cni_program(plugin).is_ok_and(|program| program == Program::Missing);
+    let own = conf.plugins.iter().map(|plugin| plugin.kind.as_str()).filter(|kind| flavour.plugins.contains(kind));
+    let Some(missing) = own.into_iter().find(is_missing) else { return Ok(None) };
+    let says = format!("{} is left of a {} network: its plugin is not installed here", winner.name, flavour.name);
+    let explained = [id!("cni.plugins"), id!("cni.stale-bridge"), id!("pod.no-address")];
+    let absent = Evidence::of(facts.cni_bin_dirs().join(", "), format!("no {missing}"));
+    Ok(Some(wrong(&winner, &[], fail(says)).seen(absent).explains(explained)))
 }
 
 /// The files of one directory, of which the first `loads` are loaded. `at_work`: the network of which something else

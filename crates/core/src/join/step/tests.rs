@@ -5,7 +5,7 @@ use crate::catalogue::{Stops, about};
 use crate::join::existing::LocalJoin;
 use crate::join::existing::sample::any_found;
 use crate::join::verify::testing as sample;
-use crate::join::verify::{Pressure, Resource};
+use crate::join::verify::{Dialled, DialledFrom, Pressure, Resource};
 use crate::testing::NOW;
 
 fn at(seconds: i64) -> Timestamp {
@@ -52,10 +52,14 @@ impl Story {
             .then(6, request(Signing::Pending))
     }
 
+    /// Up to the kubelet's certificate, at second 7.
+    fn issued(policy: JoinPolicy) -> Self {
+        Story::requested(policy).then(7, JoinEvent::Certificate(Ok(ClientCertificate::Trusted)))
+    }
+
     /// Up to a Node with a lease, at second 9.
     fn registered(policy: JoinPolicy) -> Self {
-        Story::requested(policy)
-            .then(7, JoinEvent::Certificate(Ok(ClientCertificate::Trusted)))
+        Story::issued(policy)
             .then(8, JoinEvent::Node(Ok(Node { ready: false, ..sample::node() })))
             .then(9, JoinEvent::Addresses(sample::joined().addresses))
             .then(9, JoinEvent::Agents(sample::joined().agents))
@@ -141,13 +145,61 @@ fn an_address_of_another_range_is_no_proof_and_is_asked_for_again() {
 #[test]
 fn what_no_network_agent_sets_right_is_believed_the_second_time() {
     for (id, expected) in [("cni.plugins", Stage::Failed), ("cni.no-subnet-env", Stage::NetworkReady)] {
-        let refused = || tried(Err(Why::Broken("no".into())));
         let network = JoinEvent::Runtime(sample::joined().runtime);
-        let story = Story::registered(JoinPolicy::default()).then(11, network);
-        let known = story.then(12, JoinEvent::Trouble(JoinCause::of(about(id).unwrap(), "x"))).then(12, refused());
+        let known = Story::registered(JoinPolicy::default()).then(11, network).then(12, refused(id));
         assert_eq!(known.state.stage, Stage::NetworkReady);
-        assert_eq!(known.then(13, refused()).state.stage, expected, "{id}");
+        let again = known.then(13, refused(id));
+        assert_eq!(again.state.stage, expected, "{id}");
+        if expected == Stage::Failed {
+            assert_eq!((again.failure().causes[0].id.as_str(), again.failure().class), (id, about(id).unwrap().class));
+        }
     }
+}
+
+/// A sandbox that the runtime refuses for something that is known.
+fn refused(id: &str) -> JoinEvent {
+    let refused_for = vec![JoinCause::of(about(id).unwrap(), "x").under(Circumstance::GoesOn)];
+    JoinEvent::Tried(Box::new(PodTrial { refused_for, ..PodTrial::of(Err(Why::Broken("no".into()))) }))
+}
+
+#[test]
+fn what_a_sandbox_was_refused_for_is_over_when_one_is_made() {
+    let network = JoinEvent::Runtime(sample::joined().runtime);
+    let story = Story::registered(JoinPolicy::default()).then(11, network).then(12, refused("cni.no-subnet-env"));
+    assert_eq!(story.state.troubles.len(), 1);
+    assert_eq!(story.then(13, tried(sample::joined().sandbox)).state.troubles, []);
+}
+
+#[test]
+fn what_is_only_possible_ends_nothing() {
+    let possible = JoinCause::of(id!("runtime.config-syntax"), "x").sure(Confidence::Possible);
+    let story = Story::requested(JoinPolicy::default()).then(8, JoinEvent::Trouble(possible));
+    assert_eq!((story.state.stage, story.state.troubles.len()), (Stage::CertificateRequested, 1));
+}
+
+#[test]
+fn an_api_server_that_answers_again_was_never_the_cause() {
+    let silent = JoinCause::of(id!("api.tcp"), "no answer").may_pass(true);
+    let story = Story::requested(JoinPolicy::default()).then(8, JoinEvent::Trouble(silent));
+    assert_eq!(story.clone().then(9, JoinEvent::Request(Err(Why::TimedOut))).state.troubles.len(), 1);
+    let answered = story.then(9, request(Signing::Pending));
+    assert_eq!(answered.then(4 + 270, JoinEvent::Tick).failure().causes[0].id, "csr.pending");
+}
+
+#[test]
+fn nobody_says_joined_over_what_kube_proxy_is_heard_to_say() {
+    let broken = || JoinCause::of(id!("kube-proxy.iptables-broken"), "x").under(Circumstance::GoesOn);
+    let well = || JoinEvent::Standing(Ok(vec![]));
+    let story = networked().then(21, JoinEvent::Trouble(broken())).then(22, tried(sample::joined().sandbox));
+    let story = story.then(23, well());
+    assert_eq!(story.state.stage, Stage::NetworkReady, "{:?}", story.state.troubles);
+    let over = story.clone().then(24, JoinEvent::Passed("kube-proxy.iptables-broken".into())).then(25, well());
+    assert_eq!(over.state.stage, Stage::Verified);
+    let ended = story.then(150, JoinEvent::Tick);
+    assert_eq!(ended.failure().causes[0].id, "kube-proxy.iptables-broken");
+    let possible = JoinEvent::Trouble(broken().sure(Confidence::Likely));
+    let story = networked().then(21, possible).then(22, tried(sample::joined().sandbox)).then(23, well());
+    assert_eq!(story.state.stage, Stage::Verified, "only what is certain");
 }
 
 /// What `carrick explain` says a join does about an id is what it does; where it does otherwise, the cause says why.
@@ -361,6 +413,36 @@ fn a_node_that_nobody_reaches_is_registered_and_not_joined() {
     let story = story.then(32, unanswered());
     assert_eq!((story.failure().causes[0].id.as_str(), story.failure().overdue), ("kubelet.unreached", false));
     assert!(story.effects.contains(&JoinEffect::Leave) && !story.effects.contains(&JoinEffect::CleanUp));
+}
+
+#[test]
+fn a_pod_that_gets_no_answer_is_tried_for_seconds_and_then_believed() {
+    let with = |answer: Dialled, signs: &[&str]| {
+        let peers = Ok(sample::peer_dial(&[answer], signs));
+        JoinEvent::Tried(Box::new(PodTrial { peers, ..PodTrial::of(sample::joined().sandbox) }))
+    };
+    let silent = || with(Dialled::Silent, &[]);
+    let story = networked().then(21, silent());
+    assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), REACH_AGAIN) }], "{:?}", story.state);
+    let well = || JoinEvent::Standing(Ok(vec![]));
+    let answered = story.clone().then(25, with(Dialled::Answered, &[])).then(26, well());
+    assert_eq!(answered.state.stage, Stage::Verified, "other nodes have learnt of this one");
+    let warned = story.clone().then(32, silent());
+    assert!(warned.effects.contains(&JoinEffect::LookForCauses { not_before: at(32) }), "{:?}", warned.effects);
+    assert_eq!(warned.then(33, well()).state.stage, Stage::Verified, "a NetworkPolicy may forbid it");
+    let forward = || JoinEvent::Standing(Ok(vec![sample::standing("firewall.forward", Stops::Traffic)]));
+    let dropped = story.clone().then(32, with(Dialled::Silent, &["chain forward: policy drop"]));
+    assert_eq!(dropped.failure().causes[0].id, "pod.no-route");
+    let by_machine = |mut dialled: PeerDial| {
+        dialled.peers.iter_mut().for_each(|peer| peer.from = DialledFrom::Machine);
+        Ok(dialled)
+    };
+    let peers = by_machine(sample::peer_dial(&[Dialled::Answered], &[]));
+    let only_machine = JoinEvent::Tried(Box::new(PodTrial { peers, ..PodTrial::of(sample::joined().sandbox) }));
+    let condemned = networked().then(21, only_machine).then(22, forward()).then(25, forward());
+    assert_eq!(condemned.failure().causes[0].id, "firewall.forward", "the machine's own packets are not forwarded");
+    let overruled = networked().then(21, with(Dialled::Answered, &[])).then(22, forward());
+    assert_eq!(overruled.state.stage, Stage::Verified, "a pod here got an answer, whatever a rule says");
 }
 
 #[test]
@@ -697,7 +779,23 @@ fn a_request_that_is_approved_and_not_issued_waits_for_no_approval() {
     let overdue = story.then(4 + 270, JoinEvent::Tick);
     assert_eq!(overdue.failure().causes[0].id, "csr.not-issued");
     let issued = Story::requested(JoinPolicy::default()).then(26, request(Signing::Issued));
-    assert_eq!(issued.effects, [], "the kubelet has yet to take it");
+    assert!(
+        matches!(issued.effects.as_slice(), [JoinEffect::Tell(says)] if says.contains("has not stored it")),
+        "{:?}",
+        issued.effects
+    );
+    assert_eq!(issued.then(4 + 270, JoinEvent::Tick).failure().causes[0].id, "kubelet.certificate-not-stored");
+}
+
+#[test]
+fn a_node_that_could_not_be_asked_for_is_not_said_to_be_missing() {
+    let issued = || Story::issued(JoinPolicy::default());
+    let over = |story: Story| story.then(120, JoinEvent::Tick).failure().causes[0].clone();
+    assert_eq!(over(issued().then(9, JoinEvent::Node(Err(Why::Absent)))).id, "node.never-registered");
+    let silent = over(issued().then(9, JoinEvent::Node(Err(Why::TimedOut))));
+    assert_eq!((silent.id.as_str(), silent.confidence), ("verify.identity", Confidence::Possible));
+    let unknown = Node { identity: None, ..sample::node() };
+    assert_eq!(over(issued().then(9, JoinEvent::Node(Ok(unknown)))).id, "verify.identity");
 }
 
 #[test]
@@ -1007,7 +1105,7 @@ fn any_trial(sandbox: Result<Sandbox, Why>) -> impl Strategy<Value = JoinEvent> 
     ];
     (sandbox, stand_in, reach, any::<bool>()).prop_map(|(sandbox, stand_in, reach, looked)| {
         let peers = if looked { Ok(PeerDial::default()) } else { Err(Why::NotCollected) };
-        JoinEvent::Tried(Box::new(PodTrial { sandbox, stand_in, reach, peers }))
+        JoinEvent::Tried(Box::new(PodTrial { sandbox, stand_in, reach, peers, refused_for: Vec::new() }))
     })
 }
 

@@ -143,7 +143,8 @@ pub struct KubeletFlag {
 impl KubeletFlag {
     /// The command that takes it out.
     pub(super) fn taken_out(&self) -> String {
-        format!("sed -i 's|{}||' {} && systemctl restart kubelet", self.word, self.file)
+        let reload = if self.file.contains("/systemd/") { "systemctl daemon-reload && " } else { "" };
+        format!("sed -i 's|{}||' {} && {reload}systemctl restart kubelet", self.word, self.file)
     }
 }
 
@@ -234,6 +235,9 @@ pub struct Node {
     /// What it is short of.
     #[serde(default)]
     pub pressures: Vec<Pressure>,
+    /// How many pods it takes, those of its network included; `None` where it does not say.
+    #[serde(default)]
+    pub takes_pods: Option<u64>,
     #[serde(default)]
     pub taints: Vec<Taint>,
     #[serde(default)]
@@ -427,8 +431,31 @@ pub enum KubeletReach {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerDial {
     pub peers: Vec<Peer>,
+    /// Who waits has waited: other nodes learn of this one within seconds, and then their pods answer.
+    #[serde(default)]
+    pub has_lasted: bool,
+    /// None answered a pod here, and one of them the machine itself.
+    #[serde(default)]
+    pub reached_by_machine: bool,
     /// Where none answered: what on this machine keeps packets from them.
     pub signs: Vec<Evidence>,
+}
+
+impl PeerDial {
+    pub fn is_answered(&self) -> bool {
+        self.peers.iter().any(|peer| peer.answer == Dialled::Answered)
+    }
+
+    /// Somebody was dialled, and nobody answered.
+    pub fn is_unanswered(&self) -> bool {
+        let was_dialled = |peer: &Peer| !matches!(peer.answer, Dialled::NotDialled(_));
+        !self.is_answered() && self.peers.iter().any(was_dialled)
+    }
+
+    /// A pod here has got an answer of a pod elsewhere.
+    pub fn is_answered_to_a_pod(&self) -> bool {
+        self.peers.iter().any(|peer| peer.from == DialledFrom::Pod && peer.answer == Dialled::Answered)
+    }
 }
 
 /// A pod of another node that is Ready, as it was dialled.

@@ -84,17 +84,14 @@ impl Proof {
         if verdict.outcome != Outcome::Fail {
             return None;
         }
-        // By itself it says only that: whoever knows why has the first word.
-        let own = About {
-            id: self.id,
-            class: Class::Transient,
-            role: Role::Symptom,
-            stops: Stops::Node,
-            subsystem: self.subsystem,
-            needed: Needed::Always,
-        };
-        let cause = JoinCause::of(verdict.means.unwrap_or(own), verdict.says);
+        let cause = JoinCause::of(verdict.means.unwrap_or(self.about()), verdict.says);
         Some(cause.seen(verdict.evidence).fixed_by(verdict.remedy))
+    }
+
+    /// By itself it says only that: whoever knows why has the first word.
+    fn about(&self) -> About<'static> {
+        let (class, role, stops) = (Class::Transient, Role::Symptom, Stops::Node);
+        About { id: self.id, class, role, stops, subsystem: self.subsystem, needed: Needed::Always }
     }
 
     /// What it means, why it matters, how to see and fix it: the text of `carrick explain`.
@@ -233,17 +230,31 @@ pub(super) fn forbidding(seen: &NodeEvidence, until: Until) -> impl Iterator<Ite
 }
 
 /// What the rules of this machine seem to forbid and was seen to work: packets may take another way, as with konnectivity.
-fn is_overruled(seen: &NodeEvidence, cause: &str) -> bool {
+pub(super) fn is_overruled(seen: &NodeEvidence, cause: &str) -> bool {
     let reached = || seen.reach == Ok(KubeletReach::Answered);
-    let answered =
-        || seen.peers.as_ref().is_ok_and(|dialled| dialled.peers.iter().any(|it| it.answer == Dialled::Answered));
-    (cause == id!("firewall.kubelet").id && reached()) || (cause == id!("firewall.vxlan").id && answered())
+    let dialled = |is_so: fn(&PeerDial) -> bool| seen.peers.as_ref().is_ok_and(is_so);
+    (cause == id!("firewall.kubelet").id && reached())
+        || (cause == id!("firewall.vxlan").id && dialled(PeerDial::is_answered))
+        || (cause == id!("firewall.forward").id && dialled(PeerDial::is_answered_to_a_pod))
+}
+
+/// Whether nobody reaches this node, or it nobody, be it only so far.
+pub(super) fn is_unreached(seen: &NodeEvidence) -> bool {
+    let waits = |dialled: &PeerDial| dialled.is_unanswered() && !dialled.has_lasted;
+    unreached(seen).is_some() || seen.peers.as_ref().is_ok_and(waits)
 }
 
 /// Where nobody reaches this node, or it nobody: as the cause of a join that ends because of it.
 pub(super) fn unreached(seen: &NodeEvidence) -> Option<JoinCause> {
     let reach = [&proof::kubelet_reached::PROOF, &proof::peer::PROOF];
     reach.into_iter().find_map(|proof| proof.cause(proof.verdict(seen, Until::Verified)))
+}
+
+/// The first thing that is missing and does not fail: what could not be told, as a possible cause of a join that waited for it.
+pub(super) fn first_lacking(seen: &NodeEvidence, until: Until) -> Option<JoinCause> {
+    let (id, verdict) = lacking(seen, until).next()?;
+    let own = find(id)?.about();
+    Some(JoinCause::of(own, verdict.says).seen(verdict.evidence).fixed_by(verdict.remedy).sure(Confidence::Possible))
 }
 
 /// The first thing that is still missing, as the live line says it.

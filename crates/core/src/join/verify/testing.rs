@@ -1,12 +1,12 @@
 //! A machine that has joined, but for one thing; and the judge of a proof's table.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use jiff::Timestamp;
 
 use super::{
-    AgentPod, CertificateRequest, ClientCertificate, Kubelet, LeaseRenewal, Node, NodeEvidence, NodeLease, Proof,
-    RuntimeConditions, Sandbox, Signing, StandingCause, Until, holds,
+    AgentPod, CertificateRequest, ClientCertificate, Dialled, DialledFrom, Kubelet, LeaseRenewal, Node, NodeEvidence,
+    NodeLease, Peer, PeerDial, Proof, RuntimeConditions, Sandbox, Signing, StandingCause, Until, holds,
 };
 use crate::catalogue::{Class, Role, Stops};
 use crate::check::Outcome::{self, Fail, Pass};
@@ -126,4 +126,17 @@ pub fn table<'n>(proof: &Proof, rows: impl IntoIterator<Item = (&'n str, NodeEvi
             assert!(!holds(&seen, Until::Verified), "{}, {name}", proof.id);
         }
     }
+}
+
+/// A pod of another node that was dialled from within one here, and answered so, one time after the other.
+pub fn peer_dial(answers: &[Dialled], signs: &[&str]) -> PeerDial {
+    let peer = |answer: &Dialled| Peer {
+        pod: "kube-system/coredns-1".into(),
+        node: "cp1".into(),
+        at: SocketAddr::from(([10, 244, 0, 2], 53)),
+        from: DialledFrom::Pod,
+        answer: answer.clone(),
+    };
+    let signs = signs.iter().map(|text| Evidence::of("iptables-save", *text)).collect();
+    PeerDial { peers: answers.iter().map(peer).collect(), signs, ..PeerDial::default() }
 }

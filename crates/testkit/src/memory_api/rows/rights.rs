@@ -87,6 +87,7 @@ fn who_asks() -> Row {
         "who asks is told who it is and what it may",
         [
             itself().by(Who::Token),
+            itself().by(Who::Node),
             itself().by(Who::Anonymous),
             itself().by(Who::Stranger),
             access("create", "").by(Who::Token),

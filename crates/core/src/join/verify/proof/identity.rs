@@ -28,6 +28,7 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
             .seen(Evidence::of("API server", "not found"))
             .fix("systemctl restart kubelet    # where somebody deleted it: a kubelet registers when it starts")
             .fix("journalctl -u kubelet -n 50 --no-pager | grep -i regist")
+            .means(id!("node.never-registered"))
             .explains([id!("node.never-registered")]));
     }
     let node = known("Node", &seen.node)?;

@@ -1,18 +1,20 @@
-//! The kubelet runs, with a kubeconfig.
+//! The kubelet runs with a kubeconfig, and answers.
 //!
-//! Without one it runs alone (standalone): healthy, answering healthz, and in no cluster. kubeadm does not look.
+//! Without a kubeconfig it runs standalone: healthy, answering healthz, and in no cluster. kubeadm does not look. One that hangs, or
+//! that a signal has stopped, leaves its Node Ready for most of a minute, and its lease good for 40 s.
 //!
 //! See it yourself: `systemctl status kubelet`, `ps -ww -C kubelet -o args`
-//! Fix: `journalctl -u kubelet -n 30` says why it ended; `carrick check --fix` restores a lost drop-in
+//! Fix: `journalctl -u kubelet -n 30` says why it ended; `carrick check --fix` restores a lost drop-in; `systemctl restart
+//! kubelet` for one that hangs
 
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
 use crate::id;
-use crate::join::verify::{NodeEvidence, Proof, Until, known};
+use crate::join::verify::{KubeletHalt, NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.kubelet",
-    title: "the kubelet runs, with a kubeconfig",
+    title: "the kubelet runs with a kubeconfig, and answers",
     subsystem: Subsystem::Kubelet,
     until: Until::Registered,
     after: &[],
@@ -38,7 +40,18 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
             .fix("journalctl -u kubelet -n 30 --no-pager    # the last error says why")
             .explains([id!("kubelet.not-running")]));
     }
-    Ok(pass("the kubelet runs, with a kubeconfig"))
+    let says = match kubelet.halt {
+        Some(KubeletHalt::Suspended) => "a signal has stopped it (SIGSTOP)",
+        Some(KubeletHalt::Silent) => "it takes connections on its healthz port and answers none",
+        Some(KubeletHalt::Stopped | KubeletHalt::Removed) | None => {
+            return Ok(pass("the kubelet runs, with a kubeconfig"));
+        }
+    };
+    Ok(fail("the kubelet does not answer")
+        .seen(Evidence::of("kubelet", says))
+        .fix("ps -o pid,stat,wchan:32,args -C kubelet    # only looks: T is stopped, D waits for a disk or a mount")
+        .fix("systemctl restart kubelet")
+        .means(id!("kubelet.not-answering")))
 }
 
 #[cfg(test)]
@@ -46,7 +59,11 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::join::verify::Kubelet;
-    use crate::join::verify::testing::{joined, table, with};
+    use crate::join::verify::testing::{joined, joined_with, table, with};
+
+    fn halted(halt: KubeletHalt) -> NodeEvidence {
+        joined_with(|s| s.kubelet = s.kubelet.clone().map(|kubelet| Kubelet { halt: Some(halt), ..kubelet }))
+    }
 
     #[test]
     fn judges() {
@@ -60,6 +77,8 @@ mod tests {
                     Fail,
                 ),
                 ("stopped", with(|s| s.kubelet = Ok(Kubelet::default())), Fail),
+                ("hangs", halted(KubeletHalt::Silent), Fail),
+                ("stopped by a signal", halted(KubeletHalt::Suspended), Fail),
                 ("systemctl hangs", with(|s| s.kubelet = Err(Why::TimedOut)), Unknown),
                 (
                     "waits for a join",

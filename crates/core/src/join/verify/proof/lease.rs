@@ -42,7 +42,7 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let moved = lease.first.version != lease.last.version;
     // Both by the clock of this machine, where the kubelet that renews it is this one.
     let since = lease.last.renewed_at.zip(started).is_some_and(|(renewed, started)| renewed >= started);
-    if moved || (since && lease.last.is_on_time()) {
+    if (moved || since) && lease.last.is_on_time() {
         return Ok(pass("its lease is renewing"));
     }
     let renewed = lease.last.renewed_at.map_or_else(|| "never".to_owned(), |at| at.to_string());
@@ -67,12 +67,19 @@ mod tests {
     use crate::join::verify::testing::{STARTED, joined, looked_at, renewal, table, with, young};
     use crate::join::verify::{Kubelet, NodeLease};
 
+    /// Renewed between the first look and the last.
+    fn moved(renewed: i64, seen: i64) -> NodeLease {
+        NodeLease { first: renewal("0", 2), ..looked_at(renewed, seen) }
+    }
+
     #[test]
     fn judges() {
         table(
             &PROOF,
             vec![
                 ("its version moved", joined(), Pass),
+                ("its version moved, and it is late by now", with(|s| s.lease = Ok(moved(12, 30))), Unknown),
+                ("its version moved, and it has run out since", with(|s| s.lease = Ok(moved(12, 60))), Fail),
                 (
                     "renewed since",
                     with(|s| s.lease = Ok(NodeLease { first: renewal("1", 2), last: renewal("1", 2) })),

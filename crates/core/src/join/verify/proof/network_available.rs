@@ -18,11 +18,15 @@ pub const PROOF: Proof = Proof {
 };
 
 fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
-    Ok(match &known("Node", &seen.node)?.network_unavailable {
+    let node = known("Node", &seen.node)?;
+    Ok(match &node.network_unavailable {
         None => pass("no network agent says that it is unavailable"),
         Some(reason) => fail("the node's network is unavailable")
             .seen(Evidence::of("Node condition NetworkUnavailable", reason))
-            .fix("kubectl get pods -A -o wide --field-selector spec.nodeName=NODE      # the network agent's log says why")
+            .fix(format!(
+                "kubectl get pods -A -o wide --field-selector spec.nodeName={}    # the network agent's log says why",
+                node.name
+            ))
             .explains([id!("node.network-unavailable")]),
     })
 }

@@ -1,4 +1,5 @@
-//! The Node is short of nothing: its conditions DiskPressure, MemoryPressure and PIDPressure are False.
+//! The Node is short of nothing: its conditions DiskPressure, MemoryPressure and PIDPressure are False, and it takes pods beside
+//! those of its own network (maxPods).
 //!
 //! A node under pressure is Ready and takes no pods: the scheduler keeps new ones off, and the kubelet refuses those that are
 //! bound to it and evicts others. A moment of it may pass; carrick join waits as long as it waits for Ready.
@@ -23,6 +24,13 @@ pub const PROOF: Proof = Proof {
 
 fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let node = known("Node", &seen.node)?;
+    let agents = seen.agents.as_ref().map_or(0, Vec::len);
+    if let Some(takes) = node.takes_pods.filter(|takes| *takes <= u64::try_from(agents).unwrap_or(u64::MAX)) {
+        let says = format!("node {} takes {takes} pods: none beside those of its own network", node.name);
+        return Ok(fail(says)
+            .seen(Evidence::of("Node status.allocatable", format!("pods: {takes}")))
+            .fix("grep -n -e maxPods -e podsPerCore /var/lib/kubelet/config.yaml    # raise it, then: systemctl restart kubelet"));
+    }
     let Some(first) = node.pressures.first() else {
         return Ok(pass("the node is short of neither disk, memory nor process ids"));
     };
@@ -69,12 +77,19 @@ mod tests {
         NodeEvidence { node: Ok(Node { pressures: vec![pressure], ..node() }), ..joined() }
     }
 
+    fn takes(pods: u64) -> NodeEvidence {
+        NodeEvidence { node: Ok(Node { takes_pods: Some(pods), ..node() }), ..joined() }
+    }
+
     #[test]
     fn judges() {
         table(
             &PROOF,
             [
                 ("short of nothing", joined(), Pass),
+                ("room for a hundred and ten", takes(110), Pass),
+                ("room for its own network alone", takes(2), Fail),
+                ("room for none", takes(0), Fail),
                 ("disk", under(Resource::Disk), Fail),
                 ("memory", under(Resource::Memory), Fail),
                 ("process ids", under(Resource::Pids), Fail),

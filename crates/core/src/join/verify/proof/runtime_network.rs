@@ -28,6 +28,9 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     if runtime.ready && seen.certificate == Err(Why::Absent) {
         return Ok(skip("before a join there is no pod network"));
     }
+    if let Some(verdict) = no_agent(seen).filter(|_| runtime.ready) {
+        return Ok(verdict.seen(Evidence::of("CRI Status", runtime.says.as_str())));
+    }
     let what = if runtime.ready { "NetworkReady" } else { "RuntimeReady" };
     Ok(fail(format!("the container runtime does not say {what}"))
         .seen(Evidence::of("CRI Status", runtime.says.as_str()))
@@ -35,12 +38,57 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
         .explains([id!("node.network-not-ready")]))
 }
 
+/// The cluster has put no pod of a pod network on this node, though its DaemonSets have had the time.
+fn no_agent(seen: &NodeEvidence) -> Option<Verdict> {
+    let (node, pods) = (seen.node.as_ref().ok()?, seen.agents.as_ref().ok()?);
+    if node.is_just_made() || pods.iter().any(|pod| !pod.is_kube_proxy) {
+        return None;
+    }
+    let name = &node.name;
+    let (says, seen) = if pods.is_empty() {
+        let says = format!("the cluster has put no pod on node {name}: neither its pod network's nor kube-proxy's");
+        (says, "none of kube-proxy's and of a known pod network")
+    } else {
+        (format!("the cluster has put no pod of a known pod network on node {name}"), "none of a known pod network")
+    };
+    Some(
+        fail(says)
+            .seen(Evidence::of("the node's pods", seen))
+            .fix(
+                "kubectl get daemonsets -A -o wide    # is there one of a pod network, and does its node selector fit?",
+            )
+            .fix("kubectl -n kube-system get pods -l component=kube-scheduler -o wide    # is it Running?")
+            .fix(format!("kubectl get events -A --field-selector involvedObject.kind=Pod | grep -w {name}"))
+            .means(id!("cni.daemon-set")),
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
     use crate::join::verify::RuntimeConditions;
-    use crate::join::verify::testing::{joined, table, with};
+    use crate::join::verify::testing::{agent, joined, joined_with, judged, table, with};
+
+    fn without_agents(pods: &[&str]) -> NodeEvidence {
+        joined_with(|s| {
+            s.agents = Ok(pods.iter().map(|pod| agent(pod)).collect());
+            s.runtime = Ok(RuntimeConditions { ready: true, network_ready: false, says: "x".into() });
+        })
+    }
+
+    #[test]
+    fn who_has_no_agent_waits_for_the_cluster() {
+        for (pods, says) in [
+            (&["kube-system/kube-proxy-1"][..], "the cluster has put no pod of a known pod network on node w1"),
+            (&[], "the cluster has put no pod on node w1: neither its pod network's nor kube-proxy's"),
+        ] {
+            let verdict = judged(&PROOF, &without_agents(pods));
+            assert_eq!((verdict.says.as_str(), verdict.means.map(|about| about.id)), (says, Some("cni.daemon-set")));
+        }
+        let with_agent = judged(&PROOF, &without_agents(&["kube-flannel/kube-flannel-ds-1"]));
+        assert!(with_agent.means.is_none(), "it is there, and still at work");
+    }
 
     #[test]
     fn judges() {
@@ -53,6 +101,8 @@ mod tests {
                     with(|s| s.runtime = Ok(RuntimeConditions { ready: true, network_ready: false, says: "x".into() })),
                     Fail,
                 ),
+                ("no CNI, and no pod of a network", without_agents(&["kube-system/kube-proxy-1"]), Fail),
+                ("no CNI, and no pod at all", without_agents(&[]), Fail),
                 ("no answer", with(|s| s.runtime = Err(Why::TimedOut)), Unknown),
             ],
         );
