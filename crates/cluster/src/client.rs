@@ -231,6 +231,13 @@ impl ClusterClient {
         self.send(path.create(&PostParams::default(), object.to_string().into_bytes())).await
     }
 
+    /// What would come of creating it: admission and all, and nothing is stored.
+    pub(crate) async fn would_create<K: Kind>(&self, namespace: &str, object: &Value) -> Result<Value, ApiError> {
+        let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+        let how = PostParams { dry_run: true, ..PostParams::default() };
+        self.send(self.path::<K>(Some(namespace), name)?.create(&how, object.to_string().into_bytes())).await
+    }
+
     /// Asks by creating an object that is never stored.
     pub(crate) async fn review<K: Kind>(&self, object: &Value) -> Result<Value, ApiError> {
         let path = Path::new(K::url_path(&(), None));

@@ -1,15 +1,36 @@
 //! Leases: a node's, which its kubelet renews every ten seconds, and the one that says who leads.
 
 use carrick_core::lease::{LeaseAction, LeaseAnswer, LeaseRecord, StoredLease};
+use hyper::StatusCode;
 use k8s_openapi::api::coordination::v1::Lease;
 use serde_json::{Value, json};
 
 use crate::client::ClusterClient;
-use crate::error::ApiError;
+use crate::error::{ApiError, ApiProblem};
+
+const OF_NODES: &str = "kube-node-lease";
+/// How the API server begins to say that it did not ask a webhook.
+const NO_DRY_RUN: &str = "does not support dry run";
 
 /// For `carrick_core::join::observed` to read.
 pub async fn of_node(client: &ClusterClient, node: &str) -> Result<Value, ApiError> {
-    client.get::<Lease>(Some("kube-node-lease"), node).await
+    client.get::<Lease>(Some(OF_NODES), node).await
+}
+
+/// Why the API server does not take this node's lease: asked by the node itself, without making one. `None` where it does,
+/// or nothing was said about that.
+pub async fn refusal(own: &ClusterClient, node: &str) -> Option<String> {
+    let lease = json!({
+        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+        "metadata": { "name": node, "namespace": OF_NODES },
+        "spec": { "holderIdentity": node, "leaseDurationSeconds": 40 },
+    });
+    match own.would_create::<Lease>(OF_NODES, &lease).await.err()?.problem {
+        // A webhook that does not know dry runs has said nothing about the lease.
+        ApiProblem::Status(StatusCode::BAD_REQUEST, said) if said.to_string().contains(NO_DRY_RUN) => None,
+        ApiProblem::Forbidden(said) | ApiProblem::Invalid(said) | ApiProblem::Status(_, said) => said.0,
+        _ => None,
+    }
 }
 
 /// Carries out what an election wants. The error is for the log: the answer says all that counts.

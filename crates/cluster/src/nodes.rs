@@ -7,13 +7,14 @@ use carrick_core::fact::Capture;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::reset::CORDONED;
 use carrick_core::rule::{NodeJob, WireNode};
+use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, Preconditions};
 use serde_json::{Value, json};
 
 use crate::client::ClusterClient;
-use crate::error::{ApiError, ApiProblem};
+use crate::error::{ApiError, ApiProblem, ServerMessage};
 use crate::watch::{Watch, Watched};
 
 /// What a label says of a control plane; older ones are still about.
@@ -57,6 +58,8 @@ pub async fn write(client: &ClusterClient, job: &NodeJob) -> Result<Box<str>, Ap
 pub enum KubeletAnswer {
     /// The kubelet itself, whatever it said.
     Kubelet,
+    /// The kubelet itself, which does not let the API server in: its words.
+    KubeletRefused(String),
     /// The API server, as it did not reach it: its words.
     NotReached(String),
 }
@@ -66,7 +69,11 @@ pub async fn ask_kubelet(client: &ClusterClient, name: &str) -> Result<KubeletAn
     let path = format!("/api/v1/nodes/{}/proxy/healthz", client.checked(name)?);
     let (status, body) = client.proxied(&path).await?;
     let own: Option<Value> = serde_json::from_slice(&body).ok().filter(|own: &Value| own["kind"] == "Status");
-    let Some(own) = own else { return Ok(KubeletAnswer::Kubelet) };
+    let Some(own) = own else {
+        let refused = status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN;
+        let says = || format!("{status}: {}", ServerMessage::of(&body).0.unwrap_or_default());
+        return Ok(if refused { KubeletAnswer::KubeletRefused(says()) } else { KubeletAnswer::Kubelet });
+    };
     let says = own.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
     match ApiProblem::of_status(status, &HeaderMap::new(), &body) {
         // What it could not do, against what it was not to do.

@@ -42,7 +42,7 @@ struct Breach {
 /// All that is read locally or asked at once; with a sandbox, two seconds more.
 const AT_ONCE: Duration = Duration::from_secs(30);
 
-const BREACHES: [Breach; 10] = [
+const BREACHES: [Breach; 11] = [
     Breach {
         name: "a plugin is missing",
         breaks: "mv /opt/cni/bin/flannel /root/",
@@ -72,6 +72,17 @@ const BREACHES: [Breach; 10] = [
         says: "already has an IP address different from",
         within: AT_ONCE,
         fixes: ". /run/flannel/subnet.env; ip -4 address flush dev cni0; ip address add $FLANNEL_SUBNET dev cni0",
+    },
+    Breach {
+        name: "the link of flannel's tunnel is deleted",
+        breaks: "ip link delete flannel.1",
+        line: "verify",
+        exit: 3,
+        causes: &["cni.tunnel-link"],
+        says: "pods here reach no pod of another node",
+        within: AT_ONCE,
+        // As what is printed does, without an admin: flannel starts anew.
+        fixes: "crictl stop $(crictl ps -q --name kube-flannel)",
     },
     Breach {
         name: "an agent is killed again and again",

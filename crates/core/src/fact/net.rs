@@ -235,6 +235,10 @@ impl Facts {
         if best.is_dead || matches!(best.kind.as_str(), "unreachable" | "blackhole" | "prohibit") {
             return Ok(Some(Evidence::of(ROUTES.name, format!("{} {}", best.kind, best.line()))));
         }
+        if best.to.is_none() && self.flannel_tunnels_to(address)? {
+            let says = format!("{}: flannel has no route to {address}", best.line());
+            return Ok(Some(Evidence::of(ROUTES.name, says)));
+        }
         let tunnel = self.tunnels()?.into_iter().find(|link| best.links.contains(&link.name));
         let gateway = best.gateway.as_ref().and_then(|gateway| gateway.parse::<IpAddr>().ok());
         let (Some(tunnel), Some(gateway)) = (tunnel, gateway) else { return Ok(None) };
@@ -245,6 +249,14 @@ impl Facts {
             None => format!("{gateway} dev {}: not there", tunnel.name),
         };
         Ok(Some(Evidence::of(NEIGHBOURS.name, says)))
+    }
+
+    /// Whether flannel's tunnel ought to have a route to this address, as to every other node's range: some of its backends
+    /// leave routing to a cloud, and have no link.
+    fn flannel_tunnels_to(&self, address: IpAddr) -> Known<bool> {
+        let network = self.flannel()?.and_then(|flannel| flannel.network);
+        let is_of_it = network.is_some_and(|network| network.contains(address));
+        Ok(is_of_it && self.links()?.iter().any(|link| link.name.starts_with("flannel")))
     }
 
     /// The default routes of the main table, the preferred first: IPv4 before IPv6, then by metric, as the kubelet,

@@ -21,7 +21,9 @@ use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
 use crate::fact::overlay::Overlay;
 use crate::fact::unit::UnitState;
-use crate::fact::{Facts, Known, OrAbsent, Source, Why, firewall, kubeconfig, kubelet_config, net, pki, process, unit};
+use crate::fact::{
+    Facts, Known, OrAbsent, Source, Why, cni, firewall, kubeconfig, kubelet_config, net, pki, process, unit,
+};
 use crate::id;
 use crate::redact::redact;
 use crate::reset::pods::ListedSandbox;
@@ -474,6 +476,7 @@ pub const SIGNS: &[Source] = &[
     Source::Query(&net::ROUTES),
     Source::Query(&net::NEIGHBOURS),
     Source::File(kubeconfig::KUBELET),
+    Source::File(cni::SUBNET_ENV),
 ];
 
 /// What on this machine keeps packets from these addresses, or from coming back; what could not be looked at is no sign.
@@ -1049,7 +1052,7 @@ mod tests {
             let told = match unreached(says) {
                 Ok(Untrusted { .. }) => Some(true),
                 Ok(Unanswered { .. }) => Some(false),
-                Ok(KubeletReach::Answered) | Err(_) => None,
+                Ok(KubeletReach::Answered | KubeletReach::Refused { .. }) | Err(_) => None,
             };
             assert_eq!(told, expected, "{says}");
         }
@@ -1066,7 +1069,8 @@ mod tests {
         let sound = || {
             let facts = facts().with_query(&firewall::NFT, r#"{"nftables":[]}"#).with_query(&firewall::IPTABLES, "");
             let facts = facts.with_query(&net::LINKS, tunnel).with_query(&net::ROUTES, by_tunnel);
-            facts.with_query(&net::NEIGHBOURS, known).with_file(kubeconfig::KUBELET, "")
+            let facts = facts.with_query(&net::NEIGHBOURS, known).with_file(kubeconfig::KUBELET, "");
+            facts.with_file(cni::SUBNET_ENV, "FLANNEL_NETWORK=10.244.0.0/16\n")
         };
         let drop = "*filter\n:INPUT ACCEPT [0:0]\n-A INPUT -p udp -m udp --dport 8472 -j DROP\nCOMMIT\n";
         let default_only = r#"[{"dst":"default","gateway":"10.0.0.1","dev":"eth0","flags":[]}]"#;
@@ -1075,7 +1079,16 @@ mod tests {
             ("a rule drops", sound().with_query(&firewall::IPTABLES, drop), Some("iptables-save")),
             ("no route", sound().with_query(&net::ROUTES, "[]"), Some("ip -j route show table all")),
             // A cloud routes pods by itself.
-            ("by the default route", sound().with_query(&net::ROUTES, default_only), None),
+            (
+                "by the default route",
+                sound().with_query(&net::ROUTES, default_only).without_file(cni::SUBNET_ENV),
+                None,
+            ),
+            (
+                "by the default route, with flannel's tunnel",
+                sound().with_query(&net::ROUTES, default_only),
+                Some("ip -j route show table all"),
+            ),
             ("no neighbour", sound().with_query(&net::NEIGHBOURS, "[]"), Some("ip -j neigh show")),
             (
                 "one in vain",

@@ -103,6 +103,8 @@ pub enum JoinEvent {
     Cluster(Result<ClusterPins, Why>),
     Node(Result<Node, Why>),
     Lease(Result<LeaseRenewal, Why>),
+    /// Why the API server would not take the lease that there is not yet.
+    LeaseRefused(Option<String>),
     Runtime(Result<RuntimeConditions, Why>),
     /// This machine's own addresses.
     Addresses(Result<Vec<IpAddr>, Why>),
@@ -594,6 +596,7 @@ impl JoinStatus {
             JoinEvent::KubeProxySet(set) => seen.kube_proxy_set.clone_from(set),
             JoinEvent::Detours(detours) => seen.detours.clone_from(detours),
             JoinEvent::Standing(standing) => seen.standing.clone_from(standing),
+            JoinEvent::LeaseRefused(says) => seen.lease_refusal.clone_from(says),
             JoinEvent::Lease(Err(why)) => seen.lease = Err(why.clone()),
             JoinEvent::Lease(Ok(last)) => {
                 let first = seen.lease.as_ref().map_or_else(|_| last.clone(), |lease| lease.first.clone());

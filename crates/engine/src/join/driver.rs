@@ -187,6 +187,7 @@ pub(super) struct Driver<'a, 'm> {
     /// The names of certificate requests that are not of this attempt; `None` until they were asked for.
     pub(super) requests_before: Option<Vec<String>>,
     pub(super) sandbox_at: Option<Timestamp>,
+    pub(super) lease_tried_at: Option<Timestamp>,
     /// What kubeadm tries again for, until it comes further.
     pub(super) retried: Vec<String>,
     pub(super) causes_at: Option<Timestamp>,
@@ -240,6 +241,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             kubeadm_since: None,
             requests_before: None,
             sandbox_at: None,
+            lease_tried_at: None,
             retried: Vec::new(),
             causes_at: None,
             troubled: Vec::new(),

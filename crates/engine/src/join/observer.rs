@@ -171,6 +171,12 @@ impl<'a> NodeObserver<'a> {
         Ok(LeaseRenewal { seen_at: Some(self.host.now()), ..renewal })
     }
 
+    /// Why the API server would not take this node's lease, where its kubelet has not made it yet. Only the node itself is
+    /// told.
+    pub async fn lease_refusal(&self) -> Option<String> {
+        leases::refusal(self.own.as_ref()?, &self.node).await
+    }
+
     /// Takes the mark of our reset off the Node, and what it stands for. Whether there was something to do.
     pub async fn uncordon(&self) -> Result<bool, Why> {
         Ok(nodes::uncordon(self.client()?, &self.node).await?)
@@ -277,6 +283,7 @@ impl<'a> NodeObserver<'a> {
         for _ in 0..ASKS {
             match nodes::ask_kubelet(admin, &self.node).await {
                 Ok(KubeletAnswer::Kubelet) => return Ok(KubeletReach::Answered),
+                Ok(KubeletAnswer::KubeletRefused(says)) => return Ok(KubeletReach::Refused { says }),
                 Ok(KubeletAnswer::NotReached(says)) => return observed::unreached(&says),
                 // It waits for the kubelet for half a minute, and who asks it does not. That it answers everything else
                 // tells the two apart.

@@ -173,6 +173,9 @@ async fn wait_for_renewal(
 ) -> bool {
     let begun = Instant::now();
     seen.lease = observer.lease().await.map(|renewal| NodeLease { first: renewal.clone(), last: renewal });
+    if seen.lease == Err(Why::Absent) {
+        seen.lease_refusal = observer.lease_refusal().await;
+    }
     let mut waited = false;
     while awaits_renewal(seen).is_some() && begun.elapsed() < LONGEST_LEASE {
         tell("its kubelet renews the node's lease every 10 s: not seen yet");

@@ -7,6 +7,7 @@ use carrick_core::join::step::JoinEvent;
 use carrick_core::join::verify::{ClientCertificate, KubeletHalt, Signing};
 use carrick_core::join::{causes, observed, output};
 use carrick_host::PathEntry;
+use jiff::SignedDuration;
 use serde_json::Value;
 
 use super::driver::Driver;
@@ -14,6 +15,9 @@ use super::inspect::{Inspected, LiveDiagnosis};
 use super::observer::{self, NodeObserver};
 use super::verify::of_machine;
 use crate::unit::{self, UnitProgress};
+
+/// Between two questions whether this node's lease would be taken: each goes through the cluster's admission.
+const LEASE_AGAIN: SignedDuration = SignedDuration::from_secs(2);
 
 impl Driver<'_, '_> {
     /// Everything that may have changed, as events.
@@ -60,6 +64,9 @@ impl Driver<'_, '_> {
         let mut agents = Err(Why::NotCollected);
         if issued {
             let (node, lease, found) = tokio::join!(observer.node_object(), observer.lease(), observer.agents());
+            if lease == Err(Why::Absent) && node.is_ok() {
+                events.extend(self.would_be_refused(&observer).await);
+            }
             events.extend([
                 JoinEvent::KubeProxySet(observer.kube_proxy_set(&found, &node).await),
                 JoinEvent::Agents(found.clone()),
@@ -104,6 +111,16 @@ impl Driver<'_, '_> {
         }
         self.observer = Some(observer);
         events
+    }
+
+    /// A kubelet makes its lease ten seconds after its Node, and that is not waited for: whether it will be taken is asked,
+    /// now and then.
+    async fn would_be_refused(&mut self, observer: &NodeObserver<'_>) -> Option<JoinEvent> {
+        if self.lease_tried_at.is_some_and(|at| self.now() < at + LEASE_AGAIN) {
+            return None;
+        }
+        self.lease_tried_at = Some(self.now());
+        Some(JoinEvent::LeaseRefused(observer.lease_refusal().await))
     }
 
     /// The request of this attempt, once it was found: from then on it alone is asked for, until it is decided against.

@@ -260,7 +260,10 @@ impl Turn<'_> {
         if self.store.get(&key).is_some() {
             return Err(StatusError::already_exists(resource, &named));
         }
-        let made = self.store.commit(key, Some(object)).unwrap_or_default();
+        let made = match self.asked.param("dryRun") {
+            "" => self.store.commit(key, Some(object)).unwrap_or_default(),
+            _ => object,
+        };
         Ok(self.shown_as(StatusCode::CREATED, made))
     }
 

@@ -27,6 +27,9 @@ pub struct NodeEvidence {
     /// Where only a Pod of the cluster can prove what a sandbox proves elsewhere, and none has: what has come of it.
     #[serde(default)]
     pub stand_in: Option<StandIn>,
+    /// Why the API server would not take the lease that this node has yet to make.
+    #[serde(default)]
+    pub lease_refusal: Option<String>,
     /// Whether the API server reaches this node's kubelet.
     #[serde(default = "not_collected")]
     pub reach: Result<KubeletReach, Why>,
@@ -98,6 +101,7 @@ impl Default for NodeEvidence {
             runtime: Err(Why::NotCollected),
             sandbox: Err(Why::NotCollected),
             stand_in: None,
+            lease_refusal: None,
             reach: not_collected(),
             peers: not_collected(),
             pods: Err(Why::NotCollected),
@@ -421,10 +425,22 @@ pub enum StandIn {
 pub enum KubeletReach {
     /// The kubelet answered, whatever it said.
     Answered,
+    /// The kubelet answered that it does not let the API server in: its words.
+    Refused { says: String },
     /// It was reached, and TLS failed: what the API server says.
     Untrusted { says: String },
     /// It was not: what the API server says.
     Unanswered { says: String },
+}
+
+impl KubeletReach {
+    /// Packets of the API server come to the kubelet, and its own go back.
+    pub fn is_reached(&self) -> bool {
+        match self {
+            KubeletReach::Answered | KubeletReach::Refused { .. } | KubeletReach::Untrusted { .. } => true,
+            KubeletReach::Unanswered { .. } => false,
+        }
+    }
 }
 
 /// Handshakes with pods of other nodes, and what else speaks of the way to them.

@@ -231,7 +231,7 @@ pub(super) fn forbidding(seen: &NodeEvidence, until: Until) -> impl Iterator<Ite
 
 /// What the rules of this machine seem to forbid and was seen to work: packets may take another way, as with konnectivity.
 pub(super) fn is_overruled(seen: &NodeEvidence, cause: &str) -> bool {
-    let reached = || seen.reach == Ok(KubeletReach::Answered);
+    let reached = || seen.reach.as_ref().is_ok_and(KubeletReach::is_reached);
     let dialled = |is_so: fn(&PeerDial) -> bool| seen.peers.as_ref().is_ok_and(is_so);
     (cause == id!("firewall.kubelet").id && reached())
         || (cause == id!("firewall.vxlan").id && dialled(PeerDial::is_answered))

@@ -25,6 +25,7 @@ fn renewed(name: &str, namespace: &str, version: &str) -> Value {
 
 pub(super) fn rows() -> Vec<Row> {
     let one = format!("{LEASES}/row-1");
+    let tried = format!("{OF_NODES}?dryRun=All");
     let made = |name: &str| create(LEASES, lease(name, "row"));
     vec![
         row(
@@ -79,12 +80,15 @@ pub(super) fn rows() -> Vec<Row> {
             "a kubelet has its own lease, and no other",
             [
                 nodes::made(),
+                create(&tried, lease(NODE, "kube-node-lease")).by(Who::Node),
                 create(OF_NODES, lease(NODE, "kube-node-lease")).by(Who::Node),
+                create(&tried, lease(NODE, "kube-node-lease")).by(Who::Node),
+                create(&tried, lease("row-n2", "kube-node-lease")).by(Who::Node),
                 create(OF_NODES, lease("row-n2", "kube-node-lease")).by(Who::Node),
                 get(OWN).by(Who::Node),
                 get(format!("{OF_NODES}/row-n2")).by(Who::Node),
                 get(OF_NODES).by(Who::Node),
-                update(OWN, renewed(NODE, "kube-node-lease", "${1/metadata/resourceVersion}")).by(Who::Node),
+                update(OWN, renewed(NODE, "kube-node-lease", "${2/metadata/resourceVersion}")).by(Who::Node),
                 create(LEASES, lease(NODE, "row")).by(Who::Node),
                 get(OWN).by(Who::Token),
                 delete(OWN).by(Who::Node),

@@ -36,6 +36,12 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let from_api = |says: &str| Evidence::of("API server", says);
     Ok(match &seen.reach {
         Ok(KubeletReach::Answered) => pass("the API server reaches the kubelet"),
+        Ok(KubeletReach::Refused { says }) => {
+            warn("the kubelet does not let the API server in: kubectl logs and exec fail")
+                .seen(Evidence::of("kubelet", says.as_str()))
+                .fix("grep -n -A1 clientCAFile /var/lib/kubelet/config.yaml    # 401: this file is not of the cluster's CA")
+                .fix("kubectl get clusterrolebinding kube-apiserver-kubelet-client -o yaml    # 403: its user may not use nodes/proxy")
+        }
         Ok(KubeletReach::Untrusted { says }) => {
             warn("the API server does not accept the kubelet's serving certificate: kubectl logs and exec fail")
                 .seen(from_api(says))
@@ -69,6 +75,7 @@ mod tests {
     fn judges() {
         let untrusted = || KubeletReach::Untrusted { says: "remote error: tls: internal error".into() };
         let unanswered = || KubeletReach::Unanswered { says: "dial tcp 10.0.0.21:10250: i/o timeout".into() };
+        let refused = || KubeletReach::Refused { says: "401 Unauthorized: Unauthorized".into() };
         let denied = with(|s| s.reach = Err(Why::Denied));
         let warned = with(|s| s.reach = Ok(KubeletReach::Untrusted { says: "x509: unknown authority".into() }));
         table(
@@ -76,6 +83,7 @@ mod tests {
             [
                 ("the kubelet answers", with(|s| s.reach = Ok(KubeletReach::Answered)), Pass),
                 ("nobody answers", joined_with(|s| s.reach = Ok(unanswered())), Fail),
+                ("the kubelet trusts another CA", joined_with(|s| s.reach = Ok(refused())), Warn),
                 ("no serving certificate", joined_with(|s| s.reach = Ok(untrusted())), Warn),
                 ("nobody who may ask", with(|s| s.reach = Err(Why::NotAdmin)), Skip),
                 ("not asked yet", with(|s| s.reach = Err(Why::NotCollected)), Unknown),

@@ -26,6 +26,12 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     if seen.lease == Err(Why::Absent) && seen.node == Err(Why::Absent) {
         return Ok(skip("without a Node there is none: see verify.identity"));
     }
+    if let (Err(Why::Absent), Some(says)) = (&seen.lease, &seen.lease_refusal) {
+        return Ok(fail("the API server does not take this node's lease: the node will be NotReady within a minute")
+            .seen(Evidence::of("API server", says.as_str()))
+            .fix("kubectl get validatingwebhookconfigurations,validatingadmissionpolicybindings    # which of them is about leases?")
+            .fix("kubectl auth can-i create leases -n kube-node-lease --as-group=system:nodes --as=system:node:{node}"));
+    }
     if let (Err(Why::Absent), Ok(node), Ok(kubelet)) = (&seen.lease, &seen.node, &seen.kubelet)
         && node.is_too_young_for_a_lease(kubelet)
     {
@@ -70,6 +76,11 @@ mod tests {
     /// Renewed between the first look and the last.
     fn moved(renewed: i64, seen: i64) -> NodeLease {
         NodeLease { first: renewal("0", 2), ..looked_at(renewed, seen) }
+    }
+
+    fn refused(seen: NodeEvidence) -> NodeEvidence {
+        let says = "leases.coordination.k8s.io \"w1\" is forbidden: ValidatingAdmissionPolicy 'x' denied request";
+        NodeEvidence { lease_refusal: Some(says.into()), ..seen }
     }
 
     #[test]
@@ -117,6 +128,8 @@ mod tests {
                 ),
                 ("none", with(|s| s.lease = Err(Why::Absent)), Fail),
                 ("none yet", young(2, 9), Pass),
+                ("none yet, and it will not be taken", refused(young(2, 9)), Fail),
+                ("one, whatever was said before", refused(joined()), Pass),
                 ("none, and late", young(2, 18), Fail),
                 ("none, of a Node before this kubelet", young(-60, 3), Fail),
                 ("nor a Node", with(|s| (s.node, s.lease) = (Err(Why::Absent), Err(Why::Absent))), Skip),

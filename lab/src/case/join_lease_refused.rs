@@ -1,0 +1,62 @@
+//! The cluster takes a machine's Node, and not its lease: the Node is Ready for most of a minute, and its pods are evicted after
+//! that. No join says joined of it; without the policy the next one does.
+
+use std::time::Duration;
+
+use super::{Bench, Case};
+use crate::coverage::Covers;
+use crate::demand;
+use crate::error::Result;
+use crate::join::{Ends, SHORT, fresh, join, joins, judge, line};
+use crate::machine::Kind;
+use crate::need::Need;
+use crate::run::{Polled, wait_for};
+use crate::tier::Tier;
+
+pub const CASE: Case = Case {
+    about: "carrick join while an admission policy refuses the node's lease: not joined, and who refuses it; without the policy the next join ends well",
+    tier: Tier::Standard,
+    covers: &[Covers::Verb("join"), Covers::Promise(1), Covers::Family("node")],
+    needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
+    run,
+};
+
+const POLICY: &str = "apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: lease-@NODE@}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [leases]}]}
+  validations: [{expression: \"object.metadata.name != '@NODE@'\", message: '@NODE@ may have no lease'}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: lease-@NODE@}
+spec: {policyName: lease-@NODE@, validationActions: [Deny]}
+";
+
+fn run(bench: &mut Bench) -> Result<()> {
+    let (worker, cluster) = (fresh(bench)?, bench.cluster()?);
+    let node = worker.identity.name.clone();
+    cluster.apply(&POLICY.replace("@NODE@", &node))?;
+    let lease = format!(
+        "{{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{{\"name\":\"{node}\",\"namespace\":\"kube-node-lease\"}}}}"
+    );
+    let refused = wait_for("the policy to be in force", Duration::from_mins(1), || {
+        let tried = cluster.kubectl(["create", "--dry-run=server", "-f", "-"]).input(lease.clone()).done()?;
+        Ok(if tried.status.success() { Polled::NotYet(tried.text()) } else { Polled::Seen(()) })
+    })
+    .and_then(|()| {
+        let done = join(&worker, &SHORT, &["-"], &line(cluster))?;
+        bench.say(format_args!("without a lease it ended with {}\n{}", done.code(), done.text()));
+        judge(&Ends::CauseAtSomeTime("verify.lease"), &done)?;
+        demand!(done.text().contains("may have no lease"), "it does not say who refuses it:\n{}", done.text());
+        Ok(())
+    });
+    let policy = format!("lease-{node}");
+    for kind in ["validatingadmissionpolicybinding", "validatingadmissionpolicy"] {
+        cluster.kubectl(["delete", kind, &policy, "--ignore-not-found"]).ok()?;
+    }
+    refused?;
+    joins(bench, &worker).map(drop)
+}
