@@ -28,6 +28,11 @@ pub async fn refusal(own: &ClusterClient, node: &str) -> Option<String> {
     match own.would_create::<Lease>(OF_NODES, &lease).await.err()?.problem {
         // A webhook that does not know dry runs has said nothing about the lease.
         ApiProblem::Status(StatusCode::BAD_REQUEST, said) if said.to_string().contains(NO_DRY_RUN) => None,
+        // Nor has a gateway, or a server that starts: a webhook that must be asked and is down is a 500.
+        ApiProblem::Status(
+            StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT,
+            _,
+        ) => None,
         ApiProblem::Forbidden(said) | ApiProblem::Invalid(said) | ApiProblem::Status(_, said) => said.0,
         _ => None,
     }

@@ -60,7 +60,7 @@ pub async fn walk(dialer: &dyn Dialer, target: &Discovery, node: Option<&str>) -
     for name in ["cluster-ca", "version", "kubelet-config", "kubeadm-config", "node"] {
         if !found.iter().any(|(there, _)| *there == name) {
             let why = if target.token.is_some() {
-                Why::Broken("the API server was not reached".into())
+                Why::Unreachable("the API server was not reached".into())
             } else {
                 Why::NotAsked
             };

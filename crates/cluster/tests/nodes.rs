@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
 use carrick_cluster::pods::{self, Evicted};
-use carrick_cluster::{ApiError, ApiProblem, ServerMessage, bootstrap_tokens};
+use carrick_cluster::{ApiError, ApiProblem, ServerMessage, bootstrap_tokens, leases};
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::reset::CORDONED;
 use carrick_core::reset::pods::Pod;
@@ -164,4 +164,28 @@ async fn a_token_is_made_looked_for_and_revoked() {
     assert_eq!(bootstrap_tokens::is_signed(&client, &token).await, Ok(true));
     assert_eq!(bootstrap_tokens::is_signed(&client, &"zzzzzz.0123456789abcdef".parse().unwrap()).await, Ok(false));
     bootstrap_tokens::revoke(&client, &token.id).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_lease_is_refused_by_what_admission_says_alone() {
+    const DENIED: &str = "leases.coordination.k8s.io \"w1\" is forbidden: policy denied request";
+    const CALLED: &str = "Internal error occurred: failed calling webhook \"x\": connection refused";
+    let rows: [(Answers, Option<&str>); 6] = [
+        (|_| Reply::json("201 Created", &json!({})), None),
+        (|_| Reply::json("403 Forbidden", &json!({ "message": DENIED })), Some(DENIED)),
+        (|_| Reply::json("500 Internal Server Error", &json!({ "message": CALLED })), Some(CALLED)),
+        (|_| Reply::json("400 Bad Request", &json!({ "message": "webhook x does not support dry run" })), None),
+        (|_| Reply::text("503 Service Unavailable", "no backend"), None),
+        (|_| Reply::text("504 Gateway Timeout", "too late"), None),
+    ];
+    for (answers, expected) in rows {
+        let (server, client) = that(answers);
+        assert_eq!(leases::refusal(&client, "w1").await.as_deref(), expected);
+        let asked = server.lines();
+        assert!(
+            asked[0].starts_with("POST /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?"),
+            "{asked:?}"
+        );
+        assert!(asked[0].contains("dryRun=All"), "{asked:?}");
+    }
 }

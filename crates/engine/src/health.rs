@@ -26,7 +26,7 @@ pub(crate) async fn healthz(probe: &dyn Probe, port: u16, time_box: Duration) ->
     let target = Target::Tcp { host: "127.0.0.1".to_owned(), port };
     // Who cannot even be connected to is another matter than who does not answer.
     let Ok(connected) = timeout(time_box, probe.connect(&target)).await else {
-        return Err(Why::Broken("no connection in time".to_owned()));
+        return Err(Why::Unreachable("no connection in time".to_owned()));
     };
     let of_io = |error: io::Error| match error.kind() {
         io::ErrorKind::ConnectionRefused | io::ErrorKind::NotFound => Why::Absent,

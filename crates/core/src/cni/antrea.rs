@@ -1,6 +1,6 @@
 //! Antrea. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign, TellsAddress};
+use super::{Addresses, ConfigOrigin, Daemon, Flavour, Port, ReadinessSign, TellsAddress};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -19,7 +19,7 @@ pub const FLAVOUR: Flavour = Flavour {
     ports: &[Port { proto: Proto::Udp, number: 6081, what_for: "geneve" }],
     ready: ReadinessSign::Http { port: 10350, path: "/readyz" },
     addresses: Addresses::PodCidr,
-    origin: Origin::Daemon,
+    origin: ConfigOrigin::Daemon,
     calls_another: false,
     needs_pod: true,
     tells_address: Some(TellsAddress {

@@ -3,7 +3,7 @@
 //! Its install container fills in a template (node name, MTU, the path of a kubeconfig with a token of a day), so that
 //! what its file should say is known to it alone.
 
-use super::{Addresses, ConfigMapKey, Daemon, Flavour, Origin, Port, ReadinessSign, TellsAddress};
+use super::{Addresses, ConfigMapKey, ConfigOrigin, Daemon, Flavour, Port, ReadinessSign, TellsAddress};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -26,7 +26,7 @@ pub const FLAVOUR: Flavour = Flavour {
     ],
     ready: ReadinessSign::Http { port: 9099, path: "/readiness" },
     addresses: Addresses::Own,
-    origin: Origin::Template(ConfigMapKey {
+    origin: ConfigOrigin::Template(ConfigMapKey {
         namespace: "kube-system",
         name: "calico-config",
         key: "cni_network_config",

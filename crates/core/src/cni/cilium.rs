@@ -3,7 +3,7 @@
 //! Its agent writes the configuration when it is ready, and moves the files of others aside (`*.cilium_bak`): what lies
 //! there is no leftover, and a file that is missing says that the agent is not ready.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
+use super::{Addresses, ConfigOrigin, Daemon, Flavour, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -21,7 +21,7 @@ pub const FLAVOUR: Flavour = Flavour {
     ready: ReadinessSign::Http { port: 9879, path: "/healthz" },
     // Its operator allots them, unless it is set to Kubernetes' own.
     addresses: Addresses::Own,
-    origin: Origin::Daemon,
+    origin: ConfigOrigin::Daemon,
     calls_another: false,
     // Whether its agent serves an endpoint without a Pod was not tried.
     needs_pod: true,

@@ -3,7 +3,7 @@
 //! Its init container copies the configuration before flannel itself has written `subnet.env`: a node is Ready for a
 //! moment in which every pod fails, and again after each boot.
 
-use super::{Addresses, ConfigMapKey, Daemon, Flavour, Origin, Port, ReadinessSign, TellsAddress};
+use super::{Addresses, ConfigMapKey, ConfigOrigin, Daemon, Flavour, Port, ReadinessSign, TellsAddress};
 use crate::fact::cni::SUBNET_ENV;
 use crate::fact::listen::Proto;
 
@@ -26,7 +26,7 @@ pub const FLAVOUR: Flavour = Flavour {
     // Its health endpoint is off unless it is told a port.
     ready: ReadinessSign::ByState,
     addresses: Addresses::PodCidr,
-    origin: Origin::ConfigMap(ConfigMapKey {
+    origin: ConfigOrigin::ConfigMap(ConfigMapKey {
         namespace: "kube-flannel",
         name: "kube-flannel-cfg",
         key: "cni-conf.json",

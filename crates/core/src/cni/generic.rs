@@ -1,7 +1,7 @@
 //! Any other configuration: plain plugins that somebody set up. The reference plugins were tried in the lab, under
 //! flannel.
 
-use super::{Addresses, Daemon, Flavour, Origin, ReadinessSign};
+use super::{Addresses, ConfigOrigin, Daemon, Flavour, ReadinessSign};
 
 pub const FLAVOUR: Flavour = Flavour {
     name: "generic",
@@ -15,7 +15,7 @@ pub const FLAVOUR: Flavour = Flavour {
     ports: &[],
     ready: ReadinessSign::ByState,
     addresses: Addresses::Configured,
-    origin: Origin::Unknown,
+    origin: ConfigOrigin::Unknown,
     calls_another: false,
     needs_pod: false,
     tells_address: None,

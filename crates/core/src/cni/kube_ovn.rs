@@ -1,6 +1,6 @@
 //! Kube-OVN. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
+use super::{Addresses, ConfigOrigin, Daemon, Flavour, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -19,7 +19,7 @@ pub const FLAVOUR: Flavour = Flavour {
     ports: &[Port { proto: Proto::Udp, number: 6081, what_for: "geneve" }],
     ready: ReadinessSign::ByState,
     addresses: Addresses::Own,
-    origin: Origin::Daemon,
+    origin: ConfigOrigin::Daemon,
     calls_another: false,
     needs_pod: true,
     tells_address: None,

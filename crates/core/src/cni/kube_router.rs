@@ -1,6 +1,6 @@
 //! kube-router: plain plugins, in a file into which it writes the Node's podCIDR. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
+use super::{Addresses, ConfigOrigin, Daemon, Flavour, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -19,7 +19,7 @@ pub const FLAVOUR: Flavour = Flavour {
     ports: &[Port { proto: Proto::Tcp, number: 179, what_for: "BGP" }],
     ready: ReadinessSign::Http { port: 20244, path: "/healthz" },
     addresses: Addresses::PodCidr,
-    origin: Origin::Daemon,
+    origin: ConfigOrigin::Daemon,
     calls_another: false,
     needs_pod: false,
     tells_address: None,

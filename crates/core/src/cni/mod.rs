@@ -33,7 +33,7 @@ pub struct Flavour {
     pub ports: &'static [Port],
     pub ready: ReadinessSign,
     pub addresses: Addresses,
-    pub origin: Origin,
+    pub origin: ConfigOrigin,
     /// It only calls another pod network, and is meant to stand before it.
     pub calls_another: bool,
     /// Its plugin asks the cluster for the Pod: a sandbox without one proves nothing.
@@ -90,7 +90,7 @@ pub enum Addresses {
 
 /// Where its configuration file comes from.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum ConfigOrigin {
     /// A key of a ConfigMap is copied as it is.
     ConfigMap(ConfigMapKey),
     /// An install container fills a template in, with what only it knows.

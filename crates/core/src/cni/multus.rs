@@ -1,6 +1,6 @@
 //! Multus: calls another pod network, before whose file its own is meant to stand. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, ReadinessSign};
+use super::{Addresses, ConfigOrigin, Daemon, Flavour, ReadinessSign};
 
 pub const FLAVOUR: Flavour = Flavour {
     name: "multus",
@@ -13,7 +13,7 @@ pub const FLAVOUR: Flavour = Flavour {
     ports: &[],
     ready: ReadinessSign::ByState,
     addresses: Addresses::Configured,
-    origin: Origin::Daemon,
+    origin: ConfigOrigin::Daemon,
     calls_another: true,
     needs_pod: true,
     tells_address: None,

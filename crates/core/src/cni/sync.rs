@@ -5,7 +5,7 @@
 //!
 //! Shared: `carrick cni sync`, for every flavour.
 
-use super::{ConfigMapKey, Flavour, Origin, flannel};
+use super::{ConfigMapKey, ConfigOrigin, Flavour, flannel};
 use crate::fact::cni::{Candidate, Conf, parse_conf};
 use crate::fact::{Facts, Known, OrAbsent};
 use crate::id;
@@ -63,12 +63,12 @@ pub fn networks(facts: &Facts) -> Vec<&'static Flavour> {
 /// Which ConfigMap says what the file must say.
 pub fn key(flavour: &'static Flavour, node: &str) -> Result<&'static ConfigMapKey, SyncRefusal> {
     match &flavour.origin {
-        Origin::ConfigMap(key) => Ok(key),
-        Origin::Template(ConfigMapKey { namespace, name: config_map, .. }) => {
+        ConfigOrigin::ConfigMap(key) => Ok(key),
+        ConfigOrigin::Template(ConfigMapKey { namespace, name: config_map, .. }) => {
             Err(SyncRefusal::Template { name: flavour.name, namespace, config_map, restart: flavour.restarts(node) })
         }
-        Origin::Daemon => Err(SyncRefusal::Daemon { name: flavour.name, restart: flavour.restarts(node) }),
-        Origin::Unknown => Err(SyncRefusal::Unknown),
+        ConfigOrigin::Daemon => Err(SyncRefusal::Daemon { name: flavour.name, restart: flavour.restarts(node) }),
+        ConfigOrigin::Unknown => Err(SyncRefusal::Unknown),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Weave Net, which nobody looks after any more. Not tried in the lab: from its sources.
 
-use super::{Addresses, Daemon, Flavour, Origin, Port, ReadinessSign};
+use super::{Addresses, ConfigOrigin, Daemon, Flavour, Port, ReadinessSign};
 use crate::fact::listen::Proto;
 
 pub const FLAVOUR: Flavour = Flavour {
@@ -14,7 +14,7 @@ pub const FLAVOUR: Flavour = Flavour {
     ports: &[Port { proto: Proto::Tcp, number: 6783, what_for: "control" }],
     ready: ReadinessSign::Http { port: 6784, path: "/status" },
     addresses: Addresses::Own,
-    origin: Origin::Daemon,
+    origin: ConfigOrigin::Daemon,
     calls_another: false,
     needs_pod: false,
     tells_address: None,

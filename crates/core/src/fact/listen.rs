@@ -29,7 +29,7 @@ impl Proto {
 
 /// A socket that waits for others.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Listener {
+pub struct ListeningSocket {
     pub proto: Proto,
     /// `0.0.0.0` is every address.
     pub address: IpAddr,
@@ -48,7 +48,7 @@ pub struct Owner {
     pub pid: u32,
 }
 
-impl Listener {
+impl ListeningSocket {
     /// Whether it stands in the way of a listener on 127.0.0.1.
     pub fn takes_loopback(&self) -> bool {
         self.address == IpAddr::from(Ipv4Addr::UNSPECIFIED) || self.address == IpAddr::from(Ipv4Addr::LOCALHOST)
@@ -56,11 +56,11 @@ impl Listener {
 }
 
 /// Lines that are no sockets are passed over.
-pub fn parse(text: &str) -> Vec<Listener> {
+pub fn parse(text: &str) -> Vec<ListeningSocket> {
     (1u32..).zip(text.lines()).filter_map(|(line, text)| parse_line(line, text)).collect()
 }
 
-fn parse_line(line: u32, text: &str) -> Option<Listener> {
+fn parse_line(line: u32, text: &str) -> Option<ListeningSocket> {
     let mut fields = text.split_whitespace();
     let proto = match fields.next()? {
         "tcp" => Proto::Tcp,
@@ -69,7 +69,7 @@ fn parse_line(line: u32, text: &str) -> Option<Listener> {
     };
     let (address, port) = fields.nth(3)?.rsplit_once(':')?;
     let users = fields.nth(1);
-    Some(Listener {
+    Some(ListeningSocket {
         proto,
         address: parse_address(address)?,
         port: port.parse().ok()?,
@@ -102,7 +102,7 @@ impl Facts {
         self.query(&LISTENERS).is_ok_and(|said| !said.text.starts_with(ONLY_TCP))
     }
 
-    pub fn listeners(&self) -> Known<Vec<Listener>> {
+    pub fn listeners(&self) -> Known<Vec<ListeningSocket>> {
         let said = self.query(&LISTENERS)?;
         if said.exit.is_some_and(|exit| exit != 0) {
             return Err(Missing::broken(LISTENERS.name, said.errors.lines().next().unwrap_or("ended with an error")));
@@ -149,7 +149,7 @@ mod tests {
                 "7 tcp :: 81",
             ]
         );
-        let loopback: Vec<bool> = listeners.iter().map(Listener::takes_loopback).collect();
+        let loopback: Vec<bool> = listeners.iter().map(ListeningSocket::takes_loopback).collect();
         assert_eq!(loopback, [false, true, true, true, false, false, false]);
     }
 

@@ -131,7 +131,8 @@ pub enum Why {
     NotAdmin,
     /// The machine was not reached; what ssh said instead.
     NoShell(String),
-    /// The cluster was not reached (refused, no route, cut off); what happened instead. It may be back a little later.
+    /// The cluster, or a service of the machine's, was not reached (refused, no route, cut off); what happened instead. It may
+    /// be back a little later.
     Unreachable(String),
     /// The cluster was reached, and could not answer at that moment; what it said. The same question may be answered later.
     Busy(String),

@@ -1,6 +1,7 @@
 //! A join as data: what was asked for, how far it is, what is to be done next, and whether it holds. Pure: the driver in
 //! carrick-engine looks, acts and keeps the time; everything is decided here.
 //!
+//! * [`taint`]: what a join gives its Node, and what a Node has
 //! * [`request`]: what a person hands over (flags, join line, file), and the JoinConfiguration that kubeadm gets
 //! * [`output`]: what kubeadm prints, as milestones and causes
 //! * [`existing`]: a join or a Node of this name that is already there
@@ -47,4 +48,5 @@ pub mod prepare;
 pub mod request;
 pub mod state;
 pub mod step;
+pub mod taint;
 pub mod verify;

@@ -9,9 +9,10 @@ use super::existing::RequestedCluster;
 use super::failure::JoinCause;
 use super::placement;
 use super::state::later;
+use super::taint::Taint;
 use super::verify::{
     AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletFlag, KubeletHalt,
-    KubeletReach, LeaseRenewal, Node, Pressure, Resource, RuntimeConditions, Signing, Taint,
+    KubeletReach, LeaseRenewal, Node, Pressure, Resource, RuntimeConditions, Signing,
 };
 use crate::catalogue::About;
 use crate::check::Evidence;

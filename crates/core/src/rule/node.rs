@@ -5,16 +5,14 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 
-use super::object::{ConditionStatus, NodeTaint};
+pub use crate::lease::Uptime;
 
-/// A moment, as time since the controller started: no clock that jumps.
-pub type Uptime = Duration;
+use super::object::{ConditionStatus, NodeTaint};
 
 /// Bootstrap is over for the rule whose uid, or before v0.4.1 whose name, stands behind it.
 pub const COMPLETED: &str = "readiness.k8s.io/bootstrap-completed-";
@@ -240,6 +238,8 @@ fn marks<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<Box<str>, Box<st
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+
+    use std::time::Duration;
 
     use super::*;
 

@@ -173,7 +173,7 @@ impl Driver<'_, '_> {
         match (self.options.admin, &self.asker) {
             (Some(_), _) => observer.node_object().await,
             (None, Some(asker)) => Ok(nodes::get(asker, &observer.node).await?),
-            (None, None) => Err(Why::Broken("the API server was not reached".to_owned())),
+            (None, None) => Err(Why::Unreachable("the API server was not reached".to_owned())),
         }
     }
 

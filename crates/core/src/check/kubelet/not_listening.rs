@@ -14,7 +14,7 @@ use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
 };
-use crate::fact::listen::{LISTENERS, Listener, Proto};
+use crate::fact::listen::{LISTENERS, ListeningSocket, Proto};
 use crate::fact::{Facts, Known, Missing};
 use crate::id;
 use crate::join::observed;
@@ -48,12 +48,12 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         return Ok(skip("the kubelet has just been started"));
     }
     let listeners = facts.listeners()?;
-    let own = |listener: &&Listener| listener.owner.as_ref().is_some_and(|owner| owner.name == "kubelet");
-    let of_kubelet: Vec<&Listener> = listeners.iter().filter(own).collect();
+    let own = |listener: &&ListeningSocket| listener.owner.as_ref().is_some_and(|owner| owner.name == "kubelet");
+    let of_kubelet: Vec<&ListeningSocket> = listeners.iter().filter(own).collect();
     if of_kubelet.is_empty() && listeners.iter().any(|it| it.port == USUAL && it.owner.is_none()) {
         return Err(Missing::broken(LISTENERS.name, "does not say whose TCP 10250 is"));
     }
-    let is_reached = |listener: &&&Listener| listener.proto == Proto::Tcp && !listener.address.is_loopback();
+    let is_reached = |listener: &&&ListeningSocket| listener.proto == Proto::Tcp && !listener.address.is_loopback();
     if let Some(open) = of_kubelet.iter().find(is_reached) {
         return Ok(pass(format!("kubelet listens on {}:{}", open.address, open.port)));
     }

@@ -11,7 +11,7 @@ use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
-use crate::fact::listen::{LISTENERS, Listener, Proto};
+use crate::fact::listen::{LISTENERS, ListeningSocket, Proto};
 use crate::fact::{Facts, Known, Missing, Why};
 use crate::id;
 
@@ -46,7 +46,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     Ok(worst.unwrap_or_else(|| pass("10248, 10250, 10256 and UDP 8472 are free")))
 }
 
-fn kubelet(facts: &Facts, listener: &Listener) -> Known<Verdict> {
+fn kubelet(facts: &Facts, listener: &ListeningSocket) -> Known<Verdict> {
     let joined = facts.has_kubelet_conf()?;
     Ok(match owner(listener) {
         Some("kubelet") if joined => pass("10250 is the kubelet's, and it has joined"),
@@ -58,7 +58,7 @@ fn kubelet(facts: &Facts, listener: &Listener) -> Known<Verdict> {
     })
 }
 
-fn healthz(listener: &Listener) -> Known<Verdict> {
+fn healthz(listener: &ListeningSocket) -> Known<Verdict> {
     Ok(match owner(listener) {
         Some("kubelet") => pass("10248 is the kubelet's"),
         Some(name) => taken(listener, fail(format!("{name} answers on 10248, where kubeadm asks for the kubelet")))
@@ -68,7 +68,7 @@ fn healthz(listener: &Listener) -> Known<Verdict> {
     })
 }
 
-fn kube_proxy(listener: &Listener) -> Known<Verdict> {
+fn kube_proxy(listener: &ListeningSocket) -> Known<Verdict> {
     Ok(match owner(listener) {
         Some("kube-proxy") => pass("10256 is kube-proxy's"),
         Some(name) => {
@@ -78,7 +78,7 @@ fn kube_proxy(listener: &Listener) -> Known<Verdict> {
     })
 }
 
-fn vxlan(facts: &Facts, listener: &Listener) -> Known<Verdict> {
+fn vxlan(facts: &Facts, listener: &ListeningSocket) -> Known<Verdict> {
     if let Some(name) = owner(listener) {
         return Ok(taken(listener, warn(format!("{name} has UDP 8472: no vxlan of flannel or cilium can")))
             .fix(stop(listener)));
@@ -93,15 +93,15 @@ fn vxlan(facts: &Facts, listener: &Listener) -> Known<Verdict> {
 
 const WHO: &str = "sudo ss -lntp 'sport = :10250'    # says who";
 
-fn owner(listener: &Listener) -> Option<&str> {
+fn owner(listener: &ListeningSocket) -> Option<&str> {
     listener.owner.as_ref().map(|owner| owner.name.as_str())
 }
 
-fn taken(listener: &Listener, verdict: Verdict) -> Verdict {
+fn taken(listener: &ListeningSocket, verdict: Verdict) -> Verdict {
     verdict.seen(Evidence::at(LISTENERS.name, listener.line, &listener.text))
 }
 
-fn stop(listener: &Listener) -> String {
+fn stop(listener: &ListeningSocket) -> String {
     let pid = listener.owner.as_ref().map_or(0, |owner| owner.pid);
     format!("systemctl status {pid}    # names its unit; stop that")
 }

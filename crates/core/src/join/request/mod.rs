@@ -4,10 +4,9 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::discovery::{Discovery, Endpoint, Pin, Token, is_dns_name};
 use crate::join::state::JoinPolicy;
+use crate::join::taint::Taint;
 use crate::redact::redact;
 
 pub mod configuration;
@@ -304,47 +303,15 @@ impl std::str::FromStr for Label {
     }
 }
 
-/// A taint on the Node from its first moment on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taint {
-    pub key: String,
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub value: String,
-    pub effect: String,
-}
-
-impl fmt::Display for Taint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sign = if self.value.is_empty() { "" } else { "=" };
-        write!(f, "{}{sign}{}:{}", self.key, self.value, self.effect)
-    }
-}
-
-impl std::str::FromStr for Taint {
-    type Err = String;
-
-    /// `key=value:Effect` or `key:Effect`, as kubectl takes it.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let expected = || format!("{text:?} is not KEY[=VALUE]:NoSchedule|PreferNoSchedule|NoExecute");
-        let (rest, effect) = text.rsplit_once(':').ok_or_else(expected)?;
-        let (key, value) = rest.split_once('=').unwrap_or((rest, ""));
-        let known = ["NoSchedule", "PreferNoSchedule", "NoExecute"].contains(&effect);
-        if !known || !is_qualified(key) || !(value.is_empty() || is_word(value)) {
-            return Err(expected());
-        }
-        Ok(Taint { key: key.to_owned(), value: value.to_owned(), effect: effect.to_owned() })
-    }
-}
-
 /// `[prefix/]name`.
-fn is_qualified(key: &str) -> bool {
+pub(super) fn is_qualified(key: &str) -> bool {
     match key.split_once('/') {
         Some((prefix, name)) => is_dns_name(prefix) && is_word(name),
         None => is_word(key),
     }
 }
 
-fn is_word(text: &str) -> bool {
+pub(super) fn is_word(text: &str) -> bool {
     let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
     text.len() <= 63
         && ends(text.chars().next())
@@ -516,14 +483,6 @@ mod tests {
         {
             assert!(text.parse::<Label>().is_err(), "{text}");
         }
-        let taint: Taint = "node.example/gate=cni:NoSchedule".parse().unwrap();
-        for text in ["node.example/gate=cni:NoSchedule", "gpu:NoExecute"] {
-            assert_eq!(text.parse::<Taint>().unwrap().to_string(), text);
-        }
-        assert_eq!(
-            (taint.key.as_str(), taint.value.as_str(), taint.effect.as_str()),
-            ("node.example/gate", "cni", "NoSchedule")
-        );
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! What was seen of a machine that has joined, or is about to; of each thing the last look, or why there was none.
 
-use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
 use jiff::{SignedDuration, Timestamp};
@@ -12,6 +11,7 @@ use crate::check::{Evidence, Needed, Subsystem};
 use crate::fact::Why;
 use crate::fact::cidr::Cidr;
 use crate::join::failure::JoinCause;
+use crate::join::taint::Taint;
 
 /// All of it. `verify` fills it at once, `join` event by event.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -288,21 +288,6 @@ impl Resource {
             Resource::Memory => "MemoryPressure",
             Resource::Pids => "PIDPressure",
         }
-    }
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Taint {
-    pub key: String,
-    pub value: String,
-    pub effect: String,
-}
-
-/// As kubectl prints it: `key=value:effect`.
-impl fmt::Display for Taint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Taint { key, value, effect } = self;
-        if value.is_empty() { write!(f, "{key}:{effect}") } else { write!(f, "{key}={value}:{effect}") }
     }
 }
 

@@ -23,7 +23,7 @@ pub mod testing;
 pub use evidence::{
     AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Dialled, DialledFrom, Kubelet,
     KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial, Pressure,
-    Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Taint,
+    Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
 };
 pub use proof::PROOFS;
 

@@ -12,7 +12,8 @@ use crate::catalogue::About;
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass};
 use crate::fact::Known;
 use crate::id;
-use crate::join::verify::{KubeletFlag, Node, NodeEvidence, Proof, Taint, Until, known};
+use crate::join::taint::Taint;
+use crate::join::verify::{KubeletFlag, Node, NodeEvidence, Proof, Until, known};
 
 pub const PROOF: Proof = Proof {
     id: "verify.taints",
@@ -86,6 +87,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
     use crate::fact::Why;
+    use crate::join::taint::Taint;
     use crate::join::verify::Kubelet;
     use crate::join::verify::testing::{joined, judged, node, table, with};
 
