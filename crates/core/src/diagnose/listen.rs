@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::last_words::LastWords;
 use super::line;
 use super::names::MachineNames;
+use super::past::{BoundPods, Lapsed};
 use super::progress::ReachedPhases;
 use super::scan::{Scan, Sighting};
 use super::suspect::{self, Suspect};
@@ -38,6 +39,7 @@ pub struct Listener<'l> {
     /// Whether something was said since it was last weighed.
     has_news: bool,
     counted: BTreeMap<String, Counted>,
+    lapsed: Lapsed,
 }
 
 /// What the kubelets said, process by process: the one that speaks now, and the one before it.
@@ -90,7 +92,13 @@ impl<'l> Listener<'l> {
             kubelet: Processes::default(),
             has_news: false,
             counted: BTreeMap::new(),
+            lapsed: Lapsed::default(),
         }
+    }
+
+    /// Which pods are on the node by now: what was said of one that is gone is over.
+    pub fn has_pods(&mut self, pods: BoundPods) {
+        self.has_news |= self.lapsed.set_pods(pods);
     }
 
     /// Where the journal was heard to.
@@ -166,7 +174,7 @@ impl<'l> Listener<'l> {
         let is_here = |sighting: &&Sighting| names.is_about(self.node.as_deref(), sighting.node.as_deref());
         let here: Vec<&Sighting> = sightings.iter().filter(is_here).collect();
         let progress = ReachedPhases::of(self.library, &here, Some(reached), true);
-        let suspects = suspect::weigh(self.library, &here, &[], &progress).suspects;
+        let suspects = suspect::weigh(self.library, &here, &[], &progress, &self.lapsed).suspects;
         let counts = |suspect: &&Suspect| suspect.severity >= Severity::Error;
         let mut heard = Vec::new();
         for suspect in suspects.iter().filter(counts) {
@@ -315,6 +323,29 @@ mod tests {
         listener.hear_journal(&entry(0, 512, line));
         assert_eq!(words(&listener.weigh(Phase::Joined, at(0))), ["counts runtime.init-died"]);
         assert_eq!(words(&listener.weigh(Phase::Joined, at(60))), [""; 0]);
+    }
+
+    #[test]
+    fn what_was_said_of_a_pod_that_is_gone_is_over() {
+        let library = library();
+        let mut listener = listener(&library);
+        let failed = |second| {
+            let line = r#"E1118 12:00:05.1 512 pod_workers.go:1301] "Error syncing pod, skipping" err="failed to \"StartContainer\" for \"kube-flannel\" with ImagePullBackOff: \"Back-off pulling image\"" pod="kube-flannel/kube-flannel-ds-x7k2p""#;
+            entry(second, 512, line)
+        };
+        listener.hear_journal(&(failed(0) + &failed(9)));
+        assert_eq!(words(&listener.weigh(Phase::Joined, at(9))), [""; 0]);
+        listener.hear_journal(&failed(12));
+        assert_eq!(words(&listener.weigh(Phase::Joined, at(13))), ["counts cni.image-pull"]);
+        let pods = |name: &str, second| BoundPods { names: [format!("kube-flannel/{name}")].into(), at: at(second) };
+        listener.has_pods(pods("kube-flannel-ds-x7k2p", 14));
+        assert_eq!(words(&listener.weigh(Phase::Joined, at(14))), [""; 0]);
+        listener.has_pods(pods("kube-flannel-ds-9wvtz", 15));
+        assert_eq!(
+            words(&listener.weigh(Phase::Joined, at(15))),
+            ["over cni.image-pull"],
+            "its DaemonSet was corrected"
+        );
     }
 
     #[test]

@@ -49,7 +49,8 @@ mod suspect;
 mod timeline;
 mod unrecognised;
 
-use past::Present;
+pub use past::BoundPods;
+use past::{Lapsed, Present};
 use progress::ReachedPhases;
 use scan::{Scan, ScanResult, Sighting};
 use segment::Segment;
@@ -67,6 +68,8 @@ pub struct Case<'l> {
     of_texts: bool,
     /// Somebody asked about this node, and no other.
     asked: bool,
+    /// Of a machine: what ends a complaint that no success follows.
+    lapsed: Lapsed,
 }
 
 /// Other machines of a paste that are asked where the one it is about is fine: what speaks of more is a list.
@@ -98,7 +101,7 @@ impl<'l> Case<'l> {
         since: Option<Timestamp>,
     ) -> Self {
         let (mut scan, present) = (Scan::new(library, facts.taken_at), Present::of(&facts).not_before(since));
-        for query in [&journal::KUBELET, &journal::CONTAINERD] {
+        for query in std::iter::once(&journal::KUBELET).chain(journal::RUNTIMES) {
             if let Ok(Capture { text, .. }) = facts.query(query) {
                 scan.begin(query.name, false);
                 scan.push(present.current(text).as_bytes());
@@ -110,7 +113,15 @@ impl<'l> Case<'l> {
         }
         let seen = scan.finish();
         let node = node.or_else(|| most_spoken_of(&seen));
-        Case { library, facts, seen, node, judged: None, of_texts: false, asked: true }
+        let lapsed = Lapsed::of(&facts);
+        Case { library, facts, seen, node, judged: None, of_texts: false, asked: true, lapsed }
+    }
+
+    /// With the pods that are on the node by now: what was said of one that is gone is over.
+    #[must_use]
+    pub fn with_pods(mut self, pods: BoundPods) -> Self {
+        self.lapsed.set_pods(pods);
+        self
     }
 
     /// What was read out of texts: the facts are those that could be cut out of them.
@@ -121,7 +132,7 @@ impl<'l> Case<'l> {
         for (_, segment) in seen.segments.iter().filter(|(_, segment)| is_here(segment)) {
             facts.insert(segment.key.clone(), segment.capture.clone());
         }
-        Case { library, facts, seen, node, judged: None, of_texts: true, asked }
+        Case { library, facts, seen, node, judged: None, of_texts: true, asked, lapsed: Lapsed::default() }
     }
 
     /// What keeps pods from running here, or others from reaching them, while it lasts: what nobody says *joined* over. Only
@@ -131,7 +142,7 @@ impl<'l> Case<'l> {
         let (here, _) = self.by_node();
         let progress = ReachedPhases::of(library, &here, phase(&self.facts), self.node.is_some());
         let checked = self.checked(progress.end(), ignore);
-        let suspects = suspect::weigh(library, &here, &checked.findings, &progress).suspects;
+        let suspects = suspect::weigh(library, &here, &checked.findings, &progress, &self.lapsed).suspects;
         let mut ordered = cause::order(library, &suspects);
         ordered.put_in(&self.names());
         standing::of(library, &suspects, &ordered.causes, ignore)
@@ -179,7 +190,7 @@ impl<'l> Case<'l> {
             self.overrule(&mut checked.findings, &here);
         }
         let findings = &checked.findings;
-        let weighed = suspect::weigh(library, &here, findings, &progress);
+        let weighed = suspect::weigh(library, &here, findings, &progress, &self.lapsed);
         let mut ordered = cause::order(library, &weighed.suspects);
         ordered.put_in(&self.names());
         let of = |id: &str| weighed.suspects.iter().find(|suspect| suspect.id == id).map(|suspect| suspect.subsystem);

@@ -1,5 +1,5 @@
-//! What of a machine's journals is over: written before this boot, this join or this reset, or about a pod or an image that is
-//! there by now.
+//! What of a machine's journals is over: written before this boot, this join or this reset, about a pod or an image that is
+//! there by now, or a pod that is gone; or not said again by a kubelet that would have.
 //!
 //! Facts say how the machine is, a line only how it was. A start has its stumbles (a sandbox before the network, a pull before the
 //! registry), and they stay in the journal for as long as the unit runs.
@@ -10,11 +10,74 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use super::scan::{Moment, Sighting};
+use crate::catalogue::Stops;
 use crate::fact::{Facts, journal, kubeconfig, unit};
+use crate::join::observed::kubelet_started_at;
+use crate::signature::{Severity, Signature};
 
 /// A container that ended before and has run for so long stays up: one that crashes at its start does so sooner, and the
 /// kubelet holds it back for at least as long.
 const STAYS_UP: SignedDuration = SignedDuration::from_secs(10);
+
+/// A kubelet tries again what it could not do for a pod after five minutes at the latest (`MaxContainerBackOff`, and the same for
+/// images), and complains at every sync in between: who has been silent for twice as long has nothing to complain of.
+const SAYS_AGAIN: SignedDuration = SignedDuration::from_mins(10);
+
+/// The pods that a node is to run, by their full names, and when the cluster said so, by this machine's clock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundPods {
+    pub names: BTreeSet<String>,
+    pub at: Timestamp,
+}
+
+/// What ends a complaint that no success follows: its pod is gone, or it was not said again.
+#[derive(Debug, Default)]
+pub(super) struct Lapsed {
+    pods: Option<BoundPods>,
+    /// A kubelet that runs would have said again what was last said before this.
+    silent_since: Option<Timestamp>,
+}
+
+impl Lapsed {
+    pub(super) fn of(facts: &Facts) -> Self {
+        let since = facts.taken_at.checked_sub(SAYS_AGAIN).ok();
+        let runs = facts.unit_state("kubelet").is_ok_and(|state| state.is_active())
+            && !facts.kubelet_is_suspended().is_ok_and(|is| is);
+        let began = kubelet_started_at(facts).filter(|_| runs);
+        Lapsed { pods: None, silent_since: since.filter(|since| began.is_some_and(|began| began <= *since)) }
+    }
+
+    /// Which pods are on the node by now. Whether that is news.
+    pub(super) fn set_pods(&mut self, pods: BoundPods) -> bool {
+        let is_new = self.pods.as_ref().is_none_or(|known| known.names != pods.names);
+        self.pods = Some(pods);
+        is_new
+    }
+
+    /// Whether a pod (by its name alone, as sightings have it) was not on the node any more after something had been said of it.
+    pub(super) fn is_gone(&self, pod: &str, said: &Moment) -> bool {
+        let has = |pods: &BoundPods| pods.names.iter().any(|name| name.rsplit('/').next() == Some(pod));
+        let is_gone = |pods: &BoundPods| said.at.is_some_and(|at| at < pods.at) && !has(pods);
+        self.pods.as_ref().is_some_and(is_gone)
+    }
+
+    /// Whether what keeps pods from running would have been said again by now. What only a request brings up (somebody asks for a
+    /// log) is not.
+    pub(super) fn is_silent(&self, signature: &Signature, sighting: &Sighting) -> bool {
+        let is_retried = match signature.about().map(|about| about.stops) {
+            Some(Stops::Pods | Stops::Network) => true,
+            Some(Stops::Traffic) if signature.severity >= Severity::Error => true,
+            Some(Stops::Nothing | Stops::Node | Stops::Traffic) | None => {
+                !sighting.of_other_pods && !sighting.pods.is_empty()
+            }
+        };
+        let is_of_a_journal = || sighting.hits.iter().all(|hit| journal::is_one(&hit.source));
+        is_retried
+            && self.silent_since.zip(sighting.last).is_some_and(|(since, last)| last < since)
+            && is_of_a_journal()
+    }
+}
 
 /// How the machine is by now, as far as that ends what was said of it before.
 #[derive(Debug, Default)]
@@ -102,7 +165,20 @@ impl Present {
             let Some(pod) = self.sandboxes.get(sandbox) else { return !self.sandboxes.is_empty() };
             return self.pods.get(pod).is_some_and(|pod| self.has_come_up(pod, Some(container), message, at));
         }
-        image_of(message).is_some_and(|image| self.images.contains(&full_name(&image)))
+        image_of(message).is_some_and(|image| self.has_image(&image))
+    }
+
+    /// A mirror may have a path of its own before that of the image.
+    fn has_image(&self, image: &Image) -> bool {
+        match image {
+            Image::Named(name) => self.images.contains(&full_name(name)),
+            Image::Mirrored { registry, path } => self.images.iter().any(|known| {
+                let own = known.strip_prefix(registry.as_str()).and_then(|rest| rest.strip_prefix('/'));
+                own.is_some_and(|own| {
+                    path.strip_suffix(own).is_some_and(|before| before.is_empty() || before.ends_with('/'))
+                })
+            }),
+        }
     }
 
     fn has_come_up(&self, pod: &PodNow, container: Option<&str>, message: &str, at: Timestamp) -> bool {
@@ -193,19 +269,38 @@ fn made(journal: &str) -> BTreeMap<String, (String, String)> {
     journal.lines().filter(|line| line.contains("returns container id")).filter_map(one).collect()
 }
 
-/// The image that could not be pulled.
-fn image_of(message: &str) -> Option<String> {
-    if let Some((registry, rest)) = after(message, "https://").and_then(|rest| rest.split_once("/v2/"))
+/// An image that could not be pulled.
+#[derive(Debug, PartialEq, Eq)]
+enum Image {
+    Named(String),
+    /// Asked for at a mirror, in place of this registry.
+    Mirrored {
+        registry: String,
+        path: String,
+    },
+}
+
+fn image_of(message: &str) -> Option<Image> {
+    let asked = after(message, "https://").or_else(|| after(message, "http://"));
+    if let Some((host, rest)) = asked.and_then(|rest| rest.split_once("/v2/"))
         && let Some((name, tag)) = rest.split_once("/manifests/")
     {
         let tag = tag.split(['\\', '"']).next()?;
-        return Some(format!("{registry}/{name}:{tag}"));
+        let (tag, query) = tag.split_once('?').unwrap_or((tag, ""));
+        let tag = if tag.contains(':') { format!("@{tag}") } else { format!(":{tag}") };
+        // containerd says so to whoever is not the registry itself.
+        if let Some(registry) = query.split('&').find_map(|part| part.strip_prefix("ns=")) {
+            return Some(Image::Mirrored { registry: registry.to_owned(), path: format!("{name}{tag}") });
+        }
+        // Where Docker Hub is.
+        let registry = if host == "registry-1.docker.io" { "docker.io" } else { host };
+        return Some(Image::Named(format!("{registry}/{name}{tag}")));
     }
     let rest = ["PullImage \\\"", "PullImage \"", " image=\"", "pull image \\\"", "pull image \""]
         .iter()
         .find_map(|before| after(message, before))?;
     let image = rest.split(['\\', '"']).next()?;
-    (!image.is_empty()).then(|| image.to_owned())
+    (!image.is_empty()).then(|| Image::Named(image.to_owned()))
 }
 
 fn after<'t>(text: &'t str, before: &str) -> Option<&'t str> {
@@ -253,6 +348,8 @@ mod tests {
     const BY_KUBELETS_ID: &str = r#"E1118 16:06:27.552005     133 log.go:32] "StartContainer from runtime service failed" err="rpc error: OCI runtime create failed" containerID="0dced765""#;
     const MADE: &str = r#"time="2026-11-15T20:39:45.1Z" level=info msg="CreateContainer within sandbox \"s\" for &ContainerMetadata{Name:kube-flannel,Attempt:0,} returns container id \"0dced765\"""#;
     const NEXT_HOST: &str = r#"time="2026-11-15T20:39:45.2Z" level=info msg="trying next host" error="failed to do request: Head \"https://registry.k8s.io/v2/kube-proxy/manifests/v1.34.4\": dial tcp: lookup registry.k8s.io: connection refused" host=registry.k8s.io"#;
+    const AT_A_MIRROR: &str = r#"time="2026-11-15T20:39:45.2Z" level=info msg="trying next host" error="failed to do request: Head \"https://harbor.lan/v2/hub/library/busybox/manifests/latest?ns=docker.io\": tls: failed to verify certificate: x509: certificate signed by unknown authority" host=harbor.lan"#;
+    const AT_DOCKER_HUB: &str = r#"time="2026-11-15T20:39:45.2Z" level=error msg="PullImage failed" error="failed to do request: Head \"https://registry-1.docker.io/v2/library/busybox/manifests/latest\": dial tcp: i/o timeout""#;
     const SUCCESS: &str =
         r#"I1115 20:39:45.223456     812 x.go:1] "Started container" pod="kube-flannel/kube-flannel-ds-x""#;
 
@@ -291,6 +388,8 @@ mod tests {
             ("the image is there, by its short name", 39, OF_KUBELET_IMAGE, true),
             ("no complaint", 5, SUCCESS, false),
             ("the image is there, whatever a host said", 39, NEXT_HOST, true),
+            ("the image is there, whatever a mirror said", 39, AT_A_MIRROR, true),
+            ("the image is there, whatever Docker Hub said", 39, AT_DOCKER_HUB, true),
             ("started since", 15, NOT_STARTED, true),
             ("not started since", 25, NOT_STARTED, false),
             ("started since, by its id", 15, BY_ID, true),
@@ -303,6 +402,13 @@ mod tests {
         assert!(!is_over(&node(), 15, &other), "another pod's success is not this one's");
         let other = NOT_PULLED.replace("for \\\"kube-flannel\\\"", "for \\\"install-cni\\\"");
         assert!(!is_over(&node(), 15, &other), "nor is another container's");
+        for other in [
+            AT_A_MIRROR.replace("ns=docker.io", "ns=quay.io"),
+            AT_A_MIRROR.replace("hub/library/busybox", "hub/xlibrary/busybox"),
+            AT_A_MIRROR.replace("latest", "1.36"),
+        ] {
+            assert!(!is_over(&node(), 39, &other), "{other}");
+        }
         let unknown = BY_ID.replace("0dced765", "1dced765");
         assert!(!is_over(&node(), 15, &unknown), "nobody knows whose it was");
         let gone = node().with_cri("pods", r#"{"items": [{"id": "t", "state": "SANDBOX_READY"}]}"#);

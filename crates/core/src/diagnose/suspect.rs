@@ -7,6 +7,7 @@ use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
+use super::past::Lapsed;
 use super::progress::ReachedPhases;
 use super::scan::{Hit, Moment, Sighting};
 use crate::check::{Evidence, Outcome, Subsystem};
@@ -96,6 +97,7 @@ pub(super) fn weigh(
     sightings: &[&Sighting],
     findings: &[Judged],
     progress: &ReachedPhases,
+    lapsed: &Lapsed,
 ) -> Weighed {
     let mut suspects: BTreeMap<String, Suspect> = BTreeMap::new();
     let mut excused = Vec::new();
@@ -106,7 +108,7 @@ pub(super) fn weigh(
         if signature.severity <= Severity::Good {
             continue;
         }
-        if let Some(excuse) = excuse(library, sighting, &good, findings, progress) {
+        if let Some(excuse) = excuse(library, sighting, &good, findings, progress, lapsed) {
             excused.push(Excused { noted: noted(signature, sighting, excuse.to_string()), excuse });
             continue;
         }
@@ -133,6 +135,7 @@ fn excuse(
     good: &[&Sighting],
     findings: &[Judged],
     progress: &ReachedPhases,
+    lapsed: &Lapsed,
 ) -> Option<Excuse> {
     let signature = library.get(sighting.signature);
     if signature.severity == Severity::Benign {
@@ -148,8 +151,11 @@ fn excuse(
     if let Some(sign) = good.iter().find(clears) {
         return Some(Excuse::Over(format!("later {}", library.get(sign.signature).title)));
     }
-    if started_since(library, sighting, good) {
-        return Some(Excuse::Over("the pods it was said of have started since".to_owned()));
+    if let Some(what) = settled_since(library, sighting, good, lapsed) {
+        return Some(Excuse::Over(what.to_owned()));
+    }
+    if lapsed.is_silent(signature, sighting) {
+        return Some(Excuse::Over("the kubelet tries again within minutes, and has not said it again".to_owned()));
     }
     let settled = passes(findings, signature.cause_id())
         && signature.otherwise.as_deref().is_none_or(|otherwise| passes(findings, otherwise));
@@ -166,18 +172,24 @@ fn excuse(
     (!lasted).then_some(Excuse::Starting(seconds))
 }
 
-/// Whether every pod that could not be set up has started since. A container that crashes has started, too: of that this says nothing.
-fn started_since(library: &Library, sighting: &Sighting, good: &[&Sighting]) -> bool {
+/// What has become of every pod that something was said of: it is gone, or what could not be set up has started. A container that
+/// crashes has started, too: of that a start says nothing.
+fn settled_since(library: &Library, sighting: &Sighting, good: &[&Sighting], lapsed: &Lapsed) -> Option<&'static str> {
     let is_setup =
         |hit: &Hit| ["andbox", "network for", "ull image", "ImagePull"].iter().any(|words| hit.text.contains(words));
     let started = |pod: &String, failed: &Moment| {
         let signs = good.iter().filter(|sign| STARTED.contains(&library.get(sign.signature).id.as_str()));
         signs.filter_map(|sign| sign.pods.get(pod)).any(|since| since.comes_after(failed))
     };
-    !sighting.of_other_pods
-        && !sighting.pods.is_empty()
-        && sighting.hits.iter().all(is_setup)
-        && sighting.pods.iter().all(|(pod, failed)| started(pod, failed))
+    if sighting.of_other_pods || sighting.pods.is_empty() {
+        return None;
+    }
+    let stay: Vec<_> = sighting.pods.iter().filter(|(pod, failed)| !lapsed.is_gone(pod, failed)).collect();
+    if stay.is_empty() {
+        return Some("the pods it was said of are not on this node any more");
+    }
+    let have_started = sighting.hits.iter().all(is_setup) && stay.iter().all(|(pod, failed)| started(pod, failed));
+    have_started.then_some("the pods it was said of have started since")
 }
 
 /// Signs of one pod, not of the node.

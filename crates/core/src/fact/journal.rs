@@ -37,7 +37,24 @@ pub const CONTAINERD: Query = Query {
     keep: keep::LOG,
 };
 
-pub const SOURCES: &[Source] = &[Source::Query(&KUBELET), Source::Query(&CONTAINERD)];
+pub const CRIO: Query =
+    Query { name: "journalctl -u crio", argv: &["sh", "-c", invocation_script!("crio.service")], keep: keep::LOG };
+pub const CRI_DOCKERD: Query = Query {
+    name: "journalctl -u cri-docker",
+    argv: &["sh", "-c", invocation_script!("cri-docker.service")],
+    keep: keep::LOG,
+};
+
+pub const SOURCES: &[Source] =
+    &[Source::Query(&KUBELET), Source::Query(&CONTAINERD), Source::Query(&CRIO), Source::Query(&CRI_DOCKERD)];
+
+/// Those of the runtimes: of one that is not there its journal is empty.
+pub const RUNTIMES: [&Query; 3] = [&CONTAINERD, &CRIO, &CRI_DOCKERD];
+
+/// Whether this names one of these journals.
+pub fn is_one(source: &str) -> bool {
+    KUBELET.name == source || RUNTIMES.iter().any(|query| query.name == source)
+}
 
 /// The script's `head -n`: entries up to here may come a second time.
 const HEAD_ENTRIES: usize = 400;
@@ -201,11 +218,13 @@ fn flat_message(value: &Value) -> Option<String> {
 }
 
 impl Facts {
-    /// The entries of `kubelet` or `containerd` since it was started; empty where it was not.
+    /// The entries of `kubelet` or of a runtime's unit since it was started; empty where it was not.
     pub fn journal(&self, unit: &str) -> Known<Vec<JournalEntry>> {
         let query = match unit {
             "kubelet" => &KUBELET,
             "containerd" => &CONTAINERD,
+            "crio" => &CRIO,
+            "cri-docker" => &CRI_DOCKERD,
             _ => return Err(Missing { source_name: format!("journalctl -u {unit}"), why: Why::NotCollected }),
         };
         let said = self.query(query)?;

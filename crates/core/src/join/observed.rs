@@ -17,6 +17,7 @@ use super::verify::{
 use crate::catalogue::About;
 use crate::check::Evidence;
 use crate::cni::{FLAVOURS, Flavour, TellsAddress};
+use crate::diagnose::BoundPods;
 use crate::fact::identity::{self, MachineIdentity};
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
@@ -353,6 +354,12 @@ pub fn agents(pods: &Value) -> Vec<AgentPod> {
     items(pods).iter().filter(stays).filter(is_agent).map(agent).collect()
 }
 
+/// The names of these pods, without those that are being removed. `at`: when they were asked for.
+pub fn bound(pods: &Value, at: Timestamp) -> BoundPods {
+    let stays = |pod: &&Value| pod.pointer("/metadata/deletionTimestamp").is_none();
+    BoundPods { names: items(pods).iter().filter(stays).map(name).collect(), at }
+}
+
 /// The first of these DaemonSets that is kube-proxy's and selects this Node, by its full name.
 pub fn kube_proxy_set(sets: &[Value], node: &Value) -> Option<String> {
     let is_proxys = |set: &&Value| set.pointer("/metadata/name").and_then(Value::as_str).is_some_and(is_kube_proxys);
@@ -478,6 +485,7 @@ pub const SIGNS: &[Source] = &[
     Source::Query(&net::NEIGHBOURS),
     Source::File(kubeconfig::KUBELET),
     Source::File(cni::SUBNET_ENV),
+    Source::Tree(cni::CONF_DIR),
 ];
 
 /// What on this machine keeps packets from these addresses, or from coming back; what could not be looked at is no sign.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use carrick_core::diagnose::Case;
+use carrick_core::diagnose::{BoundPods, Case};
 use carrick_core::fact::{Facts, Why, journal};
 use carrick_core::join::observed;
 use carrick_core::join::verify::{AgentPod, Node, StandingCause};
@@ -34,12 +34,20 @@ impl LiveDiagnosis<'_> {
         probe: &dyn Probe,
         node: &Result<Node, Why>,
         agents: &Result<Vec<AgentPod>, Why>,
+        pods: Result<BoundPods, Why>,
     ) -> Inspected {
         let (facts, _) = observe(probe, None, None, self.time_box, &Progress::default()).await;
-        self.of_facts(facts, node, agents)
+        self.of_facts(facts, node, agents, pods.ok())
     }
 
-    fn of_facts(&self, facts: Facts, node: &Result<Node, Why>, agents: &Result<Vec<AgentPod>, Why>) -> Inspected {
+    /// `pods`: those on the node, where they could be listed.
+    fn of_facts(
+        &self,
+        facts: Facts,
+        node: &Result<Node, Why>,
+        agents: &Result<Vec<AgentPod>, Why>,
+        pods: Option<BoundPods>,
+    ) -> Inspected {
         let mut agents = agents.clone();
         if let Ok(agents) = &mut agents {
             observed::held_against_runtime(agents, &facts);
@@ -48,9 +56,14 @@ impl LiveDiagnosis<'_> {
         let detours = node.clone().and_then(|node| observed::detours(&facts, &node.agent_addresses));
         // Who has not heard the kubelet does not know that it complains of nothing.
         let heard = facts.query(&journal::KUBELET).map(drop).map_err(|missing| missing.why);
-        let standing = heard
-            .and(node)
-            .map(|node| Case::of_facts(self.library, facts, Some(node.name.clone())).standing(self.ignore));
+        let standing = heard.and(node).map(|node| {
+            let case = Case::of_facts(self.library, facts, Some(node.name.clone()));
+            let case = match pods {
+                Some(pods) => case.with_pods(pods),
+                None => case,
+            };
+            case.standing(self.ignore)
+        });
         Inspected { agents, detours, standing }
     }
 }
@@ -66,7 +79,7 @@ mod tests {
     fn inspected(facts: Facts, agents: &Result<Vec<AgentPod>, Why>) -> Inspected {
         let (library, ignore) = (Library::built_in().unwrap(), Ignore::default());
         let look = LiveDiagnosis { library: &library, ignore: &ignore, time_box: Duration::from_secs(1) };
-        look.of_facts(facts, &Ok(node()), agents)
+        look.of_facts(facts, &Ok(node()), agents, None)
     }
 
     #[test]

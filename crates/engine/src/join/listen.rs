@@ -7,14 +7,15 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use carrick_core::diagnose::BoundPods;
 use carrick_core::diagnose::last_words::Weight;
 use carrick_core::diagnose::listen::{Heard, Listener};
 use carrick_core::fact::{Facts, Why};
 use carrick_core::join::causes::{self, EndedContainer};
 use carrick_core::join::failure::Circumstance;
+use carrick_core::join::observed;
 use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::step::JoinEvent;
-use carrick_core::join::{observed, origin};
 use carrick_core::redact::redact;
 use carrick_core::signature::Phase;
 use carrick_host::{Host, PathEntry, cri};
@@ -143,6 +144,13 @@ impl Driver<'_, '_> {
         events
     }
 
+    /// What was said of a pod that is gone is over.
+    pub(super) fn hear_of_pods(&mut self, pods: BoundPods) {
+        if let Some(ears) = &mut self.ears {
+            ears.listener.has_pods(pods);
+        }
+    }
+
     /// What counts of all that was heard.
     pub(super) fn heard(&mut self, state: &JoinStatus) -> Vec<JoinEvent> {
         let reached = if state.stage >= Stage::Registered { Phase::Joined } else { Phase::Joining };
@@ -200,7 +208,7 @@ impl Driver<'_, '_> {
 
 /// The files of the kubelet's `--config-dir`, those that it reads; what cannot be read is none.
 async fn laid_over(host: &dyn Host, facts: &Facts) -> Vec<(String, String)> {
-    let Some(dir) = origin::config_dir(facts) else { return Vec::new() };
+    let Some(dir) = facts.kubelet_config_dir() else { return Vec::new() };
     let mut names = host.list(&dir).await.unwrap_or_default();
     names.retain(|name| Path::new(name).extension().is_some_and(|extension| extension == "conf"));
     names.sort();

@@ -12,6 +12,7 @@ use carrick_cluster::{
 use carrick_core::catalogue::About;
 use carrick_core::check::Evidence;
 use carrick_core::cni::Addresses;
+use carrick_core::diagnose::BoundPods;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::id;
@@ -184,7 +185,18 @@ impl<'a> NodeObserver<'a> {
 
     /// The node's network agents and kube-proxy.
     pub async fn agents(&self) -> Result<Vec<AgentPod>, Why> {
-        Ok(observed::agents(&self.pods().await?))
+        Ok(self.agents_and_pods().await?.0)
+    }
+
+    /// Which pods the node is to run.
+    pub(super) async fn bound_pods(&self) -> Result<BoundPods, Why> {
+        Ok(self.agents_and_pods().await?.1)
+    }
+
+    pub(super) async fn agents_and_pods(&self) -> Result<(Vec<AgentPod>, BoundPods), Why> {
+        let asked_at = self.host.now();
+        let pods = self.pods().await?;
+        Ok((observed::agents(&pods), observed::bound(&pods, asked_at)))
     }
 
     /// The DaemonSet of kube-proxy's that selects this Node: only an admin may look, and only where it has no pod is it asked.
@@ -298,10 +310,17 @@ impl<'a> NodeObserver<'a> {
     /// Pods of other Ready nodes that could answer: the cluster's DNS, else any.
     async fn peers(&self) -> Result<Vec<PeerPod>, Why> {
         let admin = self.admin()?;
-        let mut found = observed::peers(&pods::of_dns(admin).await?, &self.node);
-        if found.is_empty() {
-            found = observed::peers(&pods::elsewhere(admin, &self.node).await?, &self.node);
+        let of_dns = observed::peers(&pods::of_dns(admin).await?, &self.node);
+        let found = self.on_ready_nodes(admin, of_dns).await;
+        if !found.is_empty() {
+            return Ok(found);
         }
+        let others = observed::peers(&pods::elsewhere(admin, &self.node).await?, &self.node);
+        Ok(self.on_ready_nodes(admin, others).await)
+    }
+
+    /// The first few of them whose nodes are Ready.
+    async fn on_ready_nodes(&self, admin: &ClusterClient, found: Vec<PeerPod>) -> Vec<PeerPod> {
         let mut peers = Vec::new();
         for peer in found.into_iter().take(MOST_ASKED) {
             if peers.len() < MOST_PEERS
@@ -310,7 +329,7 @@ impl<'a> NodeObserver<'a> {
                 peers.push(peer);
             }
         }
-        Ok(peers)
+        peers
     }
 
     /// How each peer answered: from within a pod of this node, else from the machine; and where none did, what else speaks

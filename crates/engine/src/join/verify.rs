@@ -41,7 +41,9 @@ pub async fn look(
     let mut seen = evidence(observer, until, soak, diagnosis.ignore, tell).await;
     if only_causes_are_open(&seen, until) {
         tell("causes that keep pods from running here are looked for");
-        let Inspected { agents, detours, standing } = diagnosis.look(observer.probe(), &seen.node, &seen.agents).await;
+        let pods = observer.bound_pods().await;
+        let Inspected { agents, detours, standing } =
+            diagnosis.look(observer.probe(), &seen.node, &seen.agents, pods).await;
         (seen.agents, seen.detours, seen.standing) = (agents, detours, standing);
     }
     seen

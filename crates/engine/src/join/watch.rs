@@ -63,7 +63,12 @@ impl Driver<'_, '_> {
         ]);
         let mut agents = Err(Why::NotCollected);
         if issued {
-            let (node, lease, found) = tokio::join!(observer.node_object(), observer.lease(), observer.agents());
+            let (node, lease, found) =
+                tokio::join!(observer.node_object(), observer.lease(), observer.agents_and_pods());
+            let found = found.map(|(agents, pods)| {
+                self.hear_of_pods(pods);
+                agents
+            });
             if lease == Err(Why::Absent) && node.is_ok() {
                 events.extend(self.would_be_refused(&observer).await);
             }
@@ -106,7 +111,7 @@ impl Driver<'_, '_> {
             let options = &self.options;
             let live = LiveDiagnosis { library: self.library, ignore: &options.ignore, time_box: options.time_box };
             let Inspected { agents, detours, standing } =
-                live.look(self.host, &observer.node(&self.node), &agents).await;
+                live.look(self.host, &observer.node(&self.node), &agents, observer.bound_pods().await).await;
             events.extend([JoinEvent::Agents(agents), JoinEvent::Detours(detours), JoinEvent::Standing(standing)]);
         }
         self.observer = Some(observer);
