@@ -82,7 +82,8 @@ impl Role {
 /// What an id stops while it stands: what `verify` and `join` must not say *joined* over ([`crate::join::verify`]).
 ///
 /// The rule by which a file says it:
-/// * what one pod's own image, volume, command or manifest is to blame for stops nothing: the node is well;
+/// * what one pod's own image, volume, command or manifest is to blame for stops nothing: the node is well. So does a
+///   registry, or a mirror before it, that gives no image: agents that wait for one are not Ready, which the proofs see;
 /// * so does what only a join needs (kubeadm, tokens, discovery), what only the next boot will bring, and what concerns
 ///   the cluster as a whole;
 /// * a line that does not say whom it hits (any process, any disk) stops nothing: the proofs see what comes of it;
