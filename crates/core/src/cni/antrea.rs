@@ -16,6 +16,7 @@ pub const FLAVOUR: Flavour = Flavour {
     },
     state: &["/run/antrea/cni.sock"],
     links: &["antrea*"],
+    bridge: None,
     ports: &[Port { proto: Proto::Udp, number: 6081, what_for: "geneve" }],
     ready: ReadinessSign::Http { port: 10350, path: "/readyz" },
     addresses: Addresses::PodCidr,

@@ -19,6 +19,7 @@ pub const FLAVOUR: Flavour = Flavour {
     },
     state: &["/var/lib/calico/nodename"],
     links: &["cali*", "vxlan.calico", "wireguard.cali", "tunl*"],
+    bridge: None,
     ports: &[
         Port { proto: Proto::Tcp, number: 179, what_for: "BGP" },
         Port { proto: Proto::Udp, number: 4789, what_for: "vxlan" },

@@ -13,7 +13,8 @@ pub const FLAVOUR: Flavour = Flavour {
     calls: &[],
     daemon: Daemon { namespace: "kube-system", name: "cilium", selector: "k8s-app=cilium", known_by: &["cilium"] },
     state: &["/run/cilium/cilium.sock"],
-    links: &["cilium*", "lxc*"],
+    links: &["cilium*", "lxc#", "lxc_health"],
+    bridge: None,
     ports: &[
         Port { proto: Proto::Udp, number: 8472, what_for: "vxlan" },
         Port { proto: Proto::Tcp, number: 4240, what_for: "health" },

@@ -22,6 +22,7 @@ pub const FLAVOUR: Flavour = Flavour {
     state: &[SUBNET_ENV],
     links: &["flannel*", "cni0"],
     // UDP 8285 and 51820 are of backends that few use, and which its own configuration would have to name.
+    bridge: Some("cni0"),
     ports: &[Port { proto: Proto::Udp, number: 8472, what_for: "vxlan" }],
     // Its health endpoint is off unless it is told a port.
     ready: ReadinessSign::ByState,

@@ -11,7 +11,8 @@ pub const FLAVOUR: Flavour = Flavour {
     daemon: Daemon { namespace: "", name: "", selector: "", known_by: &[] },
     state: &[],
     // What the bridge plugin makes, whoever calls it; what no network's name is in.
-    links: &["cni0", "veth*", "kube-ipvs0", "nodelocaldns", "lxc*"],
+    links: &["cni0", "veth*", "kube-ipvs0", "nodelocaldns", "lxc#", "lxc_health"],
+    bridge: None,
     ports: &[],
     ready: ReadinessSign::ByState,
     addresses: Addresses::Configured,

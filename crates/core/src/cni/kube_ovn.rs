@@ -16,6 +16,7 @@ pub const FLAVOUR: Flavour = Flavour {
     },
     state: &["/run/openvswitch/kube-ovn-daemon.sock"],
     links: &["ovn0"],
+    bridge: None,
     ports: &[Port { proto: Proto::Udp, number: 6081, what_for: "geneve" }],
     ready: ReadinessSign::ByState,
     addresses: Addresses::Own,

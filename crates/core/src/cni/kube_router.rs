@@ -16,6 +16,7 @@ pub const FLAVOUR: Flavour = Flavour {
     },
     state: &[],
     links: &["kube-bridge", "kube-dummy-if"],
+    bridge: Some("kube-bridge"),
     ports: &[Port { proto: Proto::Tcp, number: 179, what_for: "BGP" }],
     ready: ReadinessSign::Http { port: 20244, path: "/healthz" },
     addresses: Addresses::PodCidr,

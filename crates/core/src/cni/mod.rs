@@ -27,8 +27,11 @@ pub struct Flavour {
     pub daemon: Daemon,
     /// What is there only once its daemon has worked on this machine.
     pub state: &'static [&'static str],
-    /// Interfaces it makes; `cali*` is every one that begins so.
+    /// Interfaces it makes; `cali*` is every one that begins so, `lxc#` every one that goes on in hexadecimal digits (`lxcbr0` is
+    /// LXC's own).
     pub links: &'static [&'static str],
+    /// The bridge its pods are behind; `None`: they are behind none, or its configuration says which.
+    pub bridge: Option<&'static str>,
     /// What other nodes must reach.
     pub ports: &'static [Port],
     pub ready: ReadinessSign,
@@ -130,9 +133,11 @@ impl Flavour {
 
     /// Whether it makes interfaces of this name.
     pub fn makes(&self, link: &str) -> bool {
-        self.links.iter().any(|pattern| match pattern.strip_suffix('*') {
-            Some(beginning) => link.starts_with(beginning),
-            None => link == *pattern,
+        let is_hex = |id: &str| !id.is_empty() && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+        self.links.iter().any(|pattern| match (pattern.strip_suffix('*'), pattern.strip_suffix('#')) {
+            (Some(beginning), _) => link.starts_with(beginning),
+            (_, Some(beginning)) => link.strip_prefix(beginning).is_some_and(is_hex),
+            (None, None) => link == *pattern,
         })
     }
 
@@ -206,6 +211,20 @@ impl Facts {
         self.links().ok()?.iter().find_map(|link| Flavour::of_link(&link.name))
     }
 
+    /// The name of the bridge that pods here are behind: of the network that is set up, or is the cluster's. `None`: its pods are
+    /// behind none, or there is no network yet.
+    pub fn bridge_of_pods(&self) -> Known<Option<String>> {
+        let Some(network) = self.pod_network()? else { return Ok(None) };
+        if let Some(bridge) = network.flavour.bridge {
+            return Ok(Some(bridge.to_owned()));
+        }
+        if *network.flavour != generic::FLAVOUR {
+            return Ok(None);
+        }
+        let confs = self.cni_candidates()?.into_iter().filter_map(|file| file.conf.ok()?.ok());
+        Ok(confs.flat_map(|conf| conf.plugins).find_map(|plugin| plugin.bridge))
+    }
+
     /// Which of the traces of a network's daemon are there.
     pub fn network_state(&self, flavour: &Flavour) -> Known<Vec<(&'static str, bool)>> {
         flavour.state.iter().map(|&path| Ok((path, self.is_file_there(path)?))).collect()
@@ -259,6 +278,8 @@ mod tests {
             ("canal", Some("calico")),
             ("cilium", Some("cilium")),
             ("kube-proxy", None),
+            ("weave-net", Some("weave")),
+            ("weave-scope-agent", None),
             ("node-exporter", None),
         ] {
             assert_eq!(Flavour::of_daemon_set(set).map(|flavour| flavour.name), expected, "{set}");
@@ -268,12 +289,39 @@ mod tests {
             ("cali1234", Some("calico")),
             ("cilium_host", Some("cilium")),
             ("kube-bridge", Some("kube-router")),
+            ("lxc_health", None),
+            ("lxcbr0", None),
             ("cni0", None),
             ("veth1234", None),
             ("eth0", None),
         ] {
             assert_eq!(Flavour::of_link(link).map(|flavour| flavour.name), expected, "{link}");
         }
+    }
+
+    #[test]
+    fn lxcs_own_bridge_is_no_pods() {
+        use crate::fact::net::is_of_pod_network;
+        assert!(is_of_pod_network("lxc3d1f0a9be7c2") && is_of_pod_network("lxc_health"));
+        assert!(!is_of_pod_network("lxcbr0") && !is_of_pod_network("lxc"));
+    }
+
+    #[test]
+    fn the_bridge_of_pods_is_the_networks() {
+        let conf = |kind: &str, more: &str| {
+            let text = format!(r#"{{"name":"x","plugins":[{{"type":"{kind}"{more}}}]}}"#);
+            facts()
+                .with_dir(CONF_DIR, &[("-rw-r--r--", "10-x.conflist")])
+                .with_file(&format!("{CONF_DIR}/10-x.conflist"), &text)
+        };
+        let told = |facts: Facts| facts.bridge_of_pods().map_err(|missing| missing.why);
+        assert_eq!(told(conf("flannel", "")), Ok(Some("cni0".to_owned())));
+        assert_eq!(told(conf("bridge", "")), Ok(Some("cni0".to_owned())));
+        assert_eq!(told(conf("bridge", r#","bridge":"br-pods""#)), Ok(Some("br-pods".to_owned())));
+        assert_eq!(told(conf("calico", "")), Ok(None));
+        assert_eq!(told(conf("ptp", "")), Ok(None));
+        assert_eq!(told(facts().with_dir(CONF_DIR, &[])), Ok(None));
+        assert_eq!(told(facts().without(Source::Tree(CONF_DIR), Why::Denied)), Err(Why::Denied));
     }
 
     #[test]

@@ -10,6 +10,7 @@ pub const FLAVOUR: Flavour = Flavour {
     daemon: Daemon { namespace: "kube-system", name: "kube-multus-ds", selector: "name=multus", known_by: &["multus"] },
     state: &["/run/multus/multus.sock"],
     links: &[],
+    bridge: None,
     ports: &[],
     ready: ReadinessSign::ByState,
     addresses: Addresses::Configured,

@@ -1,5 +1,7 @@
 //! The cluster's networks, as its `kubeadm-config` and this machine's Node tell them.
 
+use std::net::IpAddr;
+
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -53,6 +55,34 @@ fn ranges(text: Option<&str>) -> Result<Vec<Cidr>, String> {
     parts.map(|part| part.parse::<Cidr>().map_err(|error| error.to_string())).collect()
 }
 
+/// Families of addresses.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Families {
+    pub v4: bool,
+    pub v6: bool,
+}
+
+impl Families {
+    fn of(ranges: &[Cidr]) -> Option<Self> {
+        let is = |v6| ranges.iter().any(|range| range.is_v6() == v6);
+        (!ranges.is_empty()).then(|| Families { v4: is(false), v6: is(true) })
+    }
+}
+
+/// The host of `10.0.0.11:6443`, `[fd00::11]:6443` or `https://…`, where it is an address.
+fn address_in(server: &str) -> Option<IpAddr> {
+    let server = server.strip_prefix("https://").unwrap_or(server).trim_end_matches('/');
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+/// The `podCIDRs` of a Node: one, or one of each family.
+fn pod_cidrs(text: &str) -> Vec<Cidr> {
+    let node: Value = serde_json::from_str(text).unwrap_or_default();
+    let listed = node.pointer("/spec/podCIDRs").and_then(Value::as_array).into_iter().flatten();
+    listed.chain(node.pointer("/spec/podCIDR")).filter_map(|cidr| cidr.as_str()?.parse().ok()).collect()
+}
+
 /// The `podCIDR` of a Node.
 pub fn parse_pod_cidr(text: &str) -> Result<Option<Cidr>, String> {
     let node: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
@@ -63,6 +93,25 @@ pub fn parse_pod_cidr(text: &str) -> Result<Option<Cidr>, String> {
 impl Facts {
     pub fn cluster_network(&self) -> Known<ClusterNetwork> {
         parse(&self.api("kubeadm-config")?.text).map_err(|detail| Missing::broken("kubeadm-config", detail))
+    }
+
+    /// The API server's address, where it is named by one: as it was asked, else in kubelet.conf.
+    pub fn api_server_address(&self) -> Option<IpAddr> {
+        let asked =
+            self.api_path().ok().and_then(|path| address_in(path.advertised.as_ref().unwrap_or(&path.endpoint)));
+        asked.or_else(|| address_in(&self.kubelet_kubeconfig().ok()?.server?))
+    }
+
+    /// Of which families the pods' addresses here are: by the Node, else by what flannel was told, else by the cluster;
+    /// `None`: nothing tells.
+    pub fn pod_families(&self) -> Option<Families> {
+        let of_node = || Families::of(&pod_cidrs(&self.api("node").ok()?.text));
+        let of_flannel = || {
+            let told = self.flannel().ok()??;
+            Families::of(&[told.network, told.network_v6].into_iter().flatten().collect::<Vec<_>>())
+        };
+        let of_cluster = || Families::of(&self.cluster_network().ok()?.pods);
+        of_node().or_else(of_flannel).or_else(of_cluster)
     }
 
     /// The addresses the cluster gave to this machine's pods; `None` where it has no Node of this name, or gave none.
@@ -93,6 +142,28 @@ mod tests {
         assert!(parse("kind: ClusterConfiguration\n").unwrap().services.is_empty());
         assert!(parse("networking:\n  podSubnet: here\n").is_err());
         assert!(parse("- 1\n").is_err());
+    }
+
+    #[test]
+    fn the_families_of_pods_and_the_server_are_told_by_whoever_knows() {
+        let node = |cidrs: &str| facts().with_api("node", &format!(r#"{{"spec":{{"podCIDRs":[{cidrs}]}}}}"#));
+        let v6 = Some(Families { v4: false, v6: true });
+        assert_eq!(node(r#""fd00::/64""#).pod_families(), v6);
+        assert_eq!(node(r#""fd00::/64","10.244.1.0/24""#).pod_families(), Some(Families { v4: true, v6: true }));
+        let cluster = facts().with_api("kubeadm-config", "networking:\n  podSubnet: fd00::/56\n");
+        assert_eq!(cluster.pod_families(), v6);
+        let env = "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_SUBNET=10.244.1.1/24\n";
+        let v4 = Some(Families { v4: true, v6: false });
+        assert_eq!(cluster.with_file(crate::fact::cni::SUBNET_ENV, env).pod_families(), v4);
+        assert_eq!((facts().pod_families(), node("").pod_families()), (None, None));
+        for (server, address) in [
+            ("10.0.0.11:6443", Some("10.0.0.11")),
+            ("[fd00::11]:6443", Some("fd00::11")),
+            ("https://10.0.0.11:6443/", Some("10.0.0.11")),
+            ("cp.lan:6443", None),
+        ] {
+            assert_eq!(address_in(server), address.map(|it| it.parse().unwrap()), "{server}");
+        }
     }
 
     #[test]

@@ -62,6 +62,8 @@ pub struct Plugin {
     pub ipam: Option<String>,
     /// The ranges its ipam is told to give addresses from.
     pub ranges: Vec<String>,
+    /// Of the plugin `bridge`: the one it puts pods on.
+    pub bridge: Option<String>,
 }
 
 /// Why a file cannot be loaded, and on which line, where there is one.
@@ -162,7 +164,9 @@ fn plugin(value: &Value) -> Option<Plugin> {
     let lists = ipam.and_then(|ipam| ipam.get("ranges")).and_then(Value::as_array).into_iter().flatten();
     let listed = lists.filter_map(Value::as_array).flatten().filter_map(subnets);
     let ranges = ipam.and_then(subnets).into_iter().chain(listed).collect();
-    Some(Plugin { kind: text_of(value, "type")?, ipam: ipam.and_then(|ipam| text_of(ipam, "type")), ranges })
+    let kind = text_of(value, "type")?;
+    let bridge = (kind == "bridge").then(|| text_of(value, "bridge").unwrap_or_else(|| "cni0".to_owned()));
+    Some(Plugin { kind, ipam: ipam.and_then(|ipam| text_of(ipam, "type")), ranges, bridge })
 }
 
 fn text_of(value: &Value, key: &str) -> Option<String> {
@@ -262,11 +266,14 @@ fn runs(machine: &str, built_for: &str) -> bool {
 }
 
 /// flannel's word on this machine's pod network.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SubnetEnv {
     pub network: Option<Cidr>,
     /// The bridge's address within this machine's range: `10.244.1.1/24`.
     pub subnet: Option<Cidr>,
+    /// The same of IPv6: alone, or beside the other.
+    pub network_v6: Option<Cidr>,
+    pub subnet_v6: Option<Cidr>,
     pub mtu: Option<u64>,
 }
 
@@ -279,6 +286,8 @@ pub fn parse_subnet_env(text: &str) -> SubnetEnv {
     SubnetEnv {
         network: value("FLANNEL_NETWORK").and_then(first),
         subnet: value("FLANNEL_SUBNET").and_then(first),
+        network_v6: value("FLANNEL_IPV6_NETWORK").and_then(first),
+        subnet_v6: value("FLANNEL_IPV6_SUBNET").and_then(first),
         mtu: value("FLANNEL_MTU").and_then(|mtu| mtu.parse().ok()),
     }
 }
