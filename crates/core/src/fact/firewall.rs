@@ -7,8 +7,8 @@ use super::keep::{RULESET, RULESET_JSON, USUAL};
 use super::listen::Proto;
 use super::net::Link;
 use super::netfilter::{self, Bridge, Packet, PacketPath, Passage, Walk};
+use super::nftables;
 use super::{Capture, Facts, Known, Missing, Query, Source, Why};
-use super::{net, nftables};
 
 /// A node that runs kube-proxy on iptables-nft prints its rules here too.
 pub const NFT: Query =
@@ -108,6 +108,9 @@ impl Facts {
     /// Whether a new packet from a neighbour of this machine gets in on a port. Blocked is only what no neighbour gets
     /// through with, whichever card the cluster is on.
     pub fn inbound(&self, proto: Proto, port: u16) -> Known<Passage> {
+        if self.is_on_ipv6() {
+            return Err(Missing::broken("IPv6", "the cluster is on it, and its rules are not read"));
+        }
         let packet = |link: Option<&Link>| {
             let path = PacketPath::Input { link: link.map(|link| link.name.clone()), from: link.and_then(v4_of) };
             Packet { proto, port, path }
@@ -143,11 +146,26 @@ impl Facts {
         }
     }
 
-    /// The bridge that pods of this node are on; `None` where its network has none, or is not there yet.
+    /// The bridge that pods of this node are on: its network's own, and of the range that the Node has, where that is known.
+    /// `None` where its network has none, or it is not there yet.
     pub fn pod_bridge(&self) -> Known<Option<Bridge>> {
-        let is_bridge = |link: &&Link| link.kind.as_deref() == Some("bridge") && net::is_of_pod_network(&link.name);
-        let bridge = |link: &Link| v4_of(link).map(|pods| Bridge { link: link.name.clone(), pods });
-        Ok(self.links()?.iter().filter(is_bridge).find_map(bridge))
+        let links = self.links()?;
+        if !links.iter().any(|link| link.kind.as_deref() == Some("bridge")) {
+            return Ok(None);
+        }
+        let Some(name) = self.bridge_of_pods()? else { return Ok(None) };
+        let is_it = |link: &&Link| link.kind.as_deref() == Some("bridge") && link.name == name;
+        let flannel = self.flannel().ok().flatten().and_then(|flannel| flannel.subnet);
+        let range = self.pod_cidr().ok().flatten().filter(|range| !range.is_v6()).or(flannel);
+        let is_of_range = |pods: &Cidr| range.is_none_or(|range| range.network().contains(pods.address));
+        let bridge = |link: &Link| v4_of(link).filter(is_of_range).map(|pods| Bridge { link: link.name.clone(), pods });
+        Ok(links.iter().find(is_it).and_then(bridge))
+    }
+
+    /// Whether the cluster's machines are known to speak IPv6: by the API server's address, or as its pods have no other.
+    fn is_on_ipv6(&self) -> bool {
+        let pods = || self.pod_families().is_some_and(|families| families.v6 && !families.v4);
+        self.api_server_address().map_or_else(pods, |server| server.is_ipv6())
     }
 
     /// The links by which another machine may come in over IPv4: the way out, and the others. Which of them the cluster is
@@ -424,6 +442,18 @@ mod tests {
         assert_eq!(facts.inbound(Tcp, 10250), Ok(Passage::Open));
         let alone = facts.without(Source::Query(&IPTABLES), Why::NoTool);
         assert!(matches!(alone.inbound(Tcp, 10250), Ok(Passage::CannotTell(_))));
+    }
+
+    #[test]
+    fn rules_of_ipv4_are_no_word_on_a_cluster_of_ipv6() {
+        let closed = || readable().with_query(&IPTABLES, CLOSED);
+        assert!(matches!(closed().inbound(Udp, 8472), Ok(Passage::Blocked(_))));
+        let path = |endpoint: &str| closed().with_api("path", &format!(r#"{{"endpoint":"{endpoint}","steps":[]}}"#));
+        assert!(path("[fd00::11]:6443").inbound(Udp, 8472).is_err());
+        assert!(matches!(path("10.0.0.11:6443").inbound(Udp, 8472), Ok(Passage::Blocked(_))));
+        let pods = |cidr: &str| closed().with_api("node", &format!(r#"{{"spec":{{"podCIDR":"{cidr}"}}}}"#));
+        assert!(pods("fd00::/64").inbound(Udp, 8472).is_err());
+        assert!(matches!(pods("10.244.1.0/24").inbound(Udp, 8472), Ok(Passage::Blocked(_))));
     }
 
     #[test]

@@ -3,6 +3,8 @@
 use super::{Facts, Known, OrAbsent, Source};
 
 pub const IP_FORWARD: &str = "net/ipv4/ip_forward";
+/// The kernel forwards no IPv6 packet where this is off, whatever a link's own says.
+pub const IP6_FORWARD: &str = "net/ipv6/conf/all/forwarding";
 pub const BRIDGE_IPTABLES: &str = "net/bridge/bridge-nf-call-iptables";
 pub const BRIDGE_IP6TABLES: &str = "net/bridge/bridge-nf-call-ip6tables";
 pub const INOTIFY_INSTANCES: &str = "fs/inotify/max_user_instances";
@@ -18,6 +20,7 @@ pub const SOURCES: &[Source] = &[
     Source::File("/proc/sys/net/bridge/bridge-nf-call-iptables"),
     Source::File("/proc/sys/net/bridge/bridge-nf-call-ip6tables"),
     Source::File("/proc/sys/net/ipv6/conf/default/forwarding"),
+    Source::File("/proc/sys/net/ipv6/conf/all/forwarding"),
     Source::File("/proc/sys/fs/inotify/max_user_instances"),
     Source::File("/proc/sys/fs/inotify/max_user_watches"),
     Source::File("/proc/sys/vm/overcommit_memory"),

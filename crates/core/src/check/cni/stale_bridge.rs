@@ -48,7 +48,9 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     };
     // The Node's is what flannel will write next, where the two differ.
     let ranges = [("the Node's podCIDR", node), (SUBNET_ENV, flannel)];
-    let ranges: Vec<_> = ranges.into_iter().filter_map(|(source, range)| range.map(|range| (source, range))).collect();
+    let known = ranges.into_iter().filter_map(|(source, range)| range.map(|range| (source, range)));
+    // Of a node with both families the Node's first range may be of IPv6.
+    let ranges: Vec<_> = known.filter(|(_, range)| !range.is_v6()).collect();
     if let Some((source, range)) = ranges.iter().find(|(_, range)| range.network() != address.network()) {
         return Ok(fail(format!("cni0 has {address}, this machine's pods are in {}", range.network()))
             .seen([seen, Evidence::of(*source, range.to_string())])
@@ -103,6 +105,7 @@ mod tests {
                 ("as the Node says", node(one(), "10.244.1.0/24"), Pass),
                 ("flannel says otherwise", env(one(), "10.244.10.1/24"), Fail),
                 ("the Node says otherwise", node(env(one(), "10.244.1.1/24"), "10.244.10.0/24"), Fail),
+                ("the Node's first range is of IPv6", node(env(one(), "10.244.1.1/24"), "fd00:244:0:1::/64"), Pass),
                 ("a placeholder's wide range", env(bridge("10.244.0.1/16"), "10.244.0.1/24"), Fail),
                 ("left over", one(), Warn),
                 ("no Node of that name", one().without(Source::Api("node"), Why::Absent), Warn),

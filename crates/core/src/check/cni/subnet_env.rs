@@ -44,7 +44,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .fix(LOGS)
             .explains([id!("pod.no-address")]));
     };
-    let Some((network, subnet)) = env.network.zip(env.subnet) else {
+    let Some((network, subnet)) = env.network.zip(env.subnet).or(env.network_v6.zip(env.subnet_v6)) else {
         return Ok(fail("subnet.env does not say FLANNEL_NETWORK and FLANNEL_SUBNET")
             .seen(Evidence::of(SUBNET_ENV, "no FLANNEL_NETWORK or no FLANNEL_SUBNET"))
             .fix(format!("rm {SUBNET_ENV} && {RESTART}"))
@@ -79,6 +79,9 @@ mod tests {
     use crate::fact::Source;
     use crate::testing::{facts, table};
 
+    const IPV6: &str = "FLANNEL_IPV6_NETWORK=fd00:244::/56\nFLANNEL_IPV6_SUBNET=fd00:244:0:1::1/64\nFLANNEL_MTU=1430\nFLANNEL_IPMASQ=true\n";
+    const V6_PODS: &str = "networking:\n  podSubnet: fd00:244::/56\n";
+
     fn with(kind: &str, env: &str) -> Facts {
         facts()
             .with_dir("/etc/cni/net.d", &[("-rw-r--r--", "10-x.conflist")])
@@ -100,6 +103,9 @@ mod tests {
                 ("as the cluster says", pods("10.244.0.0/16"), Pass),
                 ("both families", pods("10.244.0.0/16,fd00::/56"), Pass),
                 ("another range", pods("10.200.0.0/16"), Fail),
+                ("IPv6 alone", with("flannel", IPV6), Pass),
+                ("IPv6 alone, as the cluster says", with("flannel", IPV6).with_api("kubeadm-config", V6_PODS), Pass),
+                ("half of IPv6", with("flannel", "FLANNEL_IPV6_NETWORK=fd00:244::/56\n"), Fail),
                 ("the cluster has none", with("flannel", env).with_api("kubeadm-config", "networking: {}\n"), Pass),
                 ("not yet", with("flannel", "").without_file(SUBNET_ENV), Warn),
                 ("JSON in it", with("flannel", r#"{"Network": "10.244.0.0/16"}"#), Fail),

@@ -13,8 +13,8 @@ use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
 };
 use crate::cni::flannel;
-use crate::fact::cni::SUBNET_ENV;
-use crate::fact::net::{self, LINKS, Link};
+use crate::fact::cni::{SUBNET_ENV, SubnetEnv};
+use crate::fact::net::{self, LINKS, Link, Route};
 use crate::fact::{Facts, Known};
 use crate::id;
 
@@ -43,18 +43,21 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if !facts.has_kubelet_conf()? || facts.cni_flavour()? != Some(&flannel::FLAVOUR) {
         return Ok(skip("flannel is no network of a node here"));
     }
-    let Some(told) = facts.flannel()?.and_then(|flannel| flannel.mtu) else {
+    let Some((flannel, told)) = facts.flannel()?.and_then(|flannel| Some((flannel, flannel.mtu?))) else {
         return Ok(skip("flannel has not started: see cni.subnet-env"));
     };
-    let links = facts.links()?;
-    let says = match links.iter().find(|link| link.name.starts_with("flannel")) {
-        Some(link) if link.state == "DOWN" => format!("{} is down", link.name),
-        Some(link) => return Ok(pass(format!("{} is up", link.name))),
-        None => "no link called flannel*".to_owned(),
+    let (links, routes) = (facts.links()?, facts.routes().unwrap_or_default());
+    let own: Vec<&Link> = links.iter().filter(|link| link.name.starts_with("flannel")).collect();
+    let says = match missing_link(&own, flannel) {
+        Some(says) => says,
+        None => {
+            let names: Vec<&str> = own.iter().map(|link| link.name.as_str()).collect();
+            return Ok(pass(format!("{} is up", names.join(", "))));
+        }
     };
     let by_a_tunnel = |card: &&Link| card.mtu > told && OVERHEADS.contains(&(card.mtu - told));
     let mut cards = links.iter().filter(|link| !net::is_of_pod_network(&link.name) && link.name != "lo");
-    if cards.clone().any(|card| card.mtu == told) {
+    if own.is_empty() && (cards.clone().any(|card| card.mtu == told) || leads_by_a_card(&routes, flannel)) {
         return Ok(pass("flannel uses no tunnel"));
     }
     let Some(card) = cards.find(by_a_tunnel) else {
@@ -69,11 +72,42 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         .explains([id!("pod.no-route")]))
 }
 
+/// What is wrong with the links of the tunnels, one for each family where they are vxlans; wireguard may have one for both.
+fn missing_link(own: &[&Link], flannel: SubnetEnv) -> Option<String> {
+    if let Some(down) = own.iter().find(|link| link.state == "DOWN") {
+        return Some(format!("{} is down", down.name));
+    }
+    let is_six = |link: &&&Link| link.name.contains("-v6");
+    let (six, four) = (own.iter().find(is_six), own.iter().find(|link| !is_six(link)));
+    let is_vxlan = |link: &&&Link| link.name.rsplit_once('.').is_some_and(|(_, id)| id.parse::<u32>().is_ok());
+    match (four, six) {
+        (None, None) => Some("no link called flannel*".to_owned()),
+        (None, Some(six)) if flannel.network.is_some() && is_vxlan(&six) => {
+            Some(format!("no link called flannel.* beside {}", six.name))
+        }
+        (Some(four), None) if flannel.network_v6.is_some() && is_vxlan(&four) => {
+            Some(format!("no link called flannel-v6.* beside {}", four.name))
+        }
+        _ => None,
+    }
+}
+
+/// Whether pods of other nodes are reached by those nodes' addresses: flannel's host-gw.
+fn leads_by_a_card(routes: &[Route], flannel: SubnetEnv) -> bool {
+    let networks = [flannel.network, flannel.network_v6];
+    let is_others = |route: &&Route| {
+        let to = route.to.filter(|to| networks.iter().flatten().any(|network| network.covers(*to)));
+        to.is_some() && route.gateway.is_some() && !route.links.iter().any(|link| net::is_of_pod_network(link))
+    };
+    routes.iter().any(|route| is_others(&route))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::fact::kubeconfig::KUBELET;
+    use crate::fact::net::ROUTES;
     use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
 
@@ -94,6 +128,13 @@ mod tests {
     fn judges() {
         const ETH0: (&str, u64, &str) = ("eth0", 1500, "UP");
         const BRIDGE: (&str, u64, &str) = ("cni0", 1450, "UP");
+        const FOUR: (&str, u64, &str) = ("flannel.1", 1450, "UNKNOWN");
+        const SIX: (&str, u64, &str) = ("flannel-v6.1", 1430, "UNKNOWN");
+        const HOST_GW: &str = r#"[{"dst":"10.244.2.0/24","gateway":"10.0.0.22","dev":"eth0"}]"#;
+        let both = |links: &[(&str, u64, &str)]| {
+            let env = "FLANNEL_NETWORK=10.244.0.0/16\nFLANNEL_IPV6_NETWORK=fd00:244::/56\nFLANNEL_MTU=1430\n";
+            node(1430, links).with_file(SUBNET_ENV, env)
+        };
         let calico = r#"{"name":"x","plugins":[{"type":"calico"}]}"#;
         table(
             &CHECK,
@@ -104,6 +145,16 @@ mod tests {
                 ("wireguard's was deleted", node(8921, &[("ens5", 9001, "UP")]), Fail),
                 ("host-gw", node(1500, &[ETH0, BRIDGE]), Pass),
                 ("host-gw over a second card", node(1450, &[ETH0, ("eth1", 1450, "UP")]), Pass),
+                (
+                    "host-gw, and the card was given a larger MTU since",
+                    node(1450, &[ETH0, BRIDGE]).with_query(&ROUTES, HOST_GW),
+                    Pass,
+                ),
+                ("both families", both(&[ETH0, FOUR, SIX]), Pass),
+                ("both families, and IPv4's was deleted", both(&[ETH0, SIX]), Fail),
+                ("both families, and IPv6's was deleted", both(&[ETH0, FOUR]), Fail),
+                ("both families, and IPv6's was taken down", both(&[ETH0, FOUR, ("flannel-v6.1", 1430, "DOWN")]), Fail),
+                ("both families in one wireguard", both(&[ETH0, ("flannel-wg", 1420, "UNKNOWN")]), Pass),
                 ("ipsec", node(1423, &[ETH0]), Skip),
                 ("flannel has not started", node(1450, &[ETH0]).without_file(SUBNET_ENV), Skip),
                 ("another network", node(1450, &[ETH0]).with_file("/etc/cni/net.d/10-flannel.conflist", calico), Skip),
