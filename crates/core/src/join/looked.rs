@@ -183,7 +183,12 @@ mod tests {
             (facts().with_dir("/etc/cni", &[("drwxr-xr-x", "net.d")]), &[][..]),
             (facts().with_dir("/etc/cni", &[("-rw-r--r--", "net.d")]), &["cni.directory"]),
             (modules(""), &["kernel.modules"]),
-            (modules("/lib/modules/6/modules.dep:kernel/fs/overlayfs/overlay.ko:\n"), &["kernel.modules"]),
+            (modules("/lib/modules/6/modules.dep:kernel/fs/overlayfs/overlay.ko:\n"), &[]),
+            (
+                modules("/lib/modules/6/modules.dep:kernel/fs/overlayfs/overlay.ko:\n")
+                    .with_api("daemon-sets", FLANNEL),
+                &["kernel.modules"],
+            ),
             (modules("/lib/modules/6/modules.dep:kernel/net/bridge/br_netfilter.ko:\n"), &["kernel.modules"]),
             (modules(BOTH), &[]),
         ] {
@@ -194,6 +199,7 @@ mod tests {
         assert_eq!((finding.verdict, ids(&looked_at.blockers())), (Outcome::Fail, vec![]), "{}", finding.title);
     }
 
+    const FLANNEL: &str = r#"{"items":[{"metadata":{"name":"kube-flannel-ds","namespace":"kube-flannel"}}]}"#;
     const BOTH: &str = "\
 /lib/modules/6/modules.dep:kernel/net/bridge/br_netfilter.ko:
 /lib/modules/6/modules.dep:kernel/fs/overlayfs/overlay.ko:

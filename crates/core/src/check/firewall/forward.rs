@@ -110,8 +110,14 @@ mod tests {
     }
 
     fn node(policy: &str, more: &str, nft: &str) -> Facts {
-        let facts = facts().with_file(KUBELET, "").with_query(&LINKS, BRIDGE);
+        let facts = with_network(facts().with_file(KUBELET, "").with_query(&LINKS, BRIDGE), "flannel");
         facts.with_query(&IPTABLES, &iptables(policy, more)).with_query(&NFT, nft)
+    }
+
+    fn with_network(facts: Facts, kind: &str) -> Facts {
+        let conf = format!(r#"{{"name":"x","plugins":[{{"type":"{kind}"}}]}}"#);
+        let facts = facts.with_dir("/etc/cni/net.d", &[("-rw-r--r--", "10-x.conflist")]);
+        facts.with_file("/etc/cni/net.d/10-x.conflist", &conf)
     }
 
     #[test]
@@ -140,6 +146,27 @@ mod tests {
                 ("before a join", node("DROP", "", NONE).without_file(KUBELET), Skip),
                 ("before a join, and it will be dropped", node("ACCEPT", "", &drops).without_file(KUBELET), Warn),
                 ("a network without a bridge", node("DROP", "", NONE).with_query(&LINKS, "[]"), Skip),
+                ("a bridge that an earlier network left", with_network(node("DROP", DOCKER, NONE), "calico"), Skip),
+                (
+                    "LXC's bridge",
+                    node("DROP", DOCKER, NONE).with_query(&LINKS, &BRIDGE.replace("cni0", "lxcbr0")),
+                    Skip,
+                ),
+                (
+                    "a bridge of another range than the Node's",
+                    node("DROP", DOCKER, NONE).with_api("node", r#"{"spec":{"podCIDR":"10.244.9.0/24"}}"#),
+                    Skip,
+                ),
+                (
+                    "a bridge of the Node's range",
+                    node("DROP", DOCKER, NONE).with_api("node", r#"{"spec":{"podCIDR":"10.244.1.0/24"}}"#),
+                    Fail,
+                ),
+                (
+                    "which network there is may not be read",
+                    node("DROP", DOCKER, NONE).without(Source::Tree("/etc/cni/net.d"), Why::Denied),
+                    Unknown,
+                ),
             ],
         );
     }

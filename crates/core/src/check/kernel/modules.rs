@@ -2,13 +2,18 @@
 //!
 //! `overlay` is what containers' filesystems are made of; the kernel loads it by itself when it is first used.
 //! `br_netfilter` shows the packets on a bridge to iptables and nobody loads it: without it a pod reaches a Service
-//! only while the answer comes from another node, and flannel does not start. kubeadm has not looked for it since 1.30.
+//! only while the answer comes from another node, and flannel does not start. Where pods are behind no bridge (calico,
+//! cilium), or no pod network is known yet, that it is missing is a warning; before a join also kubeadm older than 1.30
+//! asks for it.
 //!
 //! See it yourself: `lsmod | grep -E 'br_netfilter|overlay'; ls /proc/sys/net/bridge`
 //! Fix: `modprobe br_netfilter`; and see `carrick explain kernel.modules-after-boot` to keep it.
 
+use super::bridge_nf::is_needed;
 use crate::catalogue::{Class, Role, Stops};
-use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass};
+use crate::check::{
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass,
+};
 use crate::fact::modules::{AT_HAND, LOADED, Module};
 use crate::fact::sysctl::BRIDGE_IPTABLES;
 use crate::fact::{Facts, Known};
@@ -40,7 +45,7 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if facts.sysctl(BRIDGE_IPTABLES)?.is_some() {
         return Ok(pass("br_netfilter is at work, overlay is at hand"));
     }
-    Ok(match facts.module("br_netfilter")? {
+    let verdict = match facts.module("br_netfilter")? {
         Module::Loaded | Module::BuiltIn => pass("br_netfilter is loaded, overlay is at hand"),
         Module::Loadable(file) => fail("br_netfilter is not loaded: Services would fail from pod to pod")
             .seen(Evidence::of(LOADED, "no br_netfilter"))
@@ -48,7 +53,9 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
             .fix("modprobe br_netfilter")
             .fix("echo br_netfilter >>/etc/modules-load.d/kubernetes.conf"),
         module => missing(facts, "br_netfilter", &module),
-    })
+    };
+    let outcome = if verdict.outcome == Outcome::Fail && !is_needed(facts) { Outcome::Warn } else { verdict.outcome };
+    Ok(Verdict { outcome, ..verdict })
 }
 
 fn missing(facts: &Facts, name: &str, module: &Module) -> Verdict {
@@ -66,7 +73,7 @@ fn missing(facts: &Facts, name: &str, module: &Module) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::Outcome::{Fail, Pass, Unknown};
+    use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
     use crate::fact::kernel::{FILESYSTEMS, RELEASE};
     use crate::fact::{Source, Why};
     use crate::testing::{facts, table};
@@ -94,6 +101,11 @@ mod tests {
     #[test]
     fn judges() {
         let absent = "absent /lib/modules/6.1.0-28-amd64\n";
+        let network = |facts: Facts, kind: &str| {
+            let conf = format!(r#"{{"name":"x","plugins":[{{"type":"{kind}"}}]}}"#);
+            let facts = facts.with_dir("/etc/cni/net.d", &[("-rw-r--r--", "10-x.conflist")]);
+            facts.with_file("/etc/cni/net.d/10-x.conflist", &conf)
+        };
         table(
             &CHECK,
             [
@@ -105,8 +117,15 @@ mod tests {
                     Pass,
                 ),
                 ("built in", fresh().with_query(&AT_HAND, &BOTH.replace("modules.dep", "modules.builtin")), Pass),
-                ("br_netfilter not loaded", fresh(), Fail),
-                ("no br_netfilter", prepared().without_file(NF).with_query(&AT_HAND, ""), Fail),
+                ("br_netfilter not loaded, and no pod network is known", fresh(), Warn),
+                ("br_netfilter not loaded, and pods are behind a bridge", network(fresh(), "flannel"), Fail),
+                ("br_netfilter not loaded, and pods are behind none", network(fresh(), "cilium-cni"), Warn),
+                ("no br_netfilter", prepared().without_file(NF).with_query(&AT_HAND, ""), Warn),
+                (
+                    "no br_netfilter, and pods are behind a bridge",
+                    network(prepared().without_file(NF).with_query(&AT_HAND, ""), "bridge"),
+                    Fail,
+                ),
                 ("no overlay", prepared().with_file(FILESYSTEMS, "\text4\n").with_query(&AT_HAND, ""), Fail),
                 ("upgraded, not rebooted", fresh().with_query(&AT_HAND, absent), Fail),
                 ("upgraded, but all is loaded", prepared().with_query(&AT_HAND, absent), Pass),
