@@ -57,6 +57,8 @@ pub struct ContainerdConfig {
     pub systemd_cgroup: Option<bool>,
     pub sandbox_image: Option<String>,
     pub snapshotter: Option<String>,
+    /// Where it keeps what lasts, images among it.
+    pub root: Option<String>,
     pub cni_bin_dirs: Vec<String>,
     pub cni_conf_dir: Option<String>,
 }
@@ -118,6 +120,7 @@ pub fn parse(text: &str) -> Result<ContainerdConfig, SyntaxError> {
         default_runtime,
         sandbox_image: text_of(images, &["pinned_images", "sandbox"]).or_else(|| text_of(images, &["sandbox_image"])),
         snapshotter: text_of(images, &["snapshotter"]).or_else(|| text_of(containerd, &["snapshotter"])),
+        root: root.get("root").and_then(Value::as_str).filter(|path| !path.is_empty()).map(str::to_owned),
         cni_bin_dirs,
         cni_conf_dir: text_of(cni, &["conf_dir"]),
     })

@@ -41,6 +41,8 @@ pub struct RuntimeInfo {
     pub cni_networks: Vec<String>,
     pub sandbox_image: Option<String>,
     pub snapshotter: Option<String>,
+    /// Where containerd keeps what lasts.
+    pub root: Option<String>,
     /// Of the default runtime: `Some(true)` is the systemd driver, `Some(false)` is cgroupfs.
     pub systemd_cgroup: Option<bool>,
 }
@@ -89,6 +91,7 @@ pub fn parse_status(text: &str) -> Result<RuntimeInfo, String> {
         cni_networks: networks(loaded),
         sandbox_image: text(config.and_then(|config| config.get("sandboxImage"))),
         snapshotter: text(config.and_then(|config| config.pointer("/containerd/snapshotter"))),
+        root: text(config.and_then(|config| config.get("containerdRootDir"))),
         systemd_cgroup: config.and_then(systemd_cgroup),
     })
 }

@@ -57,11 +57,8 @@ impl Facts {
     fn driver_of_the_file(&self) -> Known<Option<Driver>> {
         let Some(config) = self.kubelet_config().or_absent()? else { return Ok(None) };
         let seen = |text: &str| {
-            match self.file(kubelet_config::FILE) {
-                Ok(capture) => Evidence::line_with(kubelet_config::FILE, capture, "cgroupDriver:"),
-                Err(_) => None,
-            }
-            .unwrap_or_else(|| Evidence::of(kubelet_config::FILE, text))
+            let line = self.kubelet_config_line("cgroupDriver");
+            line.unwrap_or_else(|| Evidence::of(kubelet_config::FILE, text))
         };
         Ok(Some(match config.cgroup_driver {
             Some(name) => Driver::new(name, seen("cgroupDriver")),

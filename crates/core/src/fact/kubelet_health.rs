@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use super::{Facts, Known, Missing, OrAbsent, Source};
+use super::{Facts, Known, Missing, OrAbsent, Source, Why};
 
 /// The kubelet's own answer, over the machine's loopback.
 pub const HEALTHZ: &str = "kubelet-healthz";
@@ -42,7 +42,12 @@ impl Facts {
 
     /// Where the kubelet answers, on the loopback; `None`: nowhere.
     pub fn kubelet_healthz_port(&self) -> Option<u16> {
-        let port = self.kubelet_config().ok().and_then(|config| config.healthz_port).unwrap_or(USUAL_PORT);
+        let config = match self.kubelet_config() {
+            // Some file may name another port.
+            Err(_) if self.kubelet_drop_ins().is_err_and(|missing| missing.why != Why::NotCollected) => return None,
+            config => config.ok(),
+        };
+        let port = config.and_then(|config| config.healthz_port).unwrap_or(USUAL_PORT);
         (port != 0).then_some(port)
     }
 

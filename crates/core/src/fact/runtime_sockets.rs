@@ -13,6 +13,7 @@ pub const OF_KUBELET: &[Source] = &[
     Source::File(pki::CLIENT),
     Source::File(pki::CA),
     Source::File(kubelet_config::FILE),
+    Source::Query(&kubelet_config::DROP_INS),
     Source::File(unit::KUBEADM_FLAGS),
     Source::File(unit::DEFAULTS),
     Source::File(unit::SYSCONFIG),

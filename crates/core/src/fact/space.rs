@@ -1,6 +1,7 @@
 //! Room on the filesystems Kubernetes writes to: `df`, asked per path so that one that hangs hides no other.
 
 use super::keep::USUAL;
+use super::runtime_sockets::Runtime;
 use super::{Facts, Known, Missing, Query, Source};
 
 /// A directory that is not there yet will be made on its nearest parent that is. Old and small versions of `df` know no
@@ -18,24 +19,48 @@ pub const KUBELET: Query =
     Query { name: "df /var/lib/kubelet", argv: &["sh", "-c", SCRIPT, "sh", "/var/lib/kubelet"], keep: USUAL };
 pub const CONTAINERD: Query =
     Query { name: "df /var/lib/containerd", argv: &["sh", "-c", SCRIPT, "sh", "/var/lib/containerd"], keep: USUAL };
+/// CRI-O's images.
+pub const CONTAINERS: Query =
+    Query { name: "df /var/lib/containers", argv: &["sh", "-c", SCRIPT, "sh", "/var/lib/containers"], keep: USUAL };
+pub const DOCKER: Query =
+    Query { name: "df /var/lib/docker", argv: &["sh", "-c", SCRIPT, "sh", "/var/lib/docker"], keep: USUAL };
 pub const KUBERNETES: Query =
     Query { name: "df /etc/kubernetes", argv: &["sh", "-c", SCRIPT, "sh", "/etc/kubernetes"], keep: USUAL };
 
-pub const SOURCES: &[Source] =
-    &[Source::Query(&ROOT), Source::Query(&KUBELET), Source::Query(&CONTAINERD), Source::Query(&KUBERNETES)];
+pub const SOURCES: &[Source] = &[
+    Source::Query(&ROOT),
+    Source::Query(&KUBELET),
+    Source::Query(&CONTAINERD),
+    Source::Query(&CONTAINERS),
+    Source::Query(&DOCKER),
+    Source::Query(&KUBERNETES),
+];
 
 /// A directory Kubernetes writes to, and who asks for the room there.
 #[derive(Debug)]
 pub struct KubernetesDirectory {
     pub path: &'static str,
     pub query: &'static Query,
+    pub holds: Holds,
 }
 
-pub const PLACES: [KubernetesDirectory; 4] = [
-    KubernetesDirectory { path: "/var/lib/kubelet", query: &KUBELET },
-    KubernetesDirectory { path: "/var/lib/containerd", query: &CONTAINERD },
-    KubernetesDirectory { path: "/etc/kubernetes", query: &KUBERNETES },
-    KubernetesDirectory { path: "/", query: &ROOT },
+/// What a directory is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// Pods' logs and volumes.
+    Pods,
+    Images,
+    Certificates,
+    Anything,
+}
+
+pub const PLACES: [KubernetesDirectory; 6] = [
+    KubernetesDirectory { path: "/var/lib/kubelet", query: &KUBELET, holds: Holds::Pods },
+    KubernetesDirectory { path: "/var/lib/containerd", query: &CONTAINERD, holds: Holds::Images },
+    KubernetesDirectory { path: "/var/lib/containers", query: &CONTAINERS, holds: Holds::Images },
+    KubernetesDirectory { path: "/var/lib/docker", query: &DOCKER, holds: Holds::Images },
+    KubernetesDirectory { path: "/etc/kubernetes", query: &KUBERNETES, holds: Holds::Certificates },
+    KubernetesDirectory { path: "/", query: &ROOT, holds: Holds::Anything },
 ];
 
 /// One filesystem as `df` shows it. What a form of `df` does not show is `None`.
@@ -228,6 +253,27 @@ fn quantity(word: &str, unit: u64) -> Option<u64> {
 }
 
 impl Facts {
+    /// Where the runtime keeps images: as it says itself, or its configuration; else where it does unless told otherwise.
+    pub fn image_root(&self) -> String {
+        let default = match self.runtime() {
+            Runtime::Crio => return "/var/lib/containers".to_owned(),
+            Runtime::CriDockerd => return "/var/lib/docker".to_owned(),
+            Runtime::Containerd => "/var/lib/containerd",
+        };
+        let told = self.runtime_status().ok().and_then(|status| status.root);
+        let root = told.or_else(|| self.containerd_config().ok()?.config.root);
+        root.map_or_else(|| default.to_owned(), |root| root.trim_end_matches('/').to_owned())
+    }
+
+    /// The directories that Kubernetes writes to here: of those for images the runtime's. One that nobody looked at is missing.
+    pub fn kubernetes_directories(&self) -> Vec<Known<&'static KubernetesDirectory>> {
+        let images = self.image_root();
+        let is_known = PLACES.iter().any(|place| place.path == images);
+        let unknown = || Missing::broken(format!("df {images}"), "images are kept there, and it was not looked at");
+        let ours = PLACES.iter().filter(|place| place.holds != Holds::Images || place.path == images);
+        ours.map(Ok).chain((!is_known).then(|| Err(unknown()))).collect()
+    }
+
     /// The room where a path lies, or will lie.
     pub fn space(&self, query: &Query) -> Known<Space> {
         let capture = self.query(query)?;

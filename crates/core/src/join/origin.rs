@@ -17,12 +17,6 @@ pub struct Origin {
     pub remedy: Vec<String>,
 }
 
-/// Where the kubelet reads files that are laid over its configuration: `--config-dir`.
-pub fn config_dir(facts: &Facts) -> Option<String> {
-    let command = facts.kubelet_command().ok()?;
-    command.flag("--config-dir").map(|(dir, _)| dir.to_owned()).filter(|dir| dir.starts_with('/'))
-}
-
 /// The place that the words of a kubelet lead to, the surest first: a flag, a feature gate, a file of `--config-dir`, a key of
 /// its configuration. `laid_over`: the files of `--config-dir`, by their paths.
 pub fn of(words: &str, facts: &Facts, laid_over: &[(String, String)]) -> Option<Origin> {
@@ -128,7 +122,8 @@ mod tests {
         let (defaults, config) = (DEFAULTS, kubelet_config::FILE);
         let laid_over =
             [("/etc/kubelet.d/10-x.conf".to_owned(), "kind: KubeletConfiguration\nevictionHard: 1\n".to_owned())];
-        assert_eq!(config_dir(&machine("--config-dir=/etc/kubelet.d", "")).as_deref(), Some("/etc/kubelet.d"));
+        let with_dir = machine("--config-dir=/etc/kubelet.d", "");
+        assert_eq!(with_dir.kubelet_config_dir().as_deref(), Some("/etc/kubelet.d"));
         for (name, words, facts, place) in [
             (
                 "a flag",

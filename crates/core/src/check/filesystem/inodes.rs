@@ -1,17 +1,19 @@
 //! The disks have inodes to spare.
 //!
 //! A filesystem can be full of small files while `df -h` still shows room. The kubelet reports DiskPressure and evicts
-//! pods where less than 5 % of the inodes under /var/lib/kubelet or the images are free.
+//! pods where less of the inodes under /var/lib/kubelet or the images are free than its evictionHard says, by default
+//! 5 %. Where evictionHard is not known (before a join without --api), the default is a warning.
 //!
 //! See it yourself: `df -i /var/lib/kubelet /var/lib/containerd`
 //! Fix: find the directory with too many files: `du -x --inodes -d3 / | sort -n | tail`
 
-use super::space::worst;
+use super::space::{threshold, worst};
 use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
 };
-use crate::fact::space::{CONTAINERD, KUBELET, KubernetesDirectory, PLACES, Space};
+use crate::fact::kubelet_config::Threshold;
+use crate::fact::space::{Holds, KubernetesDirectory, Space};
 use crate::fact::{Facts, Known, Missing};
 use crate::id;
 
@@ -30,33 +32,43 @@ pub const CHECK: Check = Check {
     judge,
 };
 
-/// The kubelet's hard eviction thresholds nodefs.inodesFree and imagefs.inodesFree, in percent.
-const EVICTS_BELOW: u64 = 5;
+/// The kubelet's own nodefs.inodesFree and imagefs.inodesFree.
+const USUAL: Threshold = Threshold::Share(500);
 /// Unpacking a large image can take as much again.
 const NEAR: u64 = 10;
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
-    let watched = PLACES.iter().filter(|place| *place.query == KUBELET || *place.query == CONTAINERD);
-    let verdicts = watched.map(|place| facts.space(place.query).and_then(|space| judge_place(place, &space)));
+    let places = facts.kubernetes_directories().into_iter();
+    let is_watched = |place: &&KubernetesDirectory| matches!(place.holds, Holds::Pods | Holds::Images);
+    let watched = places.filter(|place| place.as_ref().map_or(true, is_watched));
+    let verdicts = watched.map(|place| place.and_then(|place| judge_place(facts, place, &facts.space(place.query)?)));
     Ok(worst(verdicts)?.unwrap_or_else(|| pass("inodes enough wherever Kubernetes writes")))
 }
 
-fn judge_place(place: &KubernetesDirectory, space: &Space) -> Known<Verdict> {
+fn judge_place(facts: &Facts, place: &KubernetesDirectory, space: &Space) -> Known<Verdict> {
     if space.inodes == Some(0) {
         return Ok(pass(format!("{} makes inodes as they are needed", space.target)));
     }
     let Some(percent) = space.free_inodes_percent() else {
         return Err(Missing::broken(place.query.name, "does not say how many inodes are free"));
     };
-    let says = format!("{} has {percent} % of its inodes free: under {EVICTS_BELOW} % pods are evicted", place.path);
-    let verdict = if percent < EVICTS_BELOW {
-        fail(says).explains([id!("node.not-ready")])
-    } else if percent < NEAR {
+    let (free, all) = (space.inodes_free.unwrap_or_default(), space.inodes.unwrap_or_default());
+    let signal = if place.holds == Holds::Images { "imagefs.inodesFree" } else { "nodefs.inodesFree" };
+    let (threshold, is_told) = threshold(facts, Some((signal, USUAL)));
+    let below = match threshold {
+        Some(Threshold::Amount(inodes)) => inodes.to_string(),
+        Some(share @ Threshold::Share(_)) => share.to_string(),
+        None => USUAL.to_string(),
+    };
+    let says = format!("{} has {percent} % of its inodes free: under {below} pods are evicted", place.path);
+    let verdict = if threshold.is_some_and(|threshold| free < threshold.of(all)) {
+        let verdict = if is_told { fail(says) } else { warn(format!("{says}, unless evictionHard says otherwise")) };
+        verdict.explains([id!("node.not-ready")])
+    } else if threshold.is_some() && percent < NEAR {
         warn(says)
     } else {
         return Ok(pass(format!("{} has {percent} % of its inodes free", place.path)));
     };
-    let (free, all) = (space.inodes_free.unwrap_or_default(), space.inodes.unwrap_or_default());
     Ok(verdict
         .seen(Evidence::at(place.query.name, space.line, format!("{free} of {all} inodes free on {}", space.target)))
         .fix(format!("du -x --inodes -d3 '{}' | sort -n | tail", space.target)))
@@ -66,7 +78,9 @@ fn judge_place(place: &KubernetesDirectory, space: &Space) -> Known<Verdict> {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
-    use crate::fact::{Source, Why};
+    use crate::fact::kubelet_config::sample;
+    use crate::fact::space::{CONTAINERD, KUBELET};
+    use crate::fact::{Source, Why, kubeconfig};
     use crate::testing::{facts, table};
 
     fn with(inodes: u64, free: u64) -> Facts {
@@ -75,8 +89,15 @@ mod tests {
              /var/lib /var ext4 270553174016 25282101248 72511193088 {inodes} {} {free}\n",
             inodes - free
         );
-        facts().with_query(&KUBELET, &text).with_query(&CONTAINERD, &text)
+        told(facts().with_query(&KUBELET, &text).with_query(&CONTAINERD, &text), "")
     }
+
+    /// Before a join, with the cluster's configuration of kubelets.
+    fn told(facts: Facts, lines: &str) -> Facts {
+        facts.without_file(kubeconfig::KUBELET).with_api("kubelet-config", &sample::with(lines))
+    }
+
+    const LESS: &str = "evictionHard: {nodefs.inodesFree: 2%, imagefs.inodesFree: 2%}\n";
 
     #[test]
     fn judges() {
@@ -90,6 +111,17 @@ mod tests {
                 ("near it", with(1000, 99), Warn),
                 ("at it", with(1000, 50), Warn),
                 ("under it", with(1000, 49), Fail),
+                ("under it, and the cluster's kubelets keep less", told(with(1000, 49), LESS), Warn),
+                (
+                    "under it, and theirs is not known",
+                    with(1000, 49).without(Source::Api("kubelet-config"), Why::NotAsked),
+                    Warn,
+                ),
+                (
+                    "few, and the cluster's kubelets look at no inodes",
+                    told(with(1000, 9), "evictionHard: {memory.available: 1Gi}\n"),
+                    Pass,
+                ),
                 ("btrfs", with(0, 0), Pass),
                 ("df without inodes", with(1000, 900).with_query(&KUBELET, posix), Unknown),
                 ("hangs", with(1000, 900).without(Source::Query(&CONTAINERD), Why::TimedOut), Unknown),

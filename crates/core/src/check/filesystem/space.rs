@@ -1,9 +1,11 @@
 //! The disks have room for a node.
 //!
-//! The kubelet reports DiskPressure, takes no new pods and evicts those it has where less than 10 % of the disk under
-//! /var/lib/kubelet or 15 % of that under the images is free: with such a disk a node joins and runs nothing. The share
-//! counts, however large the disk. Besides, the images of kube-proxy and the pod network take about half a gigabyte
-//! unpacked. A directory that is not there yet is judged by its parent.
+//! The kubelet reports DiskPressure, takes no new pods and evicts those it has where less is free than its evictionHard
+//! says, by default 10 % of the disk under /var/lib/kubelet and 15 % of that under the images: with such a disk a node
+//! joins and runs nothing. A share counts, however large the disk. Where evictionHard is not known (before a join without
+//! --api), the default is a warning. Besides, the images of kube-proxy and the pod network take about half a gigabyte
+//! unpacked. Images are looked for where the runtime keeps them. A directory that is not there yet is judged by its
+//! parent.
 //!
 //! See it yourself: `df -h /var/lib/kubelet /var/lib/containerd /etc/kubernetes /`
 //! Fix: `journalctl --vacuum-size=200M`, `crictl rmi --prune`, or a larger disk.
@@ -14,9 +16,9 @@ use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
-use crate::fact::Missing;
-use crate::fact::space::{KubernetesDirectory, PLACES, Space, shown_bytes};
-use crate::fact::{Facts, Known};
+use crate::fact::kubelet_config::Threshold;
+use crate::fact::space::{Holds, KubernetesDirectory, Space, shown_bytes};
+use crate::fact::{Facts, Known, Missing};
 use crate::id;
 
 pub const CHECK: Check = Check {
@@ -36,10 +38,8 @@ pub const CHECK: Check = Check {
 
 /// What one place needs.
 struct Need {
-    /// The kubelet's hard eviction threshold, in percent free.
-    evicts_below: u64,
-    /// Near the threshold: a day of logs or a few images away.
-    near: u64,
+    /// The kubelet's signal, and what it is where nobody says otherwise.
+    evicts_by: Option<(&'static str, Threshold)>,
     /// Less does not hold what the join itself puts there.
     needs: u64,
     /// Less will not hold what pods bring.
@@ -50,36 +50,62 @@ const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
 fn need(place: &KubernetesDirectory) -> Need {
-    match place.path {
-        // nodefs.available<10%. Logs, emptyDirs and the kubelet's own files.
-        "/var/lib/kubelet" => Need { evicts_below: 10, near: 15, needs: GIB, wants: 2 * GIB },
-        // imagefs.available<15%, the same point at which the kubelet begins to delete images (85 % used). kube-proxy's
-        // and the pod network's images take half a gigabyte unpacked; ten hold a handful of ordinary ones.
-        "/var/lib/containerd" => Need { evicts_below: 15, near: 20, needs: GIB, wants: 10 * GIB },
+    match place.holds {
+        // Logs, emptyDirs and the kubelet's own files.
+        Holds::Pods => {
+            let evicts_by = Some(("nodefs.available", Threshold::Share(1000)));
+            Need { evicts_by, needs: GIB, wants: 2 * GIB }
+        }
+        // The same point at which the kubelet begins to delete images (85 % used). kube-proxy's and the pod network's
+        // images take half a gigabyte unpacked; ten hold a handful of ordinary ones.
+        Holds::Images => {
+            let evicts_by = Some(("imagefs.available", Threshold::Share(1500)));
+            Need { evicts_by, needs: GIB, wants: 10 * GIB }
+        }
         // Certificates and kubeconfigs: kilobytes, but they must be written.
-        "/etc/kubernetes" => Need { evicts_below: 0, near: 0, needs: 16 * MIB, wants: 64 * MIB },
+        Holds::Certificates => Need { evicts_by: None, needs: 16 * MIB, wants: 64 * MIB },
         // Packages, /tmp, what is logged: nothing of the join itself.
-        _ => Need { evicts_below: 0, near: 0, needs: 16 * MIB, wants: GIB },
+        Holds::Anything => Need { evicts_by: None, needs: 16 * MIB, wants: GIB },
+    }
+}
+
+/// Near the threshold: a day of logs or a few images away.
+fn near(threshold: Threshold) -> Threshold {
+    match threshold {
+        Threshold::Share(share) => Threshold::Share(share + 500),
+        Threshold::Amount(amount) => Threshold::Amount(amount.saturating_add(amount / 2)),
     }
 }
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
-    let verdicts = PLACES.iter().map(|place| facts.space(place.query).and_then(|space| judge_place(place, &space)));
+    let verdicts = facts.kubernetes_directories().into_iter();
+    let verdicts = verdicts.map(|place| place.and_then(|place| judge_place(facts, place, &facts.space(place.query)?)));
     Ok(worst(verdicts)?.unwrap_or_else(|| pass("room enough wherever Kubernetes writes")))
 }
 
-fn judge_place(place: &KubernetesDirectory, space: &Space) -> Known<Verdict> {
-    let (Some(free), Some(percent)) = (space.available, space.free_percent()) else {
+fn judge_place(facts: &Facts, place: &KubernetesDirectory, space: &Space) -> Known<Verdict> {
+    let (Some(free), Some(size), Some(percent)) = (space.available, space.size, space.free_percent()) else {
         return Err(Missing::broken(place.query.name, format!("does not say what is free: {}", space.text)));
     };
     let (path, need, shown) = (place.path, need(place), shown_bytes(free));
-    let verdict = if percent < need.evicts_below {
-        fail(format!("{path} has {percent} % free: under {} % the kubelet evicts pods", need.evicts_below))
-            .explains([id!("node.not-ready")])
+    let (threshold, is_told) = threshold(facts, need.evicts_by);
+    let has_less = |than: Option<Threshold>| than.is_some_and(|than| free < than.of(size));
+    let evicts = || {
+        let has = match threshold {
+            Some(Threshold::Amount(_)) => shown.clone(),
+            Some(Threshold::Share(_)) | None => format!("{percent} %"),
+        };
+        let below = threshold.map(|it| it.to_string()).unwrap_or_default();
+        format!("{path} has {has} free: under {below} the kubelet evicts pods")
+    };
+    let verdict = if is_told && has_less(threshold) {
+        fail(evicts()).explains([id!("node.not-ready")])
     } else if free < need.needs {
         fail(format!("{path} has only {shown} free: too little to join"))
-    } else if percent < need.near {
-        warn(format!("{path} has {percent} % free: under {} % the kubelet evicts pods", need.evicts_below))
+    } else if has_less(threshold) {
+        warn(format!("{}, unless its evictionHard says otherwise", evicts())).explains([id!("node.not-ready")])
+    } else if has_less(threshold.map(near)) {
+        warn(evicts())
     } else if free < need.wants {
         warn(format!("{path} has only {shown} free"))
     } else {
@@ -89,6 +115,12 @@ fn judge_place(place: &KubernetesDirectory, space: &Space) -> Known<Verdict> {
         .seen(Evidence::at(place.query.name, space.line, space.shown()))
         .fix(format!("du -xhd2 '{}' | sort -h | tail -20    # what takes the room", space.target))
         .fix("journalctl --vacuum-size=200M; crictl rmi --prune"))
+}
+
+/// Below what the kubelet evicts pods by a signal, and whether that is told, or only the default.
+pub(super) fn threshold(facts: &Facts, signal: Option<(&str, Threshold)>) -> (Option<Threshold>, bool) {
+    let Some((signal, usual)) = signal else { return (None, true) };
+    facts.eviction_threshold(signal).map_or((Some(usual), false), |told| (told, true))
 }
 
 /// The worst of several verdicts, with the evidence of all that are as bad; `None` where all pass.
@@ -115,8 +147,9 @@ pub(super) fn worst(verdicts: impl Iterator<Item = Known<Verdict>>) -> Known<Opt
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
-    use crate::fact::space::{CONTAINERD, KUBELET, KUBERNETES, ROOT};
-    use crate::fact::{Query, Source, Why};
+    use crate::fact::kubelet_config::sample;
+    use crate::fact::space::{CONTAINERD, CONTAINERS, KUBELET, KUBERNETES, PLACES, ROOT};
+    use crate::fact::{Query, Source, Why, kubeconfig};
     use crate::testing::{facts, table};
 
     fn df(facts: Facts, query: &Query, target: &str, size: u64, available: u64) -> Facts {
@@ -130,7 +163,20 @@ mod tests {
 
     /// One disk for everything.
     fn disk(size: u64, available: u64) -> Facts {
-        PLACES.iter().fold(facts(), |facts, place| df(facts, place.query, "/", size, available))
+        let known = PLACES.iter().fold(facts(), |facts, place| df(facts, place.query, "/", size, available));
+        told(known, "")
+    }
+
+    /// Before a join, with the cluster's configuration of kubelets.
+    fn told(facts: Facts, lines: &str) -> Facts {
+        facts.without_file(kubeconfig::KUBELET).with_api("kubelet-config", &sample::with(lines))
+    }
+
+    /// CRI-O, or containerd with its own root.
+    fn runtime(facts: Facts, name: &str, root: &str) -> Facts {
+        let status =
+            r#"{"version":{"runtimeName":"NAME"},"status":{"conditions":[]},"config":{"containerdRootDir":"ROOT"}}"#;
+        facts.with_cri("status", &status.replace("NAME", name).replace("ROOT", root))
     }
 
     fn roomy() -> Facts {
@@ -139,10 +185,45 @@ mod tests {
 
     #[test]
     fn judges() {
+        let large = || df(roomy(), &KUBELET, "/var", 4000 * GIB, 360 * GIB);
+        let full = |query| df(roomy(), query, "/images", 1000 * GIB, 100 * GIB);
         table(
             &CHECK,
             [
                 ("roomy", roomy(), Pass),
+                ("kubelet: 9 % of four terabytes", large(), Fail),
+                (
+                    "kubelet: the cluster's kubelets keep 5 %",
+                    told(large(), "evictionHard:\n  nodefs.available: 5%\n"),
+                    Warn,
+                ),
+                (
+                    "kubelet: the cluster's kubelets keep 1 GiB",
+                    told(large(), "evictionHard:\n  nodefs.available: 1Gi\n"),
+                    Pass,
+                ),
+                (
+                    "kubelet: the cluster's kubelets keep 500 GiB",
+                    told(large(), "evictionHard:\n  nodefs.available: 500Gi\n"),
+                    Fail,
+                ),
+                (
+                    "kubelet: what they keep is not known",
+                    large().without(Source::Api("kubelet-config"), Why::NotAsked),
+                    Warn,
+                ),
+                ("images: CRI-O's are elsewhere", runtime(full(&CONTAINERD), "cri-o", ""), Pass),
+                ("images: CRI-O's own disk is full", runtime(full(&CONTAINERS), "cri-o", ""), Fail),
+                (
+                    "images: containerd's disk, with CRI-O's",
+                    runtime(full(&CONTAINERS), "containerd", "/var/lib/containerd"),
+                    Pass,
+                ),
+                (
+                    "images: on a disk that was not looked at",
+                    runtime(roomy(), "containerd", "/data/containerd"),
+                    Unknown,
+                ),
                 (
                     "images: at the threshold",
                     df(roomy(), &CONTAINERD, "/var/lib/containerd", 1000 * GIB, 150 * GIB),

@@ -39,6 +39,8 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         CgroupVersion::V1 => ("version 1", "tmpfs, with cgroup (version 1) below it"),
         CgroupVersion::Hybrid => ("version 1 (hybrid)", "tmpfs, with cgroup (version 1) and an empty cgroup2 below it"),
     };
+    // What may be laid over it, and cannot be read, may say so.
+    facts.kubelet_drop_ins()?;
     let config = facts.coming_kubelet_config().ok().flatten();
     let tolerated = config.is_some_and(|config| config.fail_cgroup_v1 == Some(false));
     let verdict = match facts.kubelet_version() {

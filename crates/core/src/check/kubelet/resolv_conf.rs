@@ -12,7 +12,7 @@ use crate::check::{
     Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, skip,
 };
 use crate::fact::kubelet_config::KubeletConfig;
-use crate::fact::{Facts, Known, Missing, OrAbsent, Why, kubelet_config};
+use crate::fact::{Facts, Known, OrAbsent, kubelet_config};
 use crate::id;
 
 pub const CHECK: Check = Check {
@@ -57,20 +57,20 @@ fn wanted(facts: &Facts) -> Known<Option<(String, Evidence)>> {
     {
         return Ok(Some((path.to_owned(), word.seen.clone())));
     }
+    // What `--config-dir` lays over it stays where it is.
+    let laid_over = facts.kubelet_config_line("resolvConf").filter(|seen| seen.source != kubelet_config::FILE);
     let of = |config: KubeletConfig, source: &str| {
         let path = config.resolv_conf.unwrap_or_else(|| DEFAULT.to_owned());
-        (path.clone(), Evidence::of(source, format!("resolvConf: {path}")))
+        let seen = Evidence::of(source, format!("resolvConf: {path}"));
+        (path, laid_over.clone().unwrap_or(seen))
     };
     let file = facts.kubelet_config().or_absent()?.map(|config| of(config, kubelet_config::FILE));
     if facts.has_kubelet_conf()? && file.is_some() {
         return Ok(file);
     }
     // A join writes the file anew from what the cluster gives.
-    match facts.cluster_kubelet_config() {
-        Ok(config) => Ok(Some(of(config, "the cluster's kubelet-config"))),
-        Err(Missing { why: Why::NotAsked, .. }) => Ok(file),
-        Err(missing) => Err(missing),
-    }
+    let coming = facts.coming_kubelet_config()?;
+    Ok(coming.map(|config| of(config, "the cluster's kubelet-config")).or(file))
 }
 
 #[cfg(test)]
@@ -79,7 +79,7 @@ mod tests {
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::fact::kubelet_config::{RESOLVED, sample};
     use crate::fact::unit::{self, DEFAULTS};
-    use crate::fact::{Source, kubeconfig};
+    use crate::fact::{Source, Why, kubeconfig};
     use crate::testing::{facts, judge_row, table};
 
     fn debian() -> Facts {

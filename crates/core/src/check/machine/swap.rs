@@ -31,6 +31,8 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     if areas.is_empty() {
         return Ok(pass("swap is off"));
     }
+    // What may be laid over it, and cannot be read, may say so.
+    facts.kubelet_drop_ins()?;
     let config = facts.coming_kubelet_config().ok().flatten();
     if config.is_some_and(|config| config.fail_swap_on == Some(false)) {
         return Ok(pass("swap is on, and the kubelet is told to live with it (failSwapOn: false)"));
