@@ -42,6 +42,18 @@ pub async fn observe(
     time_box: Duration,
     progress: &Progress,
 ) -> (Facts, Redactions) {
+    observe_for(None, probe, target, admin, time_box, progress).await
+}
+
+/// The same for a join that asks for a name of its Node: that one is looked for in the cluster, not the host's.
+pub(crate) async fn observe_for(
+    asked: Option<&str>,
+    probe: &dyn Probe,
+    target: Option<&Discovery>,
+    admin: Option<&ClusterClient>,
+    time_box: Duration,
+    progress: &Progress,
+) -> (Facts, Redactions) {
     let on_machine: Vec<Source> =
         sources().filter(|source| !matches!(source, Source::Cri(_) | Source::Api(_))).collect();
     let endpoints = cri::endpoints(probe);
@@ -50,6 +62,9 @@ pub async fn observe(
     let (mut facts, redactions) = gather(probe.name(), probe.now(), observations);
     if let Some(named) = probe.runtime() {
         facts.name_socket(named);
+    }
+    if let Some(asked) = asked {
+        facts.ask_for_node_name(asked);
     }
     let (dialer, node) = (FromMachine(probe), facts.kubelet_node_name().ok());
     let path = async {

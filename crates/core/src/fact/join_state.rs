@@ -3,7 +3,10 @@
 use super::evidence::Evidence;
 use super::kubeconfig::{self, Kubeconfig};
 use super::pki::{self, Certificate};
-use super::{Facts, Known, Missing, OrAbsent, Source, Why};
+use super::{Capture, Facts, Known, Missing, OrAbsent, Source, Why};
+
+/// The key of the name that a join asks for: nothing of the machine, but what its Node is looked for by.
+const ASKED: &str = "node asked";
 
 pub const MANIFESTS: &str = "/etc/kubernetes/manifests";
 
@@ -148,11 +151,20 @@ impl Facts {
         Ok(format!("system:node:{}", self.coming_node_name()?))
     }
 
-    /// What the kubelet here calls its Node: what its certificate says, once it has joined; until then what it would.
+    /// What the Node of a join that is to come shall be called, where somebody asks for a name (`--node-name`).
+    pub fn ask_for_node_name(&mut self, name: &str) {
+        self.insert(ASKED.to_owned(), Ok(Capture::text(name)));
+    }
+
+    pub fn asked_node_name(&self) -> Option<&str> {
+        self.get(ASKED).ok().map(|asked| asked.text.as_str())
+    }
+
+    /// What the kubelet here calls its Node: what its certificate says, once it has joined; until then what it shall, or would.
     pub fn kubelet_node_name(&self) -> Known<String> {
         match self.join_state() {
             Ok(JoinState::Joined { node, .. } | JoinState::Stopped { node, .. }) => Ok(node),
-            _ => self.coming_node_name(),
+            _ => self.asked_node_name().map_or_else(|| self.coming_node_name(), |asked| Ok(asked.to_owned())),
         }
     }
 

@@ -34,7 +34,7 @@ use super::observer::NodeObserver;
 use super::past;
 use super::record::{self, Record, Saved, Standing};
 use crate::act::Actor;
-use crate::observe::observe;
+use crate::observe::observe_for;
 
 /// Between two looks. A look costs 50 ms; what can be seen is told within 5 s of being there.
 const LOOK: Duration = Duration::from_millis(400);
@@ -603,7 +603,8 @@ impl<'a, 'm> Driver<'a, 'm> {
 
     pub(super) async fn facts(&self) -> Facts {
         let (target, options) = (self.target(), &self.options);
-        observe(self.host, target.as_ref(), options.admin, options.time_box, &Progress::default()).await.0
+        let asked = options.request.node_name.as_deref();
+        observe_for(asked, self.host, target.as_ref(), options.admin, options.time_box, &Progress::default()).await.0
     }
 }
 

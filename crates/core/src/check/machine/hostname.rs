@@ -3,7 +3,8 @@
 //! The Node is named after the host, in lower case. The API server takes only letters, digits, `-` and `.`, each part
 //! beginning and ending with a letter or digit, and at most 63 characters in all, since the name also becomes the value
 //! of the label `kubernetes.io/hostname`. With any other name the kubelet starts and never registers. A machine still
-//! called `localhost` would share its Node with every other machine nobody has named.
+//! called `localhost` would share its Node with every other machine nobody has named. Where a join asks for another name
+//! (`--node-name`), the host's does not matter.
 //!
 //! See it yourself: `hostname`
 //! Fix: `hostnamectl set-hostname NAME`, and the old name in /etc/hosts; or join with `nodeRegistration.name`.
@@ -36,6 +37,9 @@ pub const CHECK: Check = Check {
 const LONGEST: usize = 63;
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
+    if let Some(asked) = facts.asked_node_name().filter(|_| !facts.has_joined()) {
+        return Ok(pass(format!("the node will be {asked}, as asked for")));
+    }
     let hostname = facts.hostname()?;
     let node = facts.node_name()?;
     // It names no node any more: what that means, machine.renamed tells.
@@ -100,6 +104,11 @@ mod tests {
         facts().with_file(HOSTNAME, &format!("{name}\n"))
     }
 
+    fn asked(mut facts: Facts) -> Facts {
+        facts.ask_for_node_name("w9");
+        facts
+    }
+
     #[test]
     fn judges() {
         table(
@@ -122,6 +131,12 @@ mod tests {
                 ("localhost.localdomain", named("localhost.localdomain"), Warn),
                 ("a host whose name only begins so", named("localhostile"), Pass),
                 ("joined under another name", joined(&SampleAuthority::make()).with_file(HOSTNAME, "my_node\n"), Skip),
+                ("another name is asked for", asked(named("my_node")), Pass),
+                (
+                    "another name is asked for, too late",
+                    asked(joined(&SampleAuthority::make()).with_file(HOSTNAME, "my_node\n")),
+                    Skip,
+                ),
                 ("unreadable", facts().without(Source::File(HOSTNAME), Why::Denied), Unknown),
             ],
         );
