@@ -100,12 +100,6 @@ pub enum Threshold {
 impl Threshold {
     /// `10%`, `7.5%`, `1Gi`, `500M`; `0%` and `100%` are none. `None`: it is not understood.
     pub fn parse(text: &str) -> Option<Option<Self>> {
-        if let Some(percent) = text.strip_suffix('%') {
-            let (whole, rest) = percent.split_once('.').unwrap_or((percent, "0"));
-            let rest: u64 = format!("{rest:0<2}").get(..2)?.parse().ok()?;
-            let share = whole.parse::<u64>().ok()?.checked_mul(100)?.checked_add(rest)?;
-            return Some(Some(Threshold::Share(share)).filter(|_| share != 0 && share != 10_000));
-        }
         const UNITS: [(&str, u64); 9] = [
             ("Ki", 1 << 10),
             ("Mi", 1 << 20),
@@ -117,6 +111,12 @@ impl Threshold {
             ("T", 1_000_000_000_000),
             ("", 1),
         ];
+        if let Some(percent) = text.strip_suffix('%') {
+            let (whole, rest) = percent.split_once('.').unwrap_or((percent, "0"));
+            let rest: u64 = format!("{rest:0<2}").get(..2)?.parse().ok()?;
+            let share = whole.parse::<u64>().ok()?.checked_mul(100)?.checked_add(rest)?;
+            return Some(Some(Threshold::Share(share)).filter(|_| share != 0 && share != 10_000));
+        }
         let (number, unit) = UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, unit)))?;
         Some(Some(Threshold::Amount(number.parse::<u64>().ok()?.checked_mul(*unit)?)))
     }
@@ -242,7 +242,9 @@ impl Facts {
         if merged.get("evictionHard").is_none_or(Value::is_null) {
             merged.insert("evictionHard".to_owned(), json!(BTreeMap::from(EVICTION_HARD)));
         }
-        drop_ins.iter().for_each(|drop_in| merge(&mut merged, &drop_in.sets));
+        for drop_in in &drop_ins {
+            merge(&mut merged, &drop_in.sets);
+        }
         serde_json::from_value(Value::Object(merged))
             .map_err(|error| Missing::broken(DROP_INS.name, format!("not a configuration: {error}")))
     }
@@ -280,21 +282,15 @@ impl Facts {
         let not_asked = || Missing { source_name: "the cluster's kubelet-config".to_owned(), why: Why::NotAsked };
         let usual = || EVICTION_HARD.iter().find(|(name, _)| *name == signal).map(|(_, value)| (*value).to_owned());
         let of_flag = self.kubelet_command().ok().and_then(|it| it.flag(FLAG).map(|(value, _)| value.to_owned()));
-        let set = match of_flag {
-            Some(flag) => {
-                let parts = flag.split(',').filter_map(|part| part.split_once('<'));
-                parts
-                    .map(|(name, value)| (name.to_owned(), value.to_owned()))
-                    .find(|(name, _)| name == signal)
-                    .map(|it| it.1)
-            }
-            None => {
-                let config = self.coming_kubelet_config()?.ok_or_else(not_asked)?;
-                let keeps = config.merge_default_eviction_settings == Some(true);
-                match config.eviction_hard {
-                    Some(set) => set.get(signal).cloned().or_else(|| usual().filter(|_| keeps)),
-                    None => usual(),
-                }
+        let set = if let Some(flag) = of_flag {
+            let mut parts = flag.split(',').filter_map(|part| part.split_once('<'));
+            parts.find(|(name, _)| *name == signal).map(|(_, value)| value.to_owned())
+        } else {
+            let config = self.coming_kubelet_config()?.ok_or_else(not_asked)?;
+            let keeps = config.merge_default_eviction_settings == Some(true);
+            match config.eviction_hard {
+                Some(set) => set.get(signal).cloned().or_else(|| usual().filter(|_| keeps)),
+                None => usual(),
             }
         };
         let Some(set) = set else { return Ok(None) };

@@ -48,12 +48,9 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
     };
     let (links, routes) = (facts.links()?, facts.routes().unwrap_or_default());
     let own: Vec<&Link> = links.iter().filter(|link| link.name.starts_with("flannel")).collect();
-    let says = match missing_link(&own, flannel) {
-        Some(says) => says,
-        None => {
-            let names: Vec<&str> = own.iter().map(|link| link.name.as_str()).collect();
-            return Ok(pass(format!("{} is up", names.join(", "))));
-        }
+    let Some(says) = missing_link(&own, flannel) else {
+        let names: Vec<&str> = own.iter().map(|link| link.name.as_str()).collect();
+        return Ok(pass(format!("{} is up", names.join(", "))));
     };
     let by_a_tunnel = |card: &&Link| card.mtu > told && OVERHEADS.contains(&(card.mtu - told));
     let mut cards = links.iter().filter(|link| !net::is_of_pod_network(&link.name) && link.name != "lo");
