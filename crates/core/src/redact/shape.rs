@@ -11,15 +11,15 @@ use super::value::{self, Ends, Value};
 use super::{array, encoded, kind, token, url};
 
 /// A secret's shape. In its regex these words stand for: `QUOTE` a quote, however often it was escaped; `IS` what stands
-/// between a name and its value; `FOLLOWS` what stands between a flag and its argument; `NEXT` a part of what stands between
-/// an item of a list and the next; `LINE` nothing: where the name is the first of its line, an unquoted value goes on to the
-/// line's end.
+/// between a name and its value; `FOLLOWS` what stands between a flag and its argument; `PAIR` what stands between a name and
+/// its value where each is a value itself, `"name": "DB_PASSWORD", "value": "…"`; `NEXT` a part of what stands between an item
+/// of a list and the next; `LINE` nothing: where the name is the first of its line, an unquoted value goes on to the line's end.
 pub(super) struct Shape {
     pub kind: &'static str,
     /// One of them stands in every line that has it.
     pub words: Words,
     /// What the value is known by, which begins where it ends; or all of it, with the value as the group `s`. The name may
-    /// begin before it. A quote behind the name is the group `c`.
+    /// begin before it, or is the group `n`. A quote behind the name is the group `c`.
     pub regex: &'static str,
     pub value: Value,
 }
@@ -86,6 +86,10 @@ const FOUND: &[(Words, Find)] = &[
 /// So many words the vector search takes at once and is still fast; it takes 64 at most.
 const AT_ONCE: usize = 48;
 
+/// Room for what the set of all shapes learns of a text as it goes. With the two megabytes that are usual it forgets so often that
+/// it takes four times as long.
+const STATES: usize = 8 << 20;
+
 struct Library {
     /// Each with its regex, once a text holds it.
     shapes: Vec<(&'static Shape, OnceLock<Regex>)>,
@@ -117,7 +121,8 @@ impl Library {
         let shortest: Vec<&String> = written.iter().filter(shortest).collect();
         let any = shortest.chunks(AT_ONCE).map(search).collect();
         let found = FOUND.iter().map(|(words, _)| search(words.words())).collect();
-        let set = RegexSetBuilder::new(kind::all().map(|shape| spelt_out(shape.regex))).unicode(false).build();
+        let mut set = RegexSetBuilder::new(kind::all().map(|shape| spelt_out(shape.regex)));
+        let set = set.unicode(false).dfa_size_limit(STATES).build();
         Library { shapes, set: set.expect("constant regexes"), any, found }
     }
 }
@@ -132,6 +137,10 @@ fn spelt_out(regex: &str) -> String {
     regex
         .replace("IS", r"(?P<c>QUOTE)?\s{0,8}(?:=>|:=|[:=])\s{0,8}\[?")
         .replace("FOLLOWS", r"(?:QUOTE\s{0,8},\s{0,8}|QUOTE?(?:\\{1,8}[nrt]|\s{1,40}|-\s){1,6})")
+        .replace(
+            "PAIR",
+            r"(?:QUOTE?\s{0,4},?[\s\\][\s\\nrt]{0,60}QUOTE?|QUOTE?,QUOTE)value(?:QUOTE)?\s{0,8}[:=]\s{0,8}",
+        )
         .replace("NEXT", r"(?:\s{1,40}|\\{1,8}[nrt]|QUOTE|[,\[-])")
         .replace("LINE", "(?P<l>)")
         .replace("QUOTE", r#"(?:\\{0,7}["'`])"#)
@@ -235,6 +244,7 @@ impl Shape {
         };
         let name = text.get(start..place.end)?;
         let name = name.iter().position(|&byte| !is_name(byte)).map_or(name, |end| &name[..end]);
+        let name = captures.name("n").map_or(name, |name| name.as_bytes());
         let quoted = matches!(ends, Ends::Quote { .. });
         let known = Known { name, value: text.get(value.clone())?, after: text.get(value.end..)?, quoted };
         (self.value)(&known).then(|| Secret { ends, ..Secret::new(self.kind, start..value.end, value) })

@@ -99,15 +99,12 @@ fn every_kind_of_secret_is_masked_wherever_it_stands() {
 
 #[test]
 fn every_kind_of_secret_is_known() {
+    let cleaned = KINDS.iter().map(|kind| (plant_one(kind, "here"), kind.0));
+    let through = cleaned.filter(|(plant, _)| !pieces_found(redact(&plant.text).as_bytes(), &plant.secrets).is_empty());
+    assert_eq!(through.map(|(plant, name)| (name, redact(&plant.text))).collect::<Vec<_>>(), []);
     for kind in KINDS {
         let Plant { text, secrets } = plant_one(kind, "here");
         let clean = redact(&text);
-        assert_eq!(
-            pieces_found(clean.as_bytes(), &secrets),
-            Vec::<String>::new(),
-            "{}: {text}\nbecame {clean}",
-            kind.0
-        );
         assert!(clean.contains("<redacted:") || kind.0.starts_with("byte array"), "{}: {clean}", kind.0);
         assert_eq!(clean.matches('\n').count(), text.matches('\n').count(), "{}: {clean}", kind.0);
         for secret in &secrets {
@@ -126,8 +123,9 @@ fn every_kind_of_secret_is_known_within_other_text() {
         let log: String = text.lines().map(|line| format!("Nov 15 17:40:00 w1 app[12]: {line} (end)\n")).collect();
         let cri: String = text.lines().map(|line| format!("2026-11-15T17:40:00.1Z stderr F {line}\n")).collect();
         // These are known by the line's beginning or end, or by the lines around them.
-        let by_line =
-            ["any length", ", words", "RKE2", "a block", "a number a line"].iter().any(|it| kind.0.contains(it));
+        let by_line = ["any length", ", words", "RKE2, config", "a block", "a number a line"]
+            .iter()
+            .any(|it| kind.0.contains(it));
         let by_lines = by_line || text.contains('\n');
         let secrets_in = |clean: &str| pieces_found(clean.as_bytes(), &secrets);
         for (shown, holds) in [(&json, !by_line), (&twice, !by_line), (&log, !by_lines), (&cri, !by_lines)] {
@@ -140,8 +138,10 @@ fn every_kind_of_secret_is_known_within_other_text() {
 #[test]
 fn what_only_looks_like_a_secret_stays() {
     assert!(HARMLESS.len() >= 50);
+    let changed: Vec<_> =
+        HARMLESS.iter().map(|text| (*text, redact(text))).filter(|(text, clean)| text != clean).collect();
+    assert_eq!(changed, []);
     for text in HARMLESS {
-        assert_eq!(redact(text), *text);
         let log = format!("Nov 15 17:40:00 w1 kubelet[12]: {text}\n");
         assert_eq!(redact(&log), log);
     }
@@ -227,7 +227,7 @@ proptest! {
             let plant = plant_one(&KINDS[kind], &n.to_string());
             text.push_str(&letter.repeat(before / letter.len()));
             text.extend([" ", &plant.text.replace('\n', " "), " "]);
-            if !plant.text.contains('\n') && !["any length", ", words", "RKE2"].iter().any(|it| KINDS[kind].0.contains(it)) {
+            if !plant.text.contains('\n') && !["any length", ", words", "RKE2, config"].iter().any(|it| KINDS[kind].0.contains(it)) {
                 secrets.extend(plant.secrets);
             }
         }

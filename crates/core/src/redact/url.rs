@@ -1,4 +1,4 @@
-//! Passwords and tokens in URLs: `scheme://user:password@host`, `https://TOKEN@host`.
+//! Passwords and tokens in URLs: `scheme://user:password@host`, `https://TOKEN@host`, `https://TOKEN:x-oauth-basic@host`.
 //!
 //! People write passwords as they are, with a slash or a per cent sign in them; then only what follows says where the host
 //! begins.
@@ -42,6 +42,8 @@ fn secret(word: &[u8], scheme: &[u8]) -> Option<Range<usize>> {
     let within = word.get(..authority)?;
     let colon = within.iter().position(|&byte| byte == b':');
     match (colon, within.iter().rposition(|&byte| byte == b'@')) {
+        // Who has a token stands as its user, with a password that says nothing, or none.
+        (Some(colon), Some(at)) if colon < at && is_user_token(word.get(..at)?, colon, scheme) => Some(0..at),
         (Some(colon), Some(at)) if colon < at => Some(colon + 1..at).filter(|value| !hidden(word, value)),
         (_, Some(at)) => is_token(within.get(..at)?, scheme).then_some(0..at),
         (Some(colon), None) => behind_slash(word, colon, authority),
@@ -51,6 +53,11 @@ fn secret(word: &[u8], scheme: &[u8]) -> Option<Range<usize>> {
 
 fn hidden(word: &[u8], value: &Range<usize>) -> bool {
     word.get(value.clone()).is_some_and(|value| value.is_empty() || value.iter().all(|byte| b"*xX".contains(byte)))
+}
+
+fn is_user_token(login: &[u8], colon: usize, scheme: &[u8]) -> bool {
+    let (user, password) = login.split_at(colon);
+    password == b":x-oauth-basic" || is_token(user, scheme)
 }
 
 /// `https://TOKEN@host`; `ssh://root@w1` names who asks.

@@ -84,12 +84,43 @@ fn trimmed(value: &[u8]) -> usize {
 
 /// Anything but a reference.
 pub(super) fn any(known: &Known<'_>) -> bool {
-    let opens = !known.quoted && known.value.first().is_some_and(|first| b"{[&|>".contains(first));
     // What goes on to the end of the line is a sentence if its first word is one of a sentence.
     let first = known.value.split(u8::is_ascii_whitespace).next().filter(|_| !known.quoted).unwrap_or(known.value);
     let goes_on = first.len() < known.value.len() || followed(known.after);
     let says = !known.quoted && goes_on && is_of_sentence(first);
+    let opens = !known.quoted && opens(first);
     !opens && !is_reference(first) && !says
+}
+
+/// What begins something else where a value would stand: a block of YAML, a pipe, a redirection, the next parameter of a URL,
+/// a list, a structure. A password may begin with the same letter, and goes on otherwise.
+fn opens(word: &[u8]) -> bool {
+    let Some((sign, rest)) = word.split_first() else { return false };
+    let behind = |signs: &[u8]| {
+        let signs = rest.iter().take_while(|byte| signs.contains(byte)).count();
+        rest.get(signs..).unwrap_or_default()
+    };
+    let named =
+        |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte)).count();
+    match sign {
+        b'|' | b'>' => {
+            let rest = behind(b"|>&=+-");
+            rest.len() <= 2 && rest.iter().all(u8::is_ascii_digit) || is_path(rest)
+        }
+        b'&' => {
+            let rest = behind(b"&>");
+            let (name, next) = rest.split_at(named(rest));
+            let is_name = !name.is_empty() && !name.iter().any(u8::is_ascii_digit);
+            rest.is_empty() || (is_name && next.first().is_some_and(|next| b"=;".contains(next)))
+        }
+        b'{' | b'[' => {
+            let (name, next) = rest.split_at(named(rest));
+            let is_mixed = name.iter().any(u8::is_ascii_digit) && name.iter().any(u8::is_ascii_alphabetic);
+            let goes_on = next.first().is_none_or(|next| b":=,;{}[]()<*%$\\\"'".contains(next));
+            goes_on && !(is_mixed && name.len() >= 6)
+        }
+        _ => false,
+    }
 }
 
 /// Anything that is there: the shape itself says it all.
@@ -99,6 +130,10 @@ pub(super) fn certain(_: &Known<'_>) -> bool {
 
 /// Not what names a file either, nor what the name says is something else.
 pub(super) fn no_path(known: &Known<'_>) -> bool {
+    any(known) && !is_path(known.value) && !names_something_else(known.name)
+}
+
+pub(super) fn names_something_else(name: &[u8]) -> bool {
     const NAMES: &[&[u8]] = &[
         b"PUBLIC_KEY",
         b"HOST_KEY",
@@ -120,8 +155,8 @@ pub(super) fn no_path(known: &Known<'_>) -> bool {
         b"URL",
         b"TTL",
     ];
-    let name = known.name.to_ascii_uppercase();
-    any(known) && !is_path(known.value) && !NAMES.iter().any(|other| name.ends_with(other))
+    let name = name.to_ascii_uppercase();
+    NAMES.iter().any(|other| name.ends_with(other))
 }
 
 /// What no person would have written: letters and digits of both kinds, or many of them.
@@ -144,6 +179,23 @@ pub(super) fn random_of_flag(known: &Known<'_>) -> bool {
 
 pub(super) fn long_random_of_flag(known: &Known<'_>) -> bool {
     is_flag(known) && long_random(known)
+}
+
+/// A word behind a flag that takes a token, which may be any: not what stands for one in a manual or a sentence.
+pub(super) fn word(known: &Known<'_>) -> bool {
+    let is_placeholder = known.value.iter().all(|byte| byte.is_ascii_uppercase() || b"_-.".contains(byte));
+    no_path(known) && !is_placeholder && !known.value.starts_with(b"-") && !is_of_sentence(known.value)
+}
+
+pub(super) fn word_of_flag(known: &Known<'_>) -> bool {
+    is_flag(known) && word(known)
+}
+
+/// The same where only a space stands between: in a command line, where another flag follows, or the line is continued.
+pub(super) fn word_before_flag(known: &Known<'_>) -> bool {
+    let next = known.after.trim_ascii_start();
+    let goes_on = next.len() < known.after.len() && (next.starts_with(b"-") || next.starts_with(b"\\"));
+    word_of_flag(known) && goes_on
 }
 
 fn is_flag(known: &Known<'_>) -> bool {
@@ -227,7 +279,7 @@ fn is_reference(value: &[u8]) -> bool {
         || [&b"${"[..], b"$(", b"{{"].into_iter().any(begins)
         || begins(b"$") && is_name(bare.get(1..).unwrap_or_default())
         || begins(b"%") && bare.len() <= 3
-        || bare.iter().all(|byte| b"*xX.-_?#".contains(byte))
+        || bare.iter().all(|byte| b"*xX.-_?#[]{}()".contains(byte))
         || WORDS.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes()))
 }
 

@@ -4,6 +4,7 @@ use std::sync::LazyLock;
 
 use regex::bytes::Regex;
 
+use super::kind::pair;
 use super::shape::{Known, compile};
 use super::value::{self, Ends};
 
@@ -74,6 +75,10 @@ pub(super) enum Awaited {
     CertificateKey,
     /// The argument of a flag.
     Argument(&'static str),
+    /// `value: …`, below `name: DB_PASSWORD`; of what only may be a secret by its name, what looks like one.
+    Pair {
+        certain: bool,
+    },
 }
 
 /// kubeadm: `[upload-certs] Using certificate key:`, and the key in the next line.
@@ -82,8 +87,19 @@ static KEY_AHEAD: LazyLock<Regex> =
 /// A flag by itself: an item of a list, or the last word before the line goes on.
 static FLAG_AHEAD: LazyLock<Regex> = LazyLock::new(|| {
     const FLAG: &str = r"--[a-z0-9-]{0,40}(?P<f>password|passphrase|token|secret|api-key|secret-key|access-key)";
-    compile(&format!(r"(?i)(?:^[\s>|\[]*(?:-\s+)?QUOTE?{FLAG}QUOTE?,?\s*$|\s{}\s*\\\s*$)", FLAG.replace("<f>", "<g>")))
+    compile(&format!(
+        r"(?i)(?:^[\s>|\[]*(?:-\s+)?QUOTE?{FLAG}QUOTE?,?\s*\\?\s*$|\s{}\s*\\\s*$)",
+        FLAG.replace("<f>", "<g>")
+    ))
 });
+/// A name that is a value, and the last of its line.
+static NAME_AHEAD: LazyLock<Regex> = LazyLock::new(|| {
+    let (certain, possible) = (pair::CERTAIN, pair::POSSIBLE);
+    compile(&format!(
+        r"(?i)\b(?:name|key)(?:QUOTE)?\s{{0,8}}[:=]\s{{0,8}}QUOTE?(?:(?P<n>{certain})|(?P<p>{possible}))QUOTE?\s*,?\s*$"
+    ))
+});
+static ITS_VALUE: LazyLock<Regex> = LazyLock::new(|| compile(r"(?i)^[\s>|]*QUOTE?valueQUOTE?\s*[:=]\s*"));
 static CERTIFICATE_KEY: LazyLock<Regex> = LazyLock::new(|| compile(r"^[\s>|\x22'-]*(?P<s>[0-9a-f]{64})\b"));
 static ARGUMENT: LazyLock<Regex> = LazyLock::new(|| compile(r"^[\s>|]*(?:-\s+)?"));
 
@@ -91,6 +107,11 @@ impl Awaited {
     pub(super) fn after(line: &[u8]) -> Option<Self> {
         if KEY_AHEAD.is_match(line) {
             return Some(Awaited::CertificateKey);
+        }
+        if let Some(found) = NAME_AHEAD.captures(line) {
+            let (name, certain) =
+                found.name("n").map(|name| (name, true)).or(found.name("p").map(|name| (name, false)))?;
+            return (!value::names_something_else(name.as_bytes())).then_some(Awaited::Pair { certain });
         }
         let found = FLAG_AHEAD.captures(line)?;
         let flag = found.name("f").or(found.name("g"))?;
@@ -104,6 +125,14 @@ impl Awaited {
             Awaited::CertificateKey => {
                 let value = CERTIFICATE_KEY.captures(line)?.name("s")?.range();
                 Some(("certificate-key", value))
+            }
+            Awaited::Pair { certain } => {
+                let from = ITS_VALUE.find(line)?.end();
+                let (value, ends) = value::at(line, from, Ends::Line)?;
+                let quoted = ends != Ends::Line;
+                let known = Known { name: b"", value: line.get(value.clone())?, after: line.get(value.end..)?, quoted };
+                let is_secret = if certain { value::no_path(&known) } else { value::random(&known) };
+                is_secret.then_some(("credential", value))
             }
             Awaited::Argument(kind) => {
                 let from = ARGUMENT.find(line)?.end();

@@ -8,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 const LOWER: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 const HEX: &[u8] = b"0123456789abcdef";
 const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+const ALPHABET: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789";
 
 /// Also so much of a secret must not be seen again.
@@ -339,6 +340,65 @@ pub const KINDS: &[SecretKind] = &[
         let key = it.chance(LETTERS, 32);
         format!("PresharedKey = {}", it.encoded(&key))
     }),
+    ("environment file, an ampersand first", |it| format!("DB_PASSWORD=&{}", it.word(19))),
+    ("environment file, a pipe first", |it| format!("REGISTRY_TOKEN=|{}", it.word(19))),
+    ("environment file, an angle bracket first", |it| format!("APP_SECRET=>{}", it.word(19))),
+    ("environment file, a brace first", |it| format!("BACKUP_KEY={{{}", it.word(19))),
+    ("environment file, a bracket first", |it| format!("SMTP_PASSWORD=[{}", it.word(19))),
+    ("YAML, an ampersand first", |it| format!("password: &{}", it.word(19))),
+    ("URL, a token and no password", |it| format!("git clone https://{}:@github.com/x/y", it.word(36))),
+    ("URL, a token for GitHub", |it| format!("git clone https://{}:x-oauth-basic@github.com/x/y", it.word(36))),
+    ("URL, a token and a password", |it| format!("https://{}:{}@forge.example.org/x", it.word(24), it.word(16))),
+    ("Authorization, a pair", |it| {
+        let password = it.chance(LETTERS, 4);
+        let basic = it.encoded(&format!("u:{password}"));
+        format!(r#"{{"headers":[{{"name":"Authorization","value":"Basic {basic}"}}]}}"#)
+    }),
+    ("Authorization, a pair, no scheme", |it| format!(r#"{{"name": "Authorization", "value": "{}"}}"#, it.word(32))),
+    ("Authorization, a pair on two lines", |it| {
+        format!("  \"name\": \"authorization\",\n  \"value\": \"Basic {}\"", it.word(16))
+    }),
+    ("Authorization, raw headers", |it| format!(r#"["Host","x","Authorization","Basic {}"]"#, it.word(16))),
+    ("Cookie, a pair", |it| format!(r#"{{"name":"Cookie","value":"session={}"}}"#, it.word(32))),
+    ("registries.yaml", |it| {
+        let password = it.chance(LETTERS, 6);
+        format!("      auth: {}", it.encoded(&format!("u:{password}")))
+    }),
+    ("k3s, a word", |it| format!("k3s agent --server https://10.0.0.11:6443 --token {}", it.letters(ALPHABET, 14))),
+    ("RKE2, a word, short", |it| format!("rke2 agent -s https://10.0.0.11:9345 -t {}", it.letters(ALPHABET, 14))),
+    ("flag for a token, a word", |it| format!("agent --token={}", it.letters(ALPHABET, 14))),
+    ("flag for a token, a word before a flag", |it| format!("--token {} --node-ip 10.0.0.1", it.letters(ALPHABET, 14))),
+    ("flag for a token, a word in a list", |it| format!(r#"args: ["--token", "{}"]"#, it.letters(ALPHABET, 14))),
+    ("k3s, its unit", |it| {
+        format!("ExecStart=/usr/local/bin/k3s \\\n    agent \\\n\t'--token' \\\n\t'{}' \\\n", it.letters(ALPHABET, 14))
+            + "\t'--node-ip' \\"
+    }),
+    ("environment of a container", |it| format!(r#"{{"name":"DB_PASSWORD","value":"{}"}}"#, it.word(16))),
+    ("environment of a container, with a space", |it| {
+        format!(r#"{{"name": "SMTP_TOKEN", "value": "{} {}"}}"#, it.letters(ALPHABET, 12), it.letters(ALPHABET, 12))
+    }),
+    ("environment of a container, crictl", |it| format!(r#"{{ "key": "API_KEY", "value": "{}" }}"#, it.word(16))),
+    ("environment of a container, in a flow", |it| format!("envs: [{{key: DB_PASSWORD, value: {}}}]", it.word(16))),
+    ("environment of a container, as protobuf", |it| format!("envs:{{key:\"DB_PASSWORD\" value:\"{}\"}}", it.word(16))),
+    ("environment of a container, YAML, words", |it| {
+        format!("    - name: DB_PASSWORD\n      value: {} {}", it.word(14), it.word(14))
+    }),
+    ("environment of a container, JSON on lines", |it| {
+        format!("  \"key\": \"DB_PASSWORD\",\n  \"value\": \"{}\"", it.letters(ALPHABET, 14))
+    }),
+    ("environment of a container, Go", |it| {
+        let (one, two) = (it.letters(ALPHABET, 12), it.letters(ALPHABET, 12));
+        format!("[]EnvVar{{EnvVar{{Name:DB_PASSWORD,Value:{one} {two},ValueFrom:nil,}},}},Resources:x")
+    }),
+    ("netrc", |it| format!("machine registry.local login operator password {}", it.letters(ALPHABET, 14))),
+    ("password on stdin", |it| {
+        format!("echo {} | docker login -u operator --password-stdin registry.local", it.letters(ALPHABET, 14))
+    }),
+    ("etcdctl", |it| format!("etcdctl --user=root:{} member list", it.word(16))),
+    ("ceph", |it| {
+        let key = it.chance(LETTERS, 36);
+        format!("\tkey = {}", it.kept(format!("AQ{key}==")))
+    }),
 ];
 
 /// A text with a secret of each kind in it; each place has its own.
@@ -447,4 +507,24 @@ pub const HARMLESS: &[&str] = &[
     "basic auth is disabled, auth = \"none\", \"auth\": \"basic\"",
     "Kubernetes v1.34.1, containerd 1.7.28, etcd 3.6.4-0, coredns v1.12.1",
     "user=root pid=12 comm=kubelet exe=/usr/bin/kubelet password-less login",
+    "password=&user=bob&x=1\npassword=&amp;user=bob",
+    "password: > 8 characters\npassword: >=8\nsecret={name: registry}\npassword: {}\npassword: []",
+    "Password:{Name:db Key:password} Token:{} Secret:[regcred other] password={password} API_TOKEN={0}",
+    "tool --password | tee x; tool --password && y; tool --password >/tmp/x; DB_PASSWORD=| y; DB_TOKEN=|| y",
+    "http://operator:@proxy.example.org:3128/ https://deployer:********@forge.example.org/",
+    r#"["Authorization","Content-Type"] {"name":"Authorization","value":""} {"name":"Content-Type","value":"text/html"}"#,
+    "auth: true\nauth: webhook\nauth: kubernetes-dashboard-v2-proxy-12",
+    "kubeadm join [api-server] --token TOKEN --discovery-token-ca-cert-hash sha256:HASH",
+    "   --token value, -t value                    (cluster) Shared secret used to join a cluster [$K3S_TOKEN]",
+    "k3s: the flag --token is required, rke2 agent needs --token; set one of \"--token\", \"--token-file\"",
+    "k3s ctr -n k8s.io images ls; k3s kubectl exec -i -t web; rke2 server -t",
+    r#"{"name":"TOKEN_FILE","value":"/run/token"},{"name":"SECRET_NAME","value":"registry-1"}"#,
+    r#"{"name":"DB_PASSWORD","valueFrom":{"secretKeyRef":{"name":"db","key":"password"}}}"#,
+    "- name: DB_PASSWORD\n  valueFrom:\n    secretKeyRef:\n- name: DB_TOKEN\n  value: $(OTHER)",
+    r#"{"key":"node-role.kubernetes.io/secret","value":"","effect":"NoSchedule"}"#,
+    r#"{"name":"routing-key","value":"kubernetes.io/hostname"},{"name":"secret","value":"default/registry"}"#,
+    "EnvVar{Name:DB_PASSWORD,Value:,ValueFrom:&EnvVarSource{SecretKeyRef:x}},EnvVar{Name:MODE,Value:on,ValueFrom:nil,}",
+    "VolumeMount{Name:kube-api-access-token,ReadOnly:true,MountPath:/var/run/secrets/kubernetes.io/serviceaccount}",
+    "machine w1 login is closed, its password expired; echo \"$PASSWORD\" | docker login -u x --password-stdin",
+    "etcdctl --user root member list\nkey = value\nkey = AQ",
 ];

@@ -18,6 +18,13 @@ pub(super) const SHAPES: &[Shape] = &[
         regex: r"\b(?P<s>AIza[A-Za-z0-9_-]{35})",
         value: value::certain,
     },
+    // Of Ceph's users: 28 bytes in base64, the first of which are a version and a time.
+    Shape {
+        kind: NAME,
+        words: Words::InAnyCase(&["key", "secret"]),
+        regex: r"(?i)(?:key|secret)\s{0,4}[:=]\s{0,4}QUOTE?(?-i:(?P<s>AQ[A-Za-z0-9+/]{36}==))",
+        value: value::certain,
+    },
     Shape {
         kind: NAME,
         words: Words::AsTheyAre(&["ya29."]),

@@ -9,19 +9,19 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape {
         kind: NAME,
         words: Words::InAnyCase(&["auth"]),
-        regex: r"(?i)authorizationIS\[?QUOTE?(?:basic|bearer|token|negotiate|ntlm|oauth|apikey|kerberos|splunk|key|bot)\s{1,8}(?P<s>[a-z0-9._~+/=:-]{2,})",
+        regex: r"(?i)authorization(?:IS\[?|PAIR|QUOTE\s{0,8},\s{0,8})QUOTE?(?:basic|bearer|token|negotiate|ntlm|oauth|apikey|kerberos|splunk|key|bot)\s{1,8}(?P<s>[a-z0-9._~+/=:-]{2,})",
         value: value::any,
     },
     Shape {
         kind: NAME,
         words: Words::InAnyCase(&["auth"]),
-        regex: r"(?i)authorizationIS\[?QUOTE?(?:digest|aws4-hmac-sha256|hmac|hawk|signature)\s{1,8}(?P<s>[a-z]+=(?:QUOTE[^\x22'\\]*QUOTE|[^\s,\x22'\\]+)(?:,\s{0,4}[a-z]+=(?:QUOTE[^\x22'\\]*QUOTE|[^\s,\x22'\\]+))*)",
+        regex: r"(?i)authorization(?:IS\[?|PAIR|QUOTE\s{0,8},\s{0,8})QUOTE?(?:digest|aws4-hmac-sha256|hmac|hawk|signature)\s{1,8}(?P<s>[a-z]+=(?:QUOTE[^\x22'\\]*QUOTE|[^\s,\x22'\\]+)(?:,\s{0,4}[a-z]+=(?:QUOTE[^\x22'\\]*QUOTE|[^\s,\x22'\\]+))*)",
         value: value::certain,
     },
     Shape {
         kind: NAME,
         words: Words::InAnyCase(&["auth"]),
-        regex: r"(?i)authorizationIS\[?",
+        regex: r"(?i)authorization(?:IS\[?|PAIR|QUOTE\s{0,8},\s{0,8})",
         value: value::long_random,
     },
     Shape {

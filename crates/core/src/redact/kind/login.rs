@@ -24,14 +24,27 @@ pub(super) const SHAPES: &[Shape] = &[
     },
     Shape {
         kind: "credential",
-        words: Words::InAnyCase(&["curl", "wget", "ctr ", "nerdctl"]),
-        regex: r"(?i)\b(?:curl|ctr|wget|nerdctl)\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)(?:\s{1,4}|=)QUOTE?[^\s:\x22'\\]{1,100}:(?P<s>[^\s\x22'\\]+)",
+        words: Words::InAnyCase(&["curl", "wget", "ctr ", "nerdctl", "etcdctl"]),
+        regex: r"(?i)\b(?:curl|ctr|wget|nerdctl|etcdctl)\b[^\n|;]{0,400}?\s(?:-u|--user|--proxy-user)(?:\s{1,4}|=)QUOTE?[^\s:\x22'\\]{1,100}:(?P<s>[^\s\x22'\\]+)",
         value: value::any,
     },
     Shape {
         kind: "credential",
         words: Words::InAnyCase(&["creds"]),
         regex: r"(?i)--(?:src-|dest-)?creds(?:\s{1,4}|=|QUOTE\s{0,4},\s{0,4})QUOTE?[^\s:\x22'\\]{1,100}:(?P<s>[^\s\x22'\\]+)",
+        value: value::any,
+    },
+    Shape {
+        // Of netrc.
+        kind: "credential",
+        words: Words::InAnyCase(&["pass"]),
+        regex: r"\b(?:machine\s{1,8}\S{1,100}|default)\s{1,8}login\s{1,8}\S{1,100}\s{1,8}password\s{1,8}",
+        value: value::any,
+    },
+    Shape {
+        kind: "credential",
+        words: Words::InAnyCase(&["pass"]),
+        regex: r"\b(?:echo|printf)\s{1,4}(?:-n\s{1,4})?QUOTE?(?P<s>[^\s|\x22'`\\]+)QUOTE?\s{0,4}\|[^\n|;]{0,200}--password-stdin",
         value: value::any,
     },
 ];

@@ -6,6 +6,7 @@ mod cluster;
 mod header;
 mod key;
 mod login;
+pub(super) mod pair;
 mod password;
 mod registry;
 mod secret;
@@ -14,10 +15,11 @@ mod token;
 use super::shape::Shape;
 
 pub(super) fn all() -> impl Iterator<Item = &'static Shape> {
-    let families: [&[Shape]; 10] = [
+    let families: [&[Shape]; 11] = [
         cluster::SHAPES,
         password::SHAPES,
         login::SHAPES,
+        pair::SHAPES,
         secret::SHAPES,
         token::SHAPES,
         key::SHAPES,

@@ -12,6 +12,8 @@ pub(super) const SHAPES: &[Shape] = &[
         regex: r"(?i)\bauth(?:QUOTE\s{0,8}:|\s{0,8}=)\s{0,8}",
         value: is_auth,
     },
+    // registries.yaml of k3s and RKE2.
+    Shape { kind: NAME, words: Words::InAnyCase(&["auth"]), regex: r"(?i)\bauth:\s{1,8}", value: is_login },
     Shape { kind: NAME, words: Words::InAnyCase(&["token"]), regex: r"(?i)\bidentity_?tokenIS", value: value::no_path },
     Shape { kind: NAME, words: Words::InAnyCase(&["token"]), regex: r"(?i)\bregistrytokenIS", value: value::no_path },
     Shape {
@@ -23,12 +25,16 @@ pub(super) const SHAPES: &[Shape] = &[
     Shape { kind: NAME, words: Words::InAnyCase(&["auth"]), regex: r"(?i)--auth(?:\s{1,4}|=)", value: is_auth },
 ];
 
-/// A name and a password in base64; a mode of authentication is a word.
+/// A mode of authentication is a word.
 fn is_auth(known: &Known<'_>) -> bool {
+    is_login(known) || value::long_random(known)
+}
+
+/// A name and a password in base64.
+fn is_login(known: &Known<'_>) -> bool {
     use base64::Engine as _;
     let decoded = super::super::encoded::BASE64.decode(known.value).unwrap_or_default();
-    let named = decoded.contains(&b':') && decoded.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ');
-    named || value::long_random(known)
+    decoded.contains(&b':') && decoded.iter().all(|byte| byte.is_ascii_graphic() || *byte == b' ')
 }
 
 fn is_long(known: &Known<'_>) -> bool {

@@ -32,7 +32,7 @@ pub(super) const SHAPES: &[Shape] = &[
         // A line of a configuration: k3s and RKE2 take words of any length.
         kind: "token",
         words: Words::InAnyCase(&["token"]),
-        regex: r"(?i)(?:^|\n)[\s>|]{0,40}(?:-\s{1,4})?QUOTE?(?:agent-)?tokenQUOTE?\s{0,4}[:=]\s{0,4}(?P<s>QUOTE[^\x22'\n]{4,}|[^\s\x22'{\[|>&,]{4,})(?:QUOTE)?,?\s*(?:#[^\n]*)?(?:\n|$)",
+        regex: r"(?i)(?:^|\n)[\s>|]{0,40}(?:-\s{1,4})?QUOTE?(?:agent-)?tokenQUOTE?\s{0,4}[:=]\s{0,4}(?P<s>QUOTE[^\x22'\n]{4,}|[^\s\x22',]{4,})(?:QUOTE)?,?\s*(?:#[^\n]*)?(?:\n|$)",
         value: value::any,
     },
     Shape {
@@ -46,6 +46,25 @@ pub(super) const SHAPES: &[Shape] = &[
         words: Words::InAnyCase(&["token"]),
         regex: r"(?i)-token(?:=|FOLLOWS)",
         value: value::random_of_flag,
+    },
+    // Agents of k3s and RKE2 take any word.
+    Shape {
+        kind: "token",
+        words: Words::InAnyCase(&["token"]),
+        regex: r"(?i)-token(?:=|QUOTE\s{0,8},\s{0,8})QUOTE?(?P<s>[^\s,\x22'`\\]+)",
+        value: value::word_of_flag,
+    },
+    Shape {
+        kind: "token",
+        words: Words::InAnyCase(&["token"]),
+        regex: r"(?i)-tokenFOLLOWSQUOTE?(?P<s>[^\s,\x22'`\\]+)",
+        value: value::word_before_flag,
+    },
+    Shape {
+        kind: "token",
+        words: Words::InAnyCase(&["token", " -t "]),
+        regex: r"\b(?:k3s|rke2)\b[^\n|;]{0,20}?\s(?:agent|server)\s[^\n|;]{0,400}?(?:-token|\s-t)(?:=|FOLLOWS)QUOTE?(?P<s>[^\s,\x22'`\\]+)",
+        value: value::word,
     },
     Shape {
         kind: "token",
