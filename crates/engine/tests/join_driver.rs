@@ -9,6 +9,8 @@ use std::time::Duration;
 use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::StopSignal;
 use carrick_core::discovery;
+use carrick_core::fact::Facts;
+use carrick_core::join::ending::WhatRemains;
 use carrick_core::join::failure::JoinFailure;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
@@ -18,15 +20,15 @@ use carrick_core::judge::Ignore;
 use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::Protected;
 use carrick_core::record::printed;
-use carrick_core::report::Confidence;
+use carrick_core::report::{Confidence, Report};
 use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
 use carrick_core::testing::secret::{KINDS, Plant, pieces_found, plant_one};
 use carrick_engine::act::{Actor, journal, undo};
 use carrick_engine::dialer;
-use carrick_engine::join::{JoinOptions, JoinProgress, JoinReport, join, joins};
+use carrick_engine::join::{Fixer, JoinOptions, JoinProgress, JoinReport, NotFixed, join, joins};
 use carrick_engine::{Stop, StopTeller};
-use carrick_host::{Host, PathEntry, Probe};
+use carrick_host::{BoxFuture, Host, PathEntry, Probe};
 use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
 use carrick_testkit::memory_api::tls::kubeconfig;
@@ -86,6 +88,17 @@ async fn joined_until(
     stop: Stop,
     machine: &Arc<Machine>,
     options: JoinOptions<'_>,
+    act: impl FnMut(&JoinProgress) + Send,
+) -> (JoinReport, Vec<JoinProgress>) {
+    joined_fixing(None, stop, machine, options, act).await
+}
+
+/// The same, with somebody who fixes.
+async fn joined_fixing(
+    fixer: Option<&mut dyn Fixer>,
+    stop: Stop,
+    machine: &Arc<Machine>,
+    options: JoinOptions<'_>,
     mut act: impl FnMut(&JoinProgress) + Send,
 ) -> (JoinReport, Vec<JoinProgress>) {
     /// A look every 0.4 s and a word every second: whoever waits twice as long hears nothing.
@@ -99,7 +112,7 @@ async fn joined_until(
         told.push(it);
     };
     let host: Arc<dyn Host> = machine.clone();
-    let ended = join(&host, &actor, options, &library, None, &mut tell).await;
+    let ended = join(&host, &actor, options, &library, fixer, &mut tell).await;
     longest = longest.max(last.elapsed());
     assert!(longest < SILENCE, "nothing was said for {longest:?}: {told:#?}");
     (ended, told)
@@ -1729,6 +1742,74 @@ async fn told_to_stop_at_any_stage_it_puts_back_or_stays_in_the_cluster_and_the_
             (None, None, None),
             "{what}"
         );
+    }
+}
+
+/// `--fix` of somebody who is told to stop: at the question, or while something is changed.
+struct Disturbed<'a> {
+    teller: &'a StopTeller,
+    signal: StopSignal,
+    changed: bool,
+}
+
+impl Fixer for Disturbed<'_> {
+    fn fix<'a>(&'a mut self, _: &'a Facts, _: &'a Report) -> BoxFuture<'a, Result<bool, NotFixed>> {
+        self.teller.tell(self.signal);
+        let says = format!("stopped by {}", self.signal.name());
+        Box::pin(std::future::ready(Err(NotFixed { says, changed: self.changed, declined: false })))
+    }
+}
+
+/// Who is asked whether to fix, and presses Ctrl-C, has not had a join that failed.
+#[tokio::test(start_paused = true)]
+async fn told_to_stop_while_it_fixes_it_is_stopped_and_says_whether_something_stays() {
+    for signal in [StopSignal::Interrupt, StopSignal::Terminate, StopSignal::Hangup] {
+        for (changed, remains) in [(false, WhatRemains::Untouched), (true, WhatRemains::Fixes)] {
+            let what = format!("{} with changed: {changed}", signal.name());
+            let cluster = cluster();
+            let (machine, worker) = Worker::start(&cluster, []);
+            worker.connect_network("10.244.0.7");
+            let (teller, stop) = StopTeller::new();
+            let asked = options(&cluster);
+            let asked = JoinOptions { policy: JoinPolicy { fix: true, ..JoinPolicy::default() }, ..asked };
+            let mut fixer = Disturbed { teller: &teller, signal, changed };
+            let (ended, told) = joined_fixing(Some(&mut fixer), stop, &machine, asked, |_| {}).await;
+            let JoinOutcome::Interrupted { signal: by, stays, .. } = ended.outcome else {
+                panic!("{what}: {ended:#?} {told:#?}")
+            };
+            assert_eq!(by, signal, "{what}");
+            assert_eq!(WhatRemains::after_stop(stays, ended.state.changed, &ended.left), remains, "{what}");
+            assert_eq!(worker.kubeadm_runs(), 0, "{what}");
+            let (again, told) = joined(&machine, options(&cluster)).await;
+            assert!(matches!(again.outcome, JoinOutcome::Joined { .. }), "{what}, then: {again:#?} {told:#?}");
+        }
+    }
+}
+
+/// A signal that comes while a join fails ends what is only looked for; what was changed is put back all the same.
+#[tokio::test(start_paused = true)]
+async fn told_to_stop_while_it_fails_it_looks_for_no_cause_and_puts_back() {
+    const REFUSED: &str = "error execution phase preflight: [preflight] Some fatal errors occurred:\n\t[ERROR Port-10250]: Port 10250 is in use\n";
+    for signal in [StopSignal::Interrupt, StopSignal::Terminate, StopSignal::Hangup] {
+        for (says, diagnosed) in [("the cause is looked for", false), ("what was changed is put back", true)] {
+            let what = format!("{} while {says}", signal.name());
+            let cluster = cluster();
+            let (machine, worker) = Worker::start(&cluster, [Kubeadm::Fails(REFUSED)]);
+            worker.connect_network("10.244.0.7");
+            let before = (files(&machine), worker.kubelet_unit());
+            let (teller, stop) = StopTeller::new();
+            let (ended, told) = joined_until(stop, &machine, options(&cluster), |told| match told {
+                // A look takes longer than a word, so that there is one.
+                JoinProgress::Reached { stage: Stage::Joining, .. } => machine.slow_down(Duration::from_millis(1500)),
+                JoinProgress::Waits { says: it, .. } if it == says => teller.tell(signal),
+                _ => {}
+            })
+            .await;
+            machine.slow_down(Duration::ZERO);
+            assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{what}: {ended:#?} {told:#?}");
+            assert_eq!((ended.stopped, ended.diagnosis.is_some()), (Some(signal), diagnosed), "{what}: {told:#?}");
+            assert_put_back(&machine, worker.kubelet_unit(), &before, &what);
+        }
     }
 }
 

@@ -153,6 +153,9 @@ fn failed(report: &Report, ended: &JoinReport) -> String {
             let _ = writeln!(out, "      {}", styled(DIM, line));
         }
     }
+    if let Some(signal) = ended.stopped {
+        let _ = writeln!(out, "  {}  {:<13} stopped by {}", styled(WARN, "--"), label(Stage::Failed), signal.name());
+    }
     let remains = WhatRemains::after(failure, ended.state.changed, &ended.left);
     let end = if failure.is_of_a_registered_node() { "Registered, not verified." } else { "Not joined." };
     out + &logs(ended) + &format!("{end} {}\n", how_it_stands(remains)) + &unmade(ended, failure.stage)

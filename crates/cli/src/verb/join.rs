@@ -226,6 +226,7 @@ fn exit_of(ended: &JoinReport) -> Exit {
         JoinOutcome::Joined { .. } => Exit::Ok,
         JoinOutcome::Unproven { .. } => Exit::Warnings,
         JoinOutcome::Interrupted { signal, .. } => Exit::Signal(*signal),
+        JoinOutcome::Failed(_) if let Some(signal) = ended.stopped => Exit::Signal(signal),
         JoinOutcome::Failed(_) if ended.declined => Exit::Consent,
         JoinOutcome::Failed(failure) if failure.overdue => Exit::TimedOut,
         JoinOutcome::Failed(_) => Exit::Failed,
@@ -392,6 +393,7 @@ fn jitter() -> u8 {
 
 #[cfg(test)]
 mod tests {
+    use carrick_core::StopSignal;
     use carrick_core::catalogue::Class;
     use carrick_core::join::ending::SideEffects;
     use carrick_core::join::failure;
@@ -445,10 +447,16 @@ mod tests {
             state.changed = changed;
             let (left, last_words) = (SideEffects::default(), Vec::new());
             let (diagnosis, log, record) = (None, None, None);
-            let ended =
-                JoinReport { outcome, state, diagnosis, log, record, last_words, left, declined: nobody_agreed };
+            let declined = nobody_agreed;
+            let mut ended =
+                JoinReport { outcome, state, diagnosis, log, record, last_words, left, declined, stopped: None };
             assert_eq!(exit_of(&ended), expected, "{ended:?}");
-            assert_eq!(declined(&ended).map(|failure| failure.to_string()).as_deref(), only_this, "{ended:?}");
+            assert_eq!(super::declined(&ended).map(|failure| failure.to_string()).as_deref(), only_this, "{ended:?}");
+            // What came about is so, whoever wanted to stop it; what failed ends as it was told to.
+            ended.stopped = Some(StopSignal::Interrupt);
+            let is_failure = matches!(ended.outcome, JoinOutcome::Failed(_));
+            let expected = if is_failure { Exit::Signal(StopSignal::Interrupt) } else { expected };
+            assert_eq!(exit_of(&ended), expected, "{ended:?}");
         }
     }
 }

@@ -115,6 +115,8 @@ pub struct JoinReport {
     pub left: SideEffects,
     /// Nobody said yes to what `--fix` would change.
     pub declined: bool,
+    /// The word to stop, whenever it came: one that came while a join failed has cut short what was left of that.
+    pub stopped: Option<StopSignal>,
 }
 
 /// Why nothing was fixed, or not all of it.
@@ -318,7 +320,8 @@ impl<'a, 'm> Driver<'a, 'm> {
                 if !matches!(outcome, JoinOutcome::Interrupted { stays: Withdrawal::AtWork, .. }) {
                     self.revoke_minted(&state, tell).await;
                 }
-                return JoinReport { outcome, state, diagnosis, log, record, last_words, left, declined };
+                let stopped = self.actor.stop.told();
+                return JoinReport { outcome, state, diagnosis, log, record, last_words, left, declined, stopped };
             }
         }
     }
@@ -488,7 +491,12 @@ impl<'a, 'm> Driver<'a, 'm> {
                 let (says, stop) = ("a token is made for this join", self.actor.stop.clone());
                 let providing = attended(Box::pin(self.provide_token()), says, state, tell);
                 match stop.or(providing).await {
-                    Ok(Ok(())) => vec![self.check(state, tell).await],
+                    Ok(Ok(())) => {
+                        let checked = self.check(state, tell).await;
+                        // Who was told to stop while `--fix` asked, or fixed, has not failed.
+                        let is_cut_short = stop.told().is_some() && matches!(checked, JoinEvent::Failed(_));
+                        if is_cut_short { Vec::new() } else { vec![checked] }
+                    }
                     Ok(Err(event)) => vec![event],
                     // Where it was made already, its id is known.
                     Err(_) => Vec::new(),
@@ -554,14 +562,17 @@ impl<'a, 'm> Driver<'a, 'm> {
             }
             JoinEffect::Diagnose => {
                 let overdue = state.failures.last().is_some_and(|failure| failure.overdue);
+                let stop = self.actor.stop.clone();
                 // The look before it may have been let go of a second after its last word.
                 tell(waits(state, Duration::ZERO, "the cause is looked for"));
                 let looking = async {
                     let words = if overdue { self.last_words().await } else { Vec::new() };
                     (self.diagnose(state).await, words)
                 };
-                let (diagnosis, words) = attended(Box::pin(looking), "the cause is looked for", state, tell).await;
-                (self.diagnosis, self.last_words) = (Some(diagnosis), words);
+                let looked = stop.or(attended(Box::pin(looking), "the cause is looked for", state, tell)).await;
+                if let Ok((diagnosis, words)) = looked {
+                    (self.diagnosis, self.last_words) = (Some(diagnosis), words);
+                }
                 Vec::new()
             }
             JoinEffect::Report(_) => Vec::new(),
