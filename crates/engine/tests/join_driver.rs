@@ -24,11 +24,11 @@ use carrick_core::report::{Confidence, Report};
 use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
 use carrick_core::testing::secret::{KINDS, Plant, pieces_found, plant_one};
-use carrick_engine::act::{Actor, journal, undo};
+use carrick_engine::act::{self, Actor, journal, undo};
 use carrick_engine::dialer;
 use carrick_engine::join::{Fixer, JoinOptions, JoinProgress, JoinReport, NotFixed, join, joins};
-use carrick_engine::{Stop, StopTeller};
-use carrick_host::{BoxFuture, Host, PathEntry, Probe};
+use carrick_engine::{Stop, StopTeller, unit};
+use carrick_host::{BoxFuture, Host, Locked, PathEntry, Probe};
 use carrick_testkit::memory_api::Fault;
 use carrick_testkit::memory_api::controller::Controller;
 use carrick_testkit::memory_api::tls::kubeconfig;
@@ -1811,6 +1811,36 @@ async fn told_to_stop_while_it_fails_it_looks_for_no_cause_and_puts_back() {
             assert_put_back(&machine, worker.kubelet_unit(), &before, &what);
         }
     }
+}
+
+/// Whoever changes the machine while kubeadm runs in its unit would change it under a join; but for who follows that join.
+#[tokio::test(start_paused = true)]
+async fn a_kubeadm_that_still_runs_is_as_good_as_a_lock_but_for_a_join() {
+    let cluster = cluster();
+    let (machine, _worker) = Worker::start(&cluster, []);
+    let (teller, stop) = StopTeller::new();
+    let (ended, told) = joined_until(stop, &machine, options(&cluster), |told| {
+        if is_at(told, Stage::Joining) {
+            teller.tell(StopSignal::Hangup);
+        }
+    })
+    .await;
+    assert!(
+        matches!(ended.outcome, JoinOutcome::Interrupted { stays: Withdrawal::AtWork, .. }),
+        "{ended:#?} {told:#?}"
+    );
+    let as_verb = |verb: &str| Actor { verb: verb.into(), by: "root".into(), version: "0".into(), stop: Stop::never() };
+    for verb in ["check --fix", "undo", "cni sync", "history --prune"] {
+        let taken = act::lock(machine.as_ref(), &as_verb(verb), &[]).await;
+        let Err(Locked::By(says)) = taken else { panic!("{verb}: {taken:?}") };
+        assert_eq!(says, "kubeadm join, started by carrick, in carrick-kubeadm.service", "{verb}");
+    }
+    for (verb, may_find) in [("join", &[unit::JOIN][..]), ("reset", &[unit::JOIN, unit::RESET])] {
+        act::lock(machine.as_ref(), &as_verb(verb), may_find).await.unwrap();
+    }
+    // One that has ended is none.
+    machine.run(&["systemctl", "stop", "carrick-kubeadm.service"], Duration::ZERO).await.unwrap();
+    act::lock(machine.as_ref(), &as_verb("undo"), &[]).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
