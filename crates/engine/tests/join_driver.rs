@@ -1843,6 +1843,25 @@ async fn a_kubeadm_that_still_runs_is_as_good_as_a_lock_but_for_a_join() {
     act::lock(machine.as_ref(), &as_verb("undo"), &[]).await.unwrap();
 }
 
+/// What kubeadm says is not always to be had at once: nothing is concluded from that.
+#[tokio::test(start_paused = true)]
+async fn a_kubeadm_whose_words_cannot_be_read_yet_is_not_judged_without_them() {
+    let words = "error execution phase preflight: [preflight] Some fatal errors occurred:\n\t[ERROR Port-10250]: Port 10250 is in use\n";
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, [Kubeadm::Fails(words)]);
+    worker.connect_network("10.244.0.7");
+    let mut unreadable = false;
+    let (ended, told) = joined_and(&machine, options(&cluster), |told| {
+        if is_at(told, Stage::Joining) && !std::mem::replace(&mut unreadable, true) {
+            machine.fail_looks("-kubeadm-1.log", 4);
+        }
+    })
+    .await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    let causes: Vec<&str> = failure.causes.iter().map(|cause| cause.id.as_str()).collect();
+    assert_eq!((causes, ended.state.attempt, worker.kubeadm_runs()), (vec!["network.ports"], 1, 1), "{told:#?}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_token_that_a_join_had_to_leave_is_revoked_by_the_next_with_the_same_admin() {
     let cluster = cluster();

@@ -61,6 +61,8 @@ struct Inner {
     rules: BTreeMap<String, String>,
     /// How commands begin that never end.
     hangs: Vec<Vec<String>>,
+    /// How paths end that cannot be looked at, and how often.
+    unseen: Option<(String, usize)>,
 }
 
 /// What a probe gives a source.
@@ -175,6 +177,11 @@ impl Machine {
     /// From now on no command that begins with these words ends.
     pub fn hang(&self, argv: &[&str]) {
         self.inner().hangs.push(argv.iter().map(|&word| word.to_owned()).collect());
+    }
+
+    /// The next looks at a path that ends so fail, so many of them.
+    pub fn fail_looks(&self, end: &str, times: usize) {
+        self.inner().unseen = Some((end.to_owned(), times));
     }
 
     /// What hung goes on.
@@ -639,7 +646,14 @@ impl Probe for Machine {
 
 impl Host for Machine {
     fn look<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<PathEntry>, Trouble>> {
-        ready(Ok(self.inner().files.get(path).cloned()))
+        let mut inner = self.inner();
+        if let Some((_, times)) =
+            inner.unseen.as_mut().filter(|(end, times)| path.ends_with(end.as_str()) && *times > 0)
+        {
+            *times -= 1;
+            return ready(Err(Trouble::new(path, "Input/output error")));
+        }
+        ready(Ok(inner.files.get(path).cloned()))
     }
 
     fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<String>, Trouble>> {

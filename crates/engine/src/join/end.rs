@@ -270,8 +270,8 @@ impl Driver<'_, '_> {
         // What failed before anything was done was seen a moment ago.
         let nothing_done = state.failures.last().is_some_and(|failure| failure.stage < Stage::Probed);
         let node = self.observer.as_ref().map(|observer| observer.node.clone());
-        let output = self.output().await;
-        let texts = [("kubeadm join", output.as_str())];
+        let output = self.output().await.ok();
+        let texts: Vec<(&str, &str)> = output.iter().map(|output| ("kubeadm join", output.as_str())).collect();
         let case = match &self.looked {
             Some(looked) if nothing_done => Case::of_looked(self.library, looked, &texts, node),
             _ => {
@@ -286,6 +286,7 @@ impl Driver<'_, '_> {
     /// How the units stand, and the last lines of each: what a person would look at next.
     pub(super) async fn last_words(&self) -> Vec<String> {
         let output = self.output().await;
+        let output = output.unwrap_or_else(|trouble| format!("what kubeadm has printed cannot be read: {trouble}"));
         // Of a unit that is not there systemd says that all went well.
         let mut said = match unit::state(self.host, unit::JOIN).await {
             Ok(UnitProgress::None) | Err(_) => Vec::new(),

@@ -6,7 +6,7 @@ use carrick_core::join::state::{JoinStatus, Stage};
 use carrick_core::join::step::JoinEvent;
 use carrick_core::join::verify::{ClientCertificate, KubeletHalt, Signing};
 use carrick_core::join::{causes, observed, output};
-use carrick_host::PathEntry;
+use carrick_host::{PathEntry, Trouble};
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -154,7 +154,8 @@ impl Driver<'_, '_> {
         }
         // Before its output: what it wrote last is there once it has ended.
         let kubeadm = unit::state(self.host, unit::JOIN).await;
-        let output = self.output().await;
+        // What could not be read says nothing, and is read at the next look.
+        let Ok(output) = self.output().await else { return Vec::new() };
         let new = output.get(self.read..).unwrap_or_default();
         let whole = new.rfind('\n').map_or(0, |end| end + 1);
         let lines = new.get(..whole).unwrap_or_default();
@@ -183,11 +184,15 @@ impl Driver<'_, '_> {
         events
     }
 
-    pub(super) async fn output(&self) -> String {
-        let Some(log) = &self.log else { return String::new() };
-        match self.host.look(log).await {
-            Ok(Some(PathEntry::File(file))) => String::from_utf8_lossy(&file.bytes).into_owned(),
-            _ => String::new(),
+    pub(super) async fn output(&self) -> Result<String, Trouble> {
+        let Some(log) = &self.log else { return Ok(String::new()) };
+        match self.host.look(log).await? {
+            Some(PathEntry::File(file)) => Ok(String::from_utf8_lossy(&file.bytes).into_owned()),
+            Some(PathEntry::Dir { .. } | PathEntry::Link(_) | PathEntry::Other(_)) => {
+                Err(Trouble::new(log, "is not the file that kubeadm writes to"))
+            }
+            // Somebody removed it.
+            None => Ok(String::new()),
         }
     }
 
