@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::catalogue::About;
 use crate::check::{Evidence, Outcome, Subsystem, Verdict};
+use crate::join::ending::WhatRemains;
 use crate::join::verify::Until;
 use crate::shown;
 use crate::signature::{Phase, Severity};
@@ -37,6 +38,23 @@ pub struct Report {
     /// What `verify` was asked for, and how far the evidence reaches.
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
     pub reached: Option<Reached>,
+    /// How `join` leaves a machine that it could not join, or not prove.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remains: Option<Remainder>,
+}
+
+/// How a machine stands after a join that did not come to its end, and what goes on from there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Remainder {
+    pub state: WhatRemains,
+    /// The same for people: how the machine stands, and what each command does about it.
+    pub says: String,
+    /// The commands that go on from there.
+    pub next: Vec<&'static str>,
+    /// The signal that was heeded: SIGINT, SIGTERM or SIGHUP.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stopped_by: Option<&'static str>,
 }
 
 /// How far a machine has joined.
@@ -245,6 +263,7 @@ pub fn of(verb: &'static str, host: &str, findings: Vec<Judged>) -> Report {
         subsystems,
         reading: None,
         reached: None,
+        remains: None,
     }
 }
 

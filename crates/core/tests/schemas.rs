@@ -5,8 +5,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use carrick_core::StopSignal;
 use carrick_core::check::CheckPolicy;
 use carrick_core::fact::example::troubled_worker;
+use carrick_core::join::ending::WhatRemains;
 use carrick_core::join::event_line::{EventKind, EventLine};
 use carrick_core::join::state::Stage;
 use carrick_core::join::verify::Until;
@@ -108,7 +110,9 @@ fn reports_are_as_documented() {
     let check = |ignore: Ignore| judge::check(&troubled_worker(), &CheckPolicy::default(), &ignore);
     let verified = || report::Reached { until: Until::default(), reached: None };
     let verify = Report { reached: Some(verified()), ..check(Ignore::of(["all"]).unwrap()) };
-    Schema::read("report").holds_for(&[check(Ignore::default()), verify, example::standalone_kubelet()]);
+    let remains = WhatRemains::PutBack.told(Some(StopSignal::Interrupt));
+    let join = Report { remains: Some(remains), ..check(Ignore::of(["all"]).unwrap()) };
+    Schema::read("report").holds_for(&[check(Ignore::default()), verify, join, example::standalone_kubelet()]);
 }
 
 #[test]

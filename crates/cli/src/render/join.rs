@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use carrick_core::check::Outcome;
-use carrick_core::join::ending::{self, WhatRemains};
+use carrick_core::join::ending;
 use carrick_core::join::event_line::{EventKind, EventLine};
 use carrick_core::join::state::Stage;
 use carrick_core::join::step::JoinOutcome;
@@ -81,7 +81,8 @@ impl JoinDisplay {
     ) -> Result<String, serde_json::Error> {
         self.line.clear();
         let diagnosed = ended.diagnosis.as_ref().map(|it| it.causes.as_slice()).unwrap_or_default();
-        let report = ending::report(host, &ended.state, &ended.outcome, diagnosed);
+        let JoinReport { outcome, state, left, stopped, .. } = ended;
+        let report = ending::report(host, state, outcome, diagnosed, left, *stopped);
         if as_json {
             return Ok(serde_json::to_string(&report)? + "\n");
         }
@@ -99,10 +100,9 @@ impl JoinDisplay {
             }
             JoinOutcome::Unproven { says } => unproven(&report, says, ended),
             JoinOutcome::Failed(_) => failed(&report, ended),
-            JoinOutcome::Interrupted { signal, stage, stays } => {
+            JoinOutcome::Interrupted { signal, stage, .. } => {
                 let line = format!("  {}  {:<13} stopped by {}\n", styled(WARN, "--"), label(*stage), signal.name());
-                let remains = WhatRemains::after_stop(*stays, ended.state.changed, &ended.left);
-                line + &logs(ended) + &format!("Not joined. {}\n", how_it_stands(remains)) + &unmade(ended, *stage)
+                line + &logs(ended) + &format!("Not joined. {}\n", how_it_stands(&report)) + &unmade(ended, *stage)
             }
         })
     }
@@ -156,9 +156,8 @@ fn failed(report: &Report, ended: &JoinReport) -> String {
     if let Some(signal) = ended.stopped {
         let _ = writeln!(out, "  {}  {:<13} stopped by {}", styled(WARN, "--"), label(Stage::Failed), signal.name());
     }
-    let remains = WhatRemains::after(failure, ended.state.changed, &ended.left);
     let end = if failure.is_of_a_registered_node() { "Registered, not verified." } else { "Not joined." };
-    out + &logs(ended) + &format!("{end} {}\n", how_it_stands(remains)) + &unmade(ended, failure.stage)
+    out + &logs(ended) + &format!("{end} {}\n", how_it_stands(report)) + &unmade(ended, failure.stage)
 }
 
 /// What could not be told, and the command that tells it.
@@ -170,8 +169,7 @@ fn unproven(report: &Report, says: &str, ended: &JoinReport) -> String {
             let _ = writeln!(out, "        try    {command}");
         }
     }
-    let remains = WhatRemains::after_unproven(ended.state.changed, &ended.left);
-    out + &logs(ended) + &format!("Registered, network ready, pods not proven. {}\n", how_it_stands(remains))
+    out + &logs(ended) + &format!("Registered, network ready, pods not proven. {}\n", how_it_stands(report))
 }
 
 fn logs(ended: &JoinReport) -> String {
@@ -179,22 +177,8 @@ fn logs(ended: &JoinReport) -> String {
 }
 
 /// How the machine stands, and what goes on from there.
-fn how_it_stands(remains: WhatRemains) -> &'static str {
-    match remains {
-        WhatRemains::AtWork => {
-            "kubeadm goes on in carrick-kubeadm.service: carrick join follows it, carrick reset ends it and takes it back."
-        }
-        WhatRemains::Join => "The join is left as it is: carrick join goes on from there, carrick reset takes it back.",
-        WhatRemains::Part => {
-            "Not all that was changed on this machine could be put back: carrick history says what was done."
-        }
-        WhatRemains::EarlierJoin => {
-            "What the join before this one had begun is still here: carrick join goes on from there."
-        }
-        WhatRemains::Fixes => "What --fix did stays: carrick history says what, carrick undo takes it back.",
-        WhatRemains::PutBack => "What was changed on this machine has been put back.",
-        WhatRemains::Untouched => "Nothing was changed on this machine.",
-    }
+fn how_it_stands(report: &Report) -> &str {
+    report.remains.as_ref().map_or("", |remains| &remains.says)
 }
 
 fn unmade(ended: &JoinReport, stage: Stage) -> String {

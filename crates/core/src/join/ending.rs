@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use serde::Serialize;
+
 use super::failure::{self, JoinFailure};
 use super::state::{JoinStatus, Stage};
 use super::step::{JoinOutcome, Withdrawal};
@@ -9,12 +11,22 @@ use super::verify::judge;
 use crate::catalogue::{self, Role, Stops};
 use crate::check::Needed;
 use crate::names::Names;
-use crate::report::{self, Cause, Overall, Report};
+use crate::report::{self, Cause, Overall, Remainder, Report};
 use crate::signature::{Library, Signature};
+use crate::stop::StopSignal;
 
-/// What is known at the end, in the shape of every report. `diagnosed`: what live diagnosis found.
-pub fn report(host: &str, state: &JoinStatus, outcome: &JoinOutcome, diagnosed: &[Cause]) -> Report {
+/// What is known at the end, in the shape of every report. `diagnosed`: what live diagnosis found; `left`: what may stay;
+/// `stopped`: the signal that was told, whenever that was.
+pub fn report(
+    host: &str,
+    state: &JoinStatus,
+    outcome: &JoinOutcome,
+    diagnosed: &[Cause],
+    left: &SideEffects,
+    stopped: Option<StopSignal>,
+) -> Report {
     let mut report = report::of("join", host, judge(&state.seen, state.policy.until));
+    report.remains = WhatRemains::of_outcome(outcome, state.changed, left).map(|remains| remains.told(stopped));
     (report.verdict, report.causes) = match outcome {
         JoinOutcome::Joined { .. } => (Overall::Pass, Vec::new()),
         JoinOutcome::Failed(failure) => (Overall::Fail, causes(failure, diagnosed)),
@@ -117,7 +129,9 @@ pub fn is_unfinished(outcome: &JoinOutcome, ours: bool) -> bool {
 }
 
 /// What stays on a machine whose join failed, or was stopped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum WhatRemains {
     /// It has its certificate: it is in the cluster, and stays there.
     Join,
@@ -136,6 +150,58 @@ pub enum WhatRemains {
 }
 
 impl WhatRemains {
+    /// `None` of a machine that has joined.
+    fn of_outcome(outcome: &JoinOutcome, changed: bool, left: &SideEffects) -> Option<Self> {
+        match outcome {
+            JoinOutcome::Joined { .. } => None,
+            JoinOutcome::Unproven { .. } => Some(WhatRemains::after_unproven(changed, left)),
+            JoinOutcome::Failed(failure) => Some(WhatRemains::after(failure, changed, left)),
+            JoinOutcome::Interrupted { stays, .. } => Some(WhatRemains::after_stop(*stays, changed, left)),
+        }
+    }
+
+    /// With the commands that go on from there.
+    pub fn told(self, stopped: Option<StopSignal>) -> Remainder {
+        let (stands, next) = self.stands();
+        let each: Vec<String> = next.iter().map(|(command, does)| format!("{command} {does}")).collect();
+        Remainder {
+            state: self,
+            says: format!("{stands}: {}.", each.join(", ")),
+            next: next.iter().map(|(command, _)| *command).collect(),
+            stopped_by: stopped.map(StopSignal::name),
+        }
+    }
+
+    /// How the machine stands; the commands that go on from there, and what each does.
+    fn stands(self) -> (&'static str, &'static [(&'static str, &'static str)]) {
+        const JOIN: &str = "carrick join";
+        const RESET: &str = "carrick reset";
+        const HISTORY: &str = "carrick history";
+        match self {
+            WhatRemains::AtWork => (
+                "kubeadm goes on in carrick-kubeadm.service",
+                &[(JOIN, "follows it"), (RESET, "ends it and takes it back")],
+            ),
+            WhatRemains::Join => {
+                ("The join is left as it is", &[(JOIN, "goes on from there"), (RESET, "takes it back")])
+            }
+            WhatRemains::Part => (
+                "Not all that was changed on this machine could be put back",
+                &[(JOIN, "goes on from there"), (RESET, "removes the rest"), (HISTORY, "says what was done")],
+            ),
+            WhatRemains::EarlierJoin => (
+                "What the join before this one had begun is still here",
+                &[(JOIN, "goes on from there"), (RESET, "takes it back")],
+            ),
+            WhatRemains::Fixes => (
+                "What --fix did stays",
+                &[(JOIN, "goes on from there"), ("carrick undo", "takes it back"), (HISTORY, "says what it was")],
+            ),
+            WhatRemains::PutBack => ("What was changed on this machine has been put back", &[(JOIN, "begins anew")]),
+            WhatRemains::Untouched => ("Nothing was changed on this machine", &[(JOIN, "begins anew")]),
+        }
+    }
+
     pub fn after(failure: &JoinFailure, changed: bool, left: &SideEffects) -> Self {
         let in_cluster = (Stage::CertificateIssued..Stage::Waiting).contains(&failure.stage);
         WhatRemains::of(in_cluster, changed, left)
@@ -168,9 +234,13 @@ impl WhatRemains {
 
 #[cfg(test)]
 mod tests {
+    use jiff::Timestamp;
+
     use super::*;
     use crate::catalogue::Class;
     use crate::id;
+    use crate::join::state::JoinPolicy;
+    use crate::join::verify::Until;
     use crate::report::Confidence;
 
     fn failed(stage: Stage, causes: Vec<failure::JoinCause>) -> JoinFailure {
@@ -187,6 +257,41 @@ mod tests {
             remedy: vec![format!("fix {id}")],
             prevent: Vec::new(),
             explains: explains.iter().map(|&id| id.to_owned()).collect(),
+        }
+    }
+
+    /// Whoever stopped a join, or reads its report in a log, is told which command goes on from there.
+    #[test]
+    fn what_remains_is_told_with_the_command_that_goes_on() {
+        let interrupted = |stays| JoinOutcome::Interrupted { signal: StopSignal::Hangup, stage: Stage::Joining, stays };
+        let joined = JoinOutcome::Joined { until: Until::Verified, already: false };
+        for (outcome, changed, expected) in [
+            (joined, true, None),
+            (interrupted(Withdrawal::PutBack), true, Some((WhatRemains::PutBack, &["carrick join"][..]))),
+            (interrupted(Withdrawal::PutBack), false, Some((WhatRemains::Untouched, &["carrick join"]))),
+            (interrupted(Withdrawal::InCluster), true, Some((WhatRemains::Join, &["carrick join", "carrick reset"]))),
+            (interrupted(Withdrawal::AtWork), true, Some((WhatRemains::AtWork, &["carrick join", "carrick reset"]))),
+            (
+                JoinOutcome::Failed(failed(Stage::Unjoined, Vec::new())),
+                false,
+                Some((WhatRemains::Untouched, &["carrick join"])),
+            ),
+            (
+                JoinOutcome::Unproven { says: "x".into() },
+                true,
+                Some((WhatRemains::Join, &["carrick join", "carrick reset"])),
+            ),
+        ] {
+            let (mut state, _) = JoinStatus::begin(JoinPolicy::default(), Timestamp::UNIX_EPOCH);
+            state.changed = changed;
+            let stopped = Some(StopSignal::Hangup);
+            let report = report("w1", &state, &outcome, &[], &SideEffects::default(), stopped);
+            let remains = report.remains.as_ref().map(|it| (it.state, it.next.as_slice()));
+            assert_eq!(remains, expected, "{outcome:?}");
+            if let Some(it) = report.remains {
+                assert!(it.next.iter().all(|command| it.says.contains(command)), "{it:?}");
+                assert_eq!(it.stopped_by, Some("SIGHUP"));
+            }
         }
     }
 

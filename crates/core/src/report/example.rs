@@ -51,6 +51,7 @@ pub fn standalone_kubelet() -> Report {
             lines: 1_204,
         }),
         reached: None,
+        remains: None,
     }
 }
 
