@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use carrick_cluster::{ClusterClient, pods};
+use carrick_core::StopSignal;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::plan::printed::PlanReport;
 use carrick_core::reset::{self, Reset, ResetOptions, ResetRefusal};
 use carrick_engine::act::keep::{self, Seal};
 use carrick_engine::act::{Actor, Grounded, Stopped};
-use carrick_engine::{reset as engine, unit};
+use carrick_engine::{Stop, reset as engine, unit};
 use carrick_host::Host;
 
 use crate::act::{self, Consent, Refused};
@@ -65,8 +66,15 @@ pub async fn run(args: Args, signals: &Signals) -> Result<Exit, Failure> {
     let admin = admin.map(|admin| client(&host, &admin));
     let may_find = [unit::JOIN, unit::RESET];
     let (actor, _lock) = act::begin("reset", host.as_ref(), &args.consent, signals, &may_find).await?;
+    let mut begun = None;
     let taken_out = engine::until_it_fits(
-        async || take_out(&args, &host, admin.as_ref(), &actor).await,
+        async || {
+            let taken_out = take_out(&args, &host, admin.as_ref(), &actor, begun).await;
+            if let Err(Unfit::Stopped(Stopped::Outdated { run, .. })) = &taken_out {
+                begun = Some(*run);
+            }
+            taken_out
+        },
         |unfit| matches!(unfit, Unfit::Stopped(Stopped::Outdated { .. })),
     );
     let (mut done, mut passed) = match taken_out.await {
@@ -106,21 +114,30 @@ impl From<Failure> for Unfit {
     }
 }
 
-/// Looks, plans, asks, and carries out; with how many steps could not be made, and had not to be. `None`: nothing was to be
-/// done, or only shown.
+/// Looks, plans, asks, and carries out; with how many steps could not be made, and had not to be. `begun`: the run that began
+/// with a plan that did not fit any more. `None`: nothing was to be done, or only shown.
 async fn take_out(
     args: &Args,
     host: &Arc<dyn Host>,
     admin: Option<&ClusterClient>,
     actor: &Actor,
+    begun: Option<u32>,
 ) -> Result<Option<(Done, usize)>, Unfit> {
-    let facts = look(args, host.as_ref()).await?;
-    let reset = plan(args, admin, &facts).await?;
-    let protected = args.consent.protected(&facts)?;
-    if let Some(refusal) = protected.refusal(&reset.plan) {
-        return Err(refused(&refusal.to_string()).into());
-    }
-    let steps = act::ground(host.as_ref(), &reset.plan).await?;
+    let looking = Box::pin(async {
+        let facts = look(args, host.as_ref()).await?;
+        let reset = plan(args, admin, &facts).await?;
+        let protected = args.consent.protected(&facts)?;
+        if let Some(refusal) = protected.refusal(&reset.plan) {
+            return Err(refused(&refusal.to_string()));
+        }
+        let steps = act::ground(host.as_ref(), &reset.plan).await?;
+        Ok((reset, protected, steps))
+    });
+    let how_it_stands = begun.map_or_else(
+        || "nothing was changed".to_owned(),
+        |run| format!("go on: carrick reset; take back what was done: carrick undo {run}"),
+    );
+    let (reset, protected, steps) = unless_told(&actor.stop, &how_it_stands, looking).await?;
     let name = host.name();
     if args.consent.plan || steps.is_empty() {
         print(args, name, &reset, &steps, None)?;
@@ -142,6 +159,17 @@ async fn take_out(
             Err(Unfit::Stopped(stopped))
         }
     }
+}
+
+/// What only looks ends as soon as somebody says stop.
+async fn unless_told<T>(
+    stop: &Stop,
+    how_it_stands: &str,
+    looking: impl Future<Output = Result<T, Failure>>,
+) -> Result<T, Failure> {
+    let told =
+        |signal: StopSignal| Err(Failure::signal(signal, format!("stopped by {}; {how_it_stands}", signal.name())));
+    stop.or(looking).await.unwrap_or_else(told)
 }
 
 /// Nobody goes back behind a reset: keys and tokens that were kept for that go.
@@ -213,7 +241,7 @@ struct Swept {
 async fn clean(args: &Args, host: &Arc<dyn Host>, actor: &Actor) -> Result<Swept, Failure> {
     let mut swept = Swept::default();
     let left = engine::until_all_is_gone(
-        async || still_there(args, host.as_ref()).await,
+        async || still_there(args, host.as_ref(), &actor.stop).await,
         async |steps| {
             let more = sweep(args, host, actor, steps).await?;
             swept.steps.extend(more.steps);
@@ -230,20 +258,27 @@ async fn clean(args: &Args, host: &Arc<dyn Host>, actor: &Actor) -> Result<Swept
     }
 }
 
+/// For who is told to stop when kubeadm reset has run, and what it left is still to be looked at.
+const FINISH: &str = "what is left was not looked at; finish it: carrick reset";
+
 /// What a reset would still have to do.
-async fn still_there(args: &Args, host: &dyn Host) -> Result<Vec<Grounded>, Failure> {
+async fn still_there(args: &Args, host: &dyn Host, stop: &Stop) -> Result<Vec<Grounded>, Failure> {
     let options = ResetOptions { stop_pods: args.stop_pods, ..ResetOptions::default() };
     let untouched = |why: String| not_all(&why, "nothing of that was touched");
-    let again = reset::plan(&look(args, host).await?, &options).map_err(|refusal| untouched(refusal.to_string()))?;
-    let looking = carrick_engine::act::ground(host, &again.plan);
-    let left = terminal::patiently("what is left is looked at", looking).await;
-    left.map_err(|trouble| untouched(trouble.to_string()))
+    let looking = Box::pin(async {
+        let again =
+            reset::plan(&look(args, host).await?, &options).map_err(|refusal| untouched(refusal.to_string()))?;
+        let looking = carrick_engine::act::ground(host, &again.plan);
+        let left = terminal::patiently("what is left is looked at", looking).await;
+        left.map_err(|trouble| untouched(trouble.to_string()))
+    });
+    unless_told(stop, FINISH, looking).await
 }
 
 /// One round. That the machine is taken out was agreed to; this is what that left.
 async fn sweep(args: &Args, host: &Arc<dyn Host>, actor: &Actor, steps: &[Grounded]) -> Result<Swept, Failure> {
     terminal::say(&format!("carrick: not all is gone, {}; removing that, too", still(steps)));
-    let facts = look(args, host.as_ref()).await?;
+    let facts = unless_told(&actor.stop, FINISH, Box::pin(look(args, host.as_ref()))).await?;
     let protected = args.consent.protected(&facts)?;
     match act::shown(host, None, actor, steps, &protected).await {
         Ok((_, passed)) => Ok(Swept { steps: steps.to_vec(), passed }),
@@ -285,4 +320,54 @@ fn stays(reset: &Reset) -> String {
         "\n  What is behind kubeadm reset cannot be taken back: join again.\n  {}\n",
         wrap::hang(&stays, 2, terminal::width())
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_engine::StopTeller;
+    use carrick_testkit::Machine;
+    use clap::Parser as _;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// A first look may take a minute, on a machine that is too busy to answer; whoever presses Ctrl-C is not told then that
+    /// there was nothing to do.
+    #[tokio::test]
+    async fn told_to_stop_while_it_looks_it_ends_at_once_and_says_how_things_stand() {
+        let machine = Arc::new(Machine::with(&[("/etc/machine-id", "0123456789abcdef0123456789abcdef\n")]));
+        machine.slow_down(Duration::from_mins(10));
+        let host: Arc<dyn Host> = machine.clone();
+        let args = Line::parse_from(["reset", "--yes"]).args;
+        for (signal, begun, expected) in [
+            (StopSignal::Interrupt, None, "stopped by SIGINT; nothing was changed"),
+            (StopSignal::Hangup, None, "stopped by SIGHUP; nothing was changed"),
+            (
+                StopSignal::Terminate,
+                Some(7),
+                "stopped by SIGTERM; go on: carrick reset; take back what was done: carrick undo 7",
+            ),
+        ] {
+            let (teller, stop) = StopTeller::new();
+            let actor = act::actor("reset", stop);
+            let telling = async {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+                teller.tell(signal);
+            };
+            let begins = Instant::now();
+            let (ended, ()) = tokio::join!(take_out(&args, &host, None, &actor, begun), telling);
+            let Err(Unfit::Failure(failure)) = ended else { panic!("{expected}: it went on") };
+            assert_eq!((failure.exit, failure.to_string().as_str()), (Exit::Signal(signal), expected));
+            let left = still_there(&args, host.as_ref(), &actor.stop).await.map(|left| left.len()).unwrap_err();
+            assert_eq!(left.exit, Exit::Signal(signal));
+            assert!(left.to_string().ends_with("finish it: carrick reset"), "{left}");
+            assert!(begins.elapsed() < Duration::from_secs(2), "{:?}", begins.elapsed());
+        }
+        assert_eq!(machine.changes(), Vec::<String>::new());
+    }
 }
