@@ -147,11 +147,16 @@ pub fn read_kubeconfig(path: &Path) -> Result<ClusterCredentials, Failure> {
 }
 
 pub fn read_short(path: &Path) -> Result<String, String> {
+    read_at_most(path, LONGEST_KUBECONFIG)
+}
+
+/// A text that a person hands over. How long one is that is no file, only reading it tells.
+pub fn read_at_most(path: &Path, longest: u64) -> Result<String, String> {
     let mut text = String::new();
-    let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST_KUBECONFIG + 1).read_to_string(&mut text));
+    let read = std::fs::File::open(path).and_then(|file| file.take(longest + 1).read_to_string(&mut text));
     match read {
         Err(error) => Err(error.to_string()),
-        Ok(size) if size as u64 > LONGEST_KUBECONFIG => Err(format!("longer than {LONGEST_KUBECONFIG} bytes")),
+        Ok(size) if size as u64 > longest => Err(format!("longer than {longest} bytes")),
         Ok(_) => Ok(text),
     }
 }

@@ -14,6 +14,11 @@ pub(crate) const LARGEST: u64 = 16 << 20;
 /// carrying one out never fails for size.
 pub(crate) const MOST_OUTPUT: usize = 16 << 20;
 
+/// What was read in part is not judged as if it were all.
+pub(crate) fn too_long() -> String {
+    format!("there is more of it than {} MiB", LARGEST >> 20)
+}
+
 /// A file operation is over in milliseconds, on a slow disk in a second.
 pub(crate) const FILE_TIME: Duration = Duration::from_secs(20);
 
@@ -35,7 +40,7 @@ pub trait Host: Probe {
     /// What is at a path; `None`: nothing.
     fn look<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Option<PathEntry>, Trouble>>;
 
-    /// The names in a directory, in no order. One that is not there has none.
+    /// All names in a directory, in no order. One that is not there has none.
     fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<String>, Trouble>>;
 
     /// Makes a file hold exactly these bytes, on disk before this returns.
@@ -116,13 +121,15 @@ pub struct CommandOutput {
     pub exit: i32,
     pub out: String,
     pub errors: String,
+    /// There was more of it than is kept: what is here is its beginning.
+    pub cut: bool,
 }
 
 impl CommandOutput {
-    /// What it printed, where it ended well; otherwise the last thing it said.
+    /// All that it printed, where it ended well; otherwise the last thing it said.
     pub fn well(self, argv: &[&str]) -> Result<String, Trouble> {
         if self.exit == 0 {
-            return Ok(self.out);
+            return if self.cut { Err(Trouble::new(argv.join(" "), too_long())) } else { Ok(self.out) };
         }
         let said = crate::command::last_line(if self.errors.trim().is_empty() { &self.out } else { &self.errors });
         Err(Trouble::new(argv.join(" "), format!("exit {}: {said}", self.exit)))

@@ -180,6 +180,18 @@ async fn changes_what_the_machine_itself_would_change() {
     assert_eq!(locally.len(), remotely.len());
 }
 
+/// What is longer than is kept is told to be cut, by whichever way it comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_in_part_is_not_taken_for_all() {
+    let Some(sshd) = Sshd::start("") else { return };
+    let ssh = sshd.connect(BOX).await;
+    let argv = ["head", "-c", "16777300", "/dev/zero"];
+    let ended = ssh.run(&argv, Duration::from_secs(60)).await.unwrap();
+    assert!(ended.cut);
+    assert!(ended.well(&argv).unwrap_err().to_string().contains("more of it than 16 MiB"));
+    assert_eq!(ssh.run(&["echo", "short"], BOX).await.unwrap().well(&["echo"]).unwrap(), "short\n");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn one_lock_for_those_who_are_there_and_those_who_come() {
     let Some(sshd) = Sshd::start("") else { return };

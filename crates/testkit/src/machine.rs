@@ -239,7 +239,7 @@ impl Machine {
             return Some(Ok(Capture::text(text)));
         }
         let Source::Query(query) = source else { return self.inner().see(source) };
-        let CommandOutput { exit, out, errors } = self.command(query.argv);
+        let CommandOutput { exit, out, errors, cut: _ } = self.command(query.argv);
         let capture = Capture { exit: Some(exit), errors, ..Capture::text(out) };
         Some(if exit == 127 { Err(Why::NoTool) } else { Ok(capture) })
     }
@@ -398,7 +398,7 @@ impl Inner {
     }
 
     fn command(&mut self, argv: &[&str]) -> CommandOutput {
-        let well = |out: &str| CommandOutput { exit: 0, out: out.to_owned(), errors: String::new() };
+        let well = |out: &str| CommandOutput { out: out.to_owned(), ..CommandOutput::default() };
         match argv {
             ["sh", "-c", script] if *script == LINKED.argv[2] => well(&self.symlinks()),
             ["sed", "-i", "-n", "-E", chains::LINES, file] => {
@@ -470,6 +470,7 @@ impl Inner {
                 exit: 127,
                 out: String::new(),
                 errors: format!("{}: not on this machine", argv.join(" ")),
+                cut: false,
             }),
             [] => CommandOutput::default(),
         }
@@ -518,7 +519,7 @@ impl Inner {
         let lines: Vec<&str> = table.lines().filter(|line| line.split(' ').nth(4) != Some(point)).collect();
         if lines.len() == table.lines().count() {
             let errors = format!("umount: {point}: not mounted.");
-            return CommandOutput { exit: 32, out: String::new(), errors };
+            return CommandOutput { exit: 32, errors, ..CommandOutput::default() };
         }
         self.put(MOUNTS, File::new(lines.join("\n") + "\n", 0o644));
         CommandOutput::default()
@@ -529,7 +530,7 @@ impl Inner {
         let (tool, verb) = program.rsplit_once('-')?;
         let rules = self.rules.get(tool)?.clone();
         match (verb, args) {
-            ("save", []) => return Some(CommandOutput { exit: 0, out: rules, errors: String::new() }),
+            ("save", []) => return Some(CommandOutput { out: rules, ..CommandOutput::default() }),
             ("save", ["-f", file]) => self.put(file, File::new(rules, 0o644)),
             ("restore", ["--noflush", _, file]) => {
                 let Some(PathEntry::File(script)) = self.files.get(*file) else { return None };

@@ -416,7 +416,7 @@ const KUBELET_PROCESS: &str = "/usr/bin/kubelet --bootstrap-kubeconfig=/etc/kube
 
 impl Script for Worker {
     fn run(&self, machine: &Machine, argv: &[&str]) -> Option<CommandOutput> {
-        let well = |out: String| Some(CommandOutput { exit: 0, out, errors: String::new() });
+        let well = |out: String| Some(CommandOutput { out, ..CommandOutput::default() });
         match argv {
             ["systemd-run", rest @ ..] => well(self.start_kubeadm(machine, rest)),
             ["systemctl", "show", rest @ ..] => {

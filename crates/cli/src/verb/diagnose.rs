@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::exit::{Exit, Failure};
 use crate::input::{self, Input};
-use crate::machine::{ClusterArgs, MachineArgs, client, open_bundle};
+use crate::machine::{self, ClusterArgs, MachineArgs, client, open_bundle};
 use crate::render::{Format, TextOptions, render};
 use crate::terminal;
 
@@ -124,12 +124,9 @@ fn own_signatures(dir: &Path) -> Result<Vec<Signature>, Failure> {
         return Err(Failure::usage(format!("--signatures {}: no *.toml in it", dir.display())));
     }
     let read = |path: &PathBuf| {
-        let size = std::fs::metadata(path).map_err(|error| cannot(path, error))?.len();
-        if size > LARGEST_SIGNATURE {
-            return Err(Failure::usage(format!("{}: {size} bytes is too large for a signature", path.display())));
-        }
-        let text = std::fs::read_to_string(path).map_err(|error| cannot(path, error))?;
         let name = path.display().to_string();
+        let text = machine::read_at_most(path, LARGEST_SIGNATURE);
+        let text = text.map_err(|error| Failure::usage(format!("{name}: {error}: no signature is")))?;
         signature::parse(&name, &text).map_err(|complaint| Failure::usage(complaint.to_string()))
     };
     files.iter().map(read).collect()
@@ -143,4 +140,17 @@ fn lint_report(whose: &str, count: usize, complaints: &[signature::Complaint]) -
     };
     terminal::print(&(lines + &sum)).map_err(|error| Failure::internal(format!("stdout: {error}")))?;
     Ok(if complaints.is_empty() { Exit::Ok } else { Exit::Failed })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signature_that_has_no_end_is_not_read_to_it() {
+        let dir = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink("/dev/zero", dir.path().join("mine.toml")).unwrap();
+        let refused = own_signatures(dir.path()).unwrap_err();
+        assert!(refused.to_string().ends_with("mine.toml: longer than 262144 bytes: no signature is"), "{refused}");
+    }
 }

@@ -1,5 +1,6 @@
 //! Serving over TLS: with the certificate of a directory, read again when it changes, or with one of our own making.
 
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -66,12 +67,24 @@ impl ResolvesServerCert for Certificate {
     }
 }
 
+/// A Secret holds no more.
+const LARGEST: u64 = 1 << 20;
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(LARGEST + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > LARGEST {
+        return Err(std::io::Error::other(format!("longer than {LARGEST} bytes")));
+    }
+    Ok(bytes)
+}
+
 fn load(directory: &Path) -> Result<(Arc<CertifiedKey>, Vec<u8>), String> {
-    let read = |name: &str| {
+    let part = |name: &str| {
         let path = directory.join(name);
-        std::fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))
+        read(&path).map_err(|error| format!("{}: {error}", path.display()))
     };
-    let (certificate, key) = (read("tls.crt")?, read("tls.key")?);
+    let (certificate, key) = (part("tls.crt")?, part("tls.key")?);
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&certificate)
         .collect::<Result<_, _>>()
         .map_err(|_| format!("{}: it holds no certificate in PEM", directory.join("tls.crt").display()))?;
@@ -149,5 +162,15 @@ mod tests {
         std::fs::write(directory.path().join("tls.key"), "-----BEGIN PRIVATE KEY-----\nAAAA").unwrap();
         let why = certificate.reload().unwrap_err();
         assert!(why.contains("tls.key") && !why.contains("AAAA"), "{why}");
+    }
+
+    #[test]
+    fn what_has_no_end_is_not_read_to_it() {
+        let directory = tempfile::tempdir().unwrap();
+        issue(directory.path());
+        std::fs::remove_file(directory.path().join("tls.crt")).unwrap();
+        std::os::unix::fs::symlink("/dev/zero", directory.path().join("tls.crt")).unwrap();
+        let why = Certificate::read(directory.path()).unwrap_err();
+        assert!(why.contains("tls.crt") && why.contains("longer than 1048576 bytes"), "{why}");
     }
 }

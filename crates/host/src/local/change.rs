@@ -19,7 +19,7 @@ use tokio::time::timeout;
 use super::{Local, query_with};
 use crate::host::{
     CommandOutput, FILE_TIME, File, Host, LARGEST, Lock, Locked, MOST_OUTPUT, PathEntry, Trouble, WriteMode, beside,
-    of_commands,
+    of_commands, too_long,
 };
 use crate::probe::BoxFuture;
 
@@ -34,10 +34,7 @@ impl Host for Local {
     }
 
     fn list<'a>(&'a self, path: &'a str) -> BoxFuture<'a, Result<Vec<String>, Trouble>> {
-        boxed(path, |path| match fs::read_dir(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-            entries => entries?.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect(),
-        })
+        boxed(path, |path| names(path, LARGEST))
     }
 
     fn write<'a>(&'a self, path: &'a str, file: &'a File, how: WriteMode) -> BoxFuture<'a, Result<(), Trouble>> {
@@ -98,7 +95,8 @@ impl Host for Local {
         Box::pin(async move {
             match query_with(self.held.stdin(), argv, Keep::Head(MOST_OUTPUT), limit).await {
                 Ok((capture, _)) => {
-                    Ok(CommandOutput { exit: capture.exit.unwrap_or(-1), out: capture.text, errors: capture.errors })
+                    let (exit, cut) = (capture.exit.unwrap_or(-1), !capture.is_whole());
+                    Ok(CommandOutput { exit, out: capture.text, errors: capture.errors, cut })
                 }
                 Err(Why::TimedOut) => Err(Trouble::new(argv.join(" "), format!("no end in {} s", limit.as_secs()))),
                 Err(why) => Err(Trouble::new(argv.join(" "), why)),
@@ -141,6 +139,25 @@ fn reason(error: &io::Error) -> String {
         return "is a link".to_owned();
     }
     error.to_string().split(" (os error").next().unwrap_or_default().to_owned()
+}
+
+/// The names in a directory, where they are no more bytes than this.
+fn names(path: &Path, most: u64) -> io::Result<Vec<String>> {
+    let entries = match fs::read_dir(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries?,
+    };
+    let (mut names, mut bytes) = (Vec::new(), 0);
+    for entry in entries {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        // As they come over SSH: each with an end.
+        bytes += name.len() as u64 + 1;
+        if bytes >= most {
+            return Err(io::Error::other(too_long()));
+        }
+        names.push(name);
+    }
+    Ok(names)
 }
 
 fn look(path: &Path) -> io::Result<Option<PathEntry>> {
@@ -379,6 +396,25 @@ mod tests {
         assert_eq!(told, Locked::By("carrick reset, process 17".into()));
         tokio::time::sleep(Duration::from_millis(1500)).await;
         assert!(other.lock(path, "me").await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn what_was_read_in_part_is_not_taken_for_all() {
+        let argv = ["head", "-c", "16777300", "/dev/zero"];
+        let ended = host().run(&argv, Duration::from_secs(20)).await.unwrap();
+        assert!(ended.cut && !ended.out.is_empty());
+        let why = "head -c 16777300 /dev/zero: there is more of it than 16 MiB";
+        assert_eq!(ended.well(&argv).unwrap_err().to_string(), why);
+        let whole = host().run(&["head", "-c", "100", "/dev/zero"], Duration::from_secs(20)).await.unwrap();
+        assert_eq!((whole.cut, whole.out.len()), (false, 100));
+
+        let dir = tempfile::tempdir().unwrap();
+        for name in ["one", "two"] {
+            fs::write(dir.path().join(name), "").unwrap();
+        }
+        assert_eq!(names(dir.path(), 9).unwrap().len(), 2);
+        assert_eq!(names(dir.path(), 8).unwrap_err().to_string(), "there is more of it than 16 MiB");
+        assert_eq!(names(&dir.path().join("three"), 8).unwrap(), [""; 0]);
     }
 
     #[tokio::test]

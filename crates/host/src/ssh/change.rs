@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 use super::{GRACE, MOST_SAID, Ssh, nonce, quote};
 use crate::command::{last_line, whole_lines};
 use crate::host::{
-    CommandOutput, FILE_TIME, File, Host, LARGEST, Lock, Locked, MOST_OUTPUT, PathEntry, Trouble, WriteMode,
+    CommandOutput, FILE_TIME, File, Host, LARGEST, Lock, Locked, MOST_OUTPUT, PathEntry, Trouble, WriteMode, too_long,
 };
 use crate::probe::BoxFuture;
 
@@ -25,6 +25,15 @@ const SCRIPT: &str = include_str!("change.sh");
 
 /// The machine's lock, while we think that we have it: its path, and the word in it that says that it is ours.
 pub(super) type Held = Arc<Mutex<Option<(String, String)>>>;
+
+/// How a call of [`SCRIPT`] ended, and what it printed.
+struct Answer {
+    exit: i32,
+    out: Vec<u8>,
+    errors: String,
+    /// There was more of it.
+    cut: bool,
+}
 
 /// How [`SCRIPT`] ends where the lock is not ours any more.
 const LOST: i32 = 97;
@@ -42,7 +51,7 @@ impl Ssh {
     }
 
     /// One call of the script: its answer without the noise before it.
-    async fn order(&self, words: &[&str], limit: Duration, most: u64) -> Result<(i32, Vec<u8>, String), Why> {
+    async fn order(&self, words: &[&str], limit: Duration, most: u64) -> Result<Answer, Why> {
         let nonce = nonce(self.dir.path());
         let mut child =
             self.orderly(limit).spawn().map_err(|error| Why::Broken(format!("ssh could not be run: {error}")))?;
@@ -87,7 +96,10 @@ impl Ssh {
             Some(answer) if status.code() == Some(LOST) && answer == format!("lost {nonce}\n").as_bytes() => {
                 Err(Why::NoShell("the link was gone for so long that the machine's lock is lost".to_owned()))
             }
-            Some(answer) => Ok((status.code().unwrap_or(255), answer.to_vec(), errors)),
+            Some(answer) => {
+                let (exit, out, cut) = (status.code().unwrap_or(255), answer.to_vec(), out.len() >= most);
+                Ok(Answer { exit, out, errors, cut })
+            }
             None => Err(Why::NoShell(last_line(&errors).to_owned())),
         }
     }
@@ -110,8 +122,11 @@ impl Ssh {
     async fn file_order(&self, path: &str, words: &[&str]) -> Result<Vec<u8>, Trouble> {
         let most = LARGEST + (64 << 10);
         match self.order(words, FILE_TIME, most).await {
-            Ok((0, answer, _)) => Ok(answer),
-            Ok((_, _, errors)) => Err(Trouble::new(path, last_line(&errors).rsplit(": ").next().unwrap_or_default())),
+            Ok(Answer { cut: true, .. }) => Err(Trouble::new(path, too_long())),
+            Ok(Answer { exit: 0, out, .. }) => Ok(out),
+            Ok(Answer { errors, .. }) => {
+                Err(Trouble::new(path, last_line(&errors).rsplit(": ").next().unwrap_or_default()))
+            }
             Err(why) => Err(Trouble::because(path, &why)),
         }
     }
@@ -209,11 +224,11 @@ impl Host for Ssh {
             let words: Vec<&str> = ["command"].into_iter().chain(argv.iter().copied()).collect();
             let held = self.held();
             match self.order(&guarded(held.as_ref(), &words), limit, MOST_OUTPUT as u64).await {
-                Ok((127, out, errors)) if out.is_empty() && errors.contains("not found") => {
+                Ok(Answer { exit: 127, out, errors, .. }) if out.is_empty() && errors.contains("not found") => {
                     Err(Trouble::new(what(), "the command is not installed"))
                 }
-                Ok((exit, out, errors)) => {
-                    Ok(CommandOutput { exit, out: redact(&String::from_utf8_lossy(&out)), errors })
+                Ok(Answer { exit, out, errors, cut }) => {
+                    Ok(CommandOutput { exit, out: redact(&String::from_utf8_lossy(&out)), errors, cut })
                 }
                 Err(why) => Err(Trouble::because(what(), &why)),
             }
