@@ -7,6 +7,7 @@ use carrick_cluster::ClusterClient;
 use carrick_core::fact::Facts;
 use carrick_core::plan::Plan;
 use carrick_core::plan::protect::Protected;
+use carrick_core::shown;
 use carrick_engine::Stop;
 use carrick_engine::act::undo::UndoError;
 use carrick_engine::act::{self, Actor, Grounded, StepProgress, Stopped};
@@ -21,9 +22,9 @@ use crate::render::wrap;
 use crate::signals::Signals;
 use crate::terminal::{self, LiveLine, OK, WARN, styled};
 
-mod shown;
+mod plan;
 
-pub use shown::{INDENT, Refused, as_json, planned, told, told_with, with_note, written};
+pub use plan::{INDENT, Refused, as_json, planned, told, told_with, with_note, written};
 
 /// Whether, and how far, a verb may change something.
 #[derive(Clone, Debug, clap::Args)]
@@ -186,12 +187,12 @@ impl Steps {
     pub fn tell(&mut self, told: &StepProgress<'_>) {
         match told {
             StepProgress::Begins(_, doing) => {
-                self.doing.clone_from(doing);
+                self.doing = shown::in_line(doing);
                 self.since = Instant::now();
-                self.line.show(&format!("  ..  {doing}"));
+                self.line.show(&format!("  ..  {}", self.doing));
             }
             StepProgress::Waits(elapsed, reason) => {
-                let text = format!("  ..  {} ({} s): {reason}", self.doing, elapsed.as_secs());
+                let text = format!("  ..  {} ({} s): {}", self.doing, elapsed.as_secs(), shown::in_line(reason));
                 self.line.show_or_say(&text);
             }
             StepProgress::Done(_) => {
@@ -202,7 +203,8 @@ impl Steps {
             StepProgress::Passed(_, why) => {
                 self.line.clear();
                 self.passed += 1;
-                let text = wrap::hang(&format!("{}: {why}", self.doing), INDENT, terminal::width());
+                let text = format!("{}: {}", self.doing, shown::in_line(why));
+                let text = wrap::hang(&text, INDENT, terminal::width());
                 terminal::say(&format!("  {}  {text}", styled(WARN, "--")));
             }
         }

@@ -87,7 +87,27 @@ impl Failure {
     }
 
     pub fn report(&self) -> ExitCode {
-        crate::terminal::say(&format!("carrick: {self}"));
+        crate::terminal::say(&self.line());
         self.exit.into()
+    }
+
+    /// What another program or a cluster said may have lines of its own: none of them begins where one of ours does.
+    fn line(&self) -> String {
+        format!("carrick: {}", self.message.trim_end().replace('\n', "\n  "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_said_begins_no_line_of_ours() {
+        for (message, expected) in [
+            ("the Node w1 could not be drained: busy", "carrick: the Node w1 could not be drained: busy"),
+            ("denied: no\nw1 joined: verified\n", "carrick: denied: no\n  w1 joined: verified"),
+        ] {
+            assert_eq!(Failure::failed(message).line(), expected);
+        }
     }
 }

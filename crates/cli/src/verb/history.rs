@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use carrick_core::record::printed::{HistoryLine, JoinLine, RunLine};
+use carrick_core::shown;
 use carrick_engine::act::journal::{self, End, PastRun};
 use carrick_engine::act::keep;
 use carrick_engine::join::joins;
@@ -120,7 +121,8 @@ fn told(past: &PastRun, verbose: bool) -> String {
 
 /// How it ended, and what else there is to know before it is taken back.
 fn ended(past: &PastRun) -> String {
-    let mut end = past.end().to_string();
+    // What a step failed for is told in another's words.
+    let mut end = shown::in_line(&past.end().to_string());
     if let (taken @ 1.., false) = (past.taken_back(), past.end() == End::Undone) {
         let _ = write!(end, "; {taken} of {} taken back", past.run.steps.len());
     }

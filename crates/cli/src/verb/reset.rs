@@ -9,6 +9,7 @@ use carrick_core::StopSignal;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::plan::printed::PlanReport;
 use carrick_core::reset::{self, Reset, ResetOptions, ResetRefusal};
+use carrick_core::shown;
 use carrick_engine::act::keep::{self, Seal};
 use carrick_engine::act::{Actor, Grounded, Stopped};
 use carrick_engine::{Stop, reset as engine, unit};
@@ -293,7 +294,7 @@ async fn sweep(args: &Args, host: &Arc<dyn Host>, actor: &Actor, steps: &[Ground
 }
 
 fn still(steps: &[Grounded]) -> String {
-    let told: Vec<String> = steps.iter().map(|step| step.step.effect.to_string()).collect();
+    let told: Vec<String> = steps.iter().map(|step| shown::in_line(&step.step.effect.to_string())).collect();
     format!("would still {}", told.join(", "))
 }
 
@@ -314,7 +315,7 @@ fn print(args: &Args, host: &str, reset: &Reset, steps: &[Grounded], run: Option
 }
 
 fn stays(reset: &Reset) -> String {
-    let other: String = reset.stays.iter().map(|path| format!(", {path}")).collect();
+    let other: String = reset.stays.iter().map(|path| format!(", {}", shown::in_line(path))).collect();
     let stays = format!("Stays: the Node, other mounts, network cards and rules, containerd and its images{other}.");
     format!(
         "\n  What is behind kubeadm reset cannot be taken back: join again.\n  {}\n",

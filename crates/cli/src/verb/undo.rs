@@ -3,6 +3,7 @@
 use carrick_core::fact::Facts;
 use carrick_core::plan::live::LiveNode;
 use carrick_core::record::printed::JoinEnd;
+use carrick_core::shown;
 use carrick_engine::act::keep;
 use carrick_engine::act::undo::{self, NodeNeeds, UndoPlan};
 use carrick_engine::join::joins;
@@ -98,7 +99,7 @@ const UNDER: usize = 4;
 fn told(back: &UndoPlan, breaks: &[NodeNeeds]) -> String {
     let runs: Vec<String> = back.runs.iter().map(u32::to_string).collect();
     let runs = runs.join(" and ");
-    let line = |text: &str| format!("  {}\n", wrap::hang(text, UNDER, terminal::width()));
+    let line = |text: &str| format!("  {}\n", wrap::hang(&shown::in_line(text), UNDER, terminal::width()));
     let part = |head: &str, lines: Vec<String>| {
         let lines: String = lines.iter().map(|text| line(text)).collect();
         if lines.is_empty() { lines } else { format!("{head}\n{lines}") }

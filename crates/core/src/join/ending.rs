@@ -12,6 +12,7 @@ use crate::catalogue::{self, Role, Stops};
 use crate::check::Needed;
 use crate::names::Names;
 use crate::report::{self, Cause, Overall, Remainder, Report};
+use crate::shown;
 use crate::signature::{Library, Signature};
 use crate::stop::StopSignal;
 
@@ -63,15 +64,27 @@ fn causes(failure: &JoinFailure, diagnosed: &[Cause]) -> Vec<Cause> {
 }
 
 /// Puts into the causes of a join that failed what to do about each: where whoever named one did not know, as the id's own
-/// file says; with the names of this machine and of what was seen on the way.
+/// file says; with the names of this machine and of what was seen on the way. Each text stays within its line: what a cluster
+/// says may have lines of its own.
 pub fn complete(outcome: &mut JoinOutcome, library: &Library, names: &Names) {
-    let JoinOutcome::Failed(failure) = outcome else { return };
+    let fit = |text: &mut String| *text = shown::in_line(text);
+    let failure = match outcome {
+        JoinOutcome::Failed(failure) => failure,
+        JoinOutcome::Unproven { says } => return fit(says),
+        JoinOutcome::Joined { .. } | JoinOutcome::Interrupted { .. } => return,
+    };
+    fit(&mut failure.says);
     for cause in &mut failure.causes {
+        fit(&mut cause.says);
+        for seen in &mut cause.seen {
+            (seen.source, seen.text) = (shown::in_line(&seen.source), shown::in_line(&seen.text));
+        }
         if cause.remedy.is_empty() {
             let of_file = library.find(&cause.id).into_iter().flat_map(|signature| &signature.remedy);
             cause.remedy = of_file.map(|command| Signature::command_without_hit(command)).collect();
         }
         names.fill_all(&mut cause.remedy);
+        cause.remedy.iter_mut().for_each(fit);
     }
 }
 

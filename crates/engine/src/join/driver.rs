@@ -22,6 +22,7 @@ use carrick_core::judge::Ignore;
 use carrick_core::names::Names;
 use carrick_core::redact::redact;
 use carrick_core::report::Report;
+use carrick_core::shown;
 use carrick_core::signature::Library;
 use carrick_host::{Host, Progress, Trouble, cri};
 use jiff::{SignedDuration, Timestamp};
@@ -88,13 +89,14 @@ pub enum JoinProgress {
 }
 
 impl JoinProgress {
-    /// As it may be shown and written down: whole sentences of other programs, their secrets redacted before any is cut to fit.
+    /// As it may be shown and written down: whole sentences of other programs, their secrets redacted before any is cut to fit,
+    /// each within its line: what a cluster says of a request may have lines of its own, and none of them is one of ours.
     fn redacted(mut self) -> Self {
         let (JoinProgress::Reached { says, .. }
         | JoinProgress::Waits { says, .. }
         | JoinProgress::Says(says)
         | JoinProgress::Again { says, .. }) = &mut self;
-        *says = redact(says);
+        *says = shown::in_line(&redact(says));
         self
     }
 }

@@ -8,6 +8,7 @@ use carrick_core::join::before::MachineBefore;
 use carrick_core::join::state::JoinStatus;
 use carrick_core::join::step::JoinOutcome;
 use carrick_core::redact::redact;
+use carrick_core::shown;
 use carrick_host::{File, Host, PathEntry, Trouble, WriteMode};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -172,7 +173,7 @@ impl Record {
     }
 
     fn line(&mut self, at: Timestamp, says: &str) {
-        let _ = writeln!(self.text, "{} {}", at.strftime("%Y-%m-%dT%H:%M:%SZ"), redact(says));
+        let _ = writeln!(self.text, "{} {}", at.strftime("%Y-%m-%dT%H:%M:%SZ"), shown::in_line(&redact(says)));
     }
 
     /// On disk, where there is something new.
@@ -213,7 +214,8 @@ mod tests {
         join.stage = stage;
         let mut record = Record::begin(begun);
         assert_eq!(record.place(), None);
-        record.note(begun, &JoinProgress::Says("--token abcdef.0123456789abcdef".into()));
+        let says = "--token abcdef.0123456789abcdef\u{1b}[2J\n1970-01-01T00:00:00Z joined: verified";
+        record.note(begun, &JoinProgress::Says(says.into()));
         record.keep(machine, &join, &Standing { runs: &[], before: None, unfinished }).await.unwrap();
         assert_eq!(record.place(), Some(format!("{DIR}/{second}.log")));
     }
@@ -240,6 +242,7 @@ mod tests {
         let text = String::from_utf8(log.bytes).unwrap();
         assert!(log.mode == 0o600 && text.starts_with("1970-01-01T00:01:40Z --token "), "{text}");
         assert!(!text.contains("0123456789abcdef"), "{text}");
+        assert!(text.lines().count() == 1 && !text.contains('\u{1b}'), "{text:?}");
     }
 
     #[test]

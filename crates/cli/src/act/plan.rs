@@ -8,6 +8,7 @@ use std::fmt::Write as _;
 use carrick_core::plan::printed::{PlanReport, PlannedStep};
 use carrick_core::plan::protect::{PlanRefusal, Protected};
 use carrick_core::plan::{Items, Plan};
+use carrick_core::shown;
 use carrick_engine::act::{Grounded, shown_change};
 
 use crate::exit::Failure;
@@ -65,7 +66,7 @@ fn at_width(host: &str, steps: &[Grounded], refused: &Refused, width: usize) -> 
         let why = grounded.step.why.join(", ");
         let _ = writeln!(out, "  {:>2}  {}", at + 1, with_note(&grounded.step.effect.to_string(), &why, width));
         if let Some(why) = refused.steps.get(&at) {
-            for line in wrap::wrap(&format!("refused: {why}"), wrap::beside(INDENT, width)) {
+            for line in wrap::wrap(&shown::in_line(&format!("refused: {why}")), wrap::beside(INDENT, width)) {
                 let _ = writeln!(out, "      {}", styled(FAIL, &line));
             }
         }
@@ -79,7 +80,8 @@ fn at_width(host: &str, steps: &[Grounded], refused: &Refused, width: usize) -> 
 /// A line that goes or comes: `- ` or `+ ` before it. What does not fit goes on under its text.
 fn changed(line: &str, width: usize) -> String {
     let style = if line.starts_with('-') { FAIL } else { OK };
-    let (mark, text) = line.split_once(' ').unwrap_or((line, ""));
+    let line = shown::in_line(line);
+    let (mark, text) = line.split_once(' ').unwrap_or((&line, ""));
     let within = text.chars().take_while(|c| c.is_whitespace()).count();
     let lead: String = text.chars().take(within).collect();
     let mut out = String::new();
@@ -90,15 +92,16 @@ fn changed(line: &str, width: usize) -> String {
     out
 }
 
-/// A sentence and what is noted behind it, dimmed; all set under where the sentence begins.
+/// A sentence and what is noted behind it, dimmed; all set under where the sentence begins. Names of files in it may have line
+/// ends of their own.
 pub fn with_note(sentence: &str, note: &str, width: usize) -> String {
-    let room = wrap::beside(INDENT, width);
-    let mut lines = wrap::wrap(sentence, room);
+    let (room, note) = (wrap::beside(INDENT, width), shown::in_line(note));
+    let mut lines = wrap::wrap(&shown::in_line(sentence), room);
     match lines.last_mut() {
         Some(last) if last.chars().count() + 2 + note.chars().count() <= room => {
-            let _ = write!(last, "  {}", styled(DIM, note));
+            let _ = write!(last, "  {}", styled(DIM, &note));
         }
-        _ => lines.extend(wrap::wrap(note, room).iter().map(|line| styled(DIM, line))),
+        _ => lines.extend(wrap::wrap(&note, room).iter().map(|line| styled(DIM, line))),
     }
     lines.join(&format!("\n{:INDENT$}", ""))
 }
@@ -139,6 +142,9 @@ mod tests {
     use carrick_core::plan::{Effect, PlaceState, RunningContainers, Step};
     use carrick_host::File;
 
+    use carrick_engine::act::StepProgress;
+
+    use super::super::Steps;
     use super::*;
 
     fn plan() -> Vec<Grounded> {
@@ -201,6 +207,17 @@ mod tests {
         let effect = "write /etc/systemd/system/kubelet.service.d/05-carrick.conf";
         assert_eq!(end.to_string(), format!("refused, nothing was changed: would {effect}: {why}"));
         assert_eq!((json["refused"].as_str(), end.exit), (Some(end.to_string().as_str()), crate::exit::Exit::Failed));
+    }
+
+    /// Who may name a file may put a line end into its name; a line of the plan is Carrick's own.
+    #[test]
+    fn a_name_with_a_line_end_stays_in_its_line() {
+        let forged = "/etc/cni/net.d/a\n   9  remove nothing";
+        assert_eq!(with_note(&format!("remove {forged}"), "x\n!!", 80).lines().count(), 1);
+        assert_eq!(changed(&format!("- {forged}"), 80).lines().count(), 1);
+        let mut steps = Steps::new();
+        steps.tell(&StepProgress::Begins(0, format!("remove {forged}")));
+        assert!(!steps.doing.contains('\n'), "{:?}", steps.doing);
     }
 
     #[test]
