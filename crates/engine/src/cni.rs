@@ -14,7 +14,7 @@ use carrick_host::cri::sandbox::{self, TriedSandbox};
 use carrick_host::{Host, Progress, cri, gather};
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use crate::credentials;
+use crate::credentials::{self, NoCredential};
 
 /// Between two looks: what comes up is noticed within a second.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -77,7 +77,7 @@ impl Network<'_> {
     }
 
     /// The kubelet's own credential, where no admin's was given and the machine has joined.
-    async fn own(&self, facts: &Facts) -> Result<Option<ClusterClient>, String> {
+    async fn own(&self, facts: &Facts) -> Result<Option<ClusterClient>, NoCredential> {
         if self.admin.is_some() || facts.has_kubelet_conf() == Ok(false) {
             return Ok(None);
         }
@@ -93,7 +93,7 @@ impl Network<'_> {
         let own = match self.own(facts).await {
             Ok(own) => own,
             Err(why) => {
-                facts.insert(key, Err(Why::Broken(why)));
+                facts.insert(key, Err(why.into()));
                 return;
             }
         };
@@ -144,7 +144,7 @@ impl Network<'_> {
 
     /// What the cluster has for this machine's file: the first network that can be read, else the first complaint.
     pub async fn wanted(&self, facts: &Facts) -> Result<ClusterCniConfig, NoClusterConfig> {
-        let own = self.own(facts).await.map_err(NoClusterConfig::Credential)?;
+        let own = self.own(facts).await.map_err(|why| NoClusterConfig::Credential(why.to_string()))?;
         let client = self.admin.or(own.as_ref()).ok_or(NoClusterConfig::NotJoined)?;
         let name = facts.kubelet_node_name().unwrap_or_else(|_| "NODE".to_owned());
         let mut first = None;

@@ -62,7 +62,7 @@ pub async fn add_lease(machine: &Arc<dyn Host>, facts: &mut Facts) {
         return;
     };
     let lease = match credentials::of_kubelet(machine).await {
-        Err(why) => Err(Why::Broken(redact(&why))),
+        Err(why) => Err(why.into()),
         Ok(own) => leases::of_node(&own, &node).await.map_err(Why::from),
     };
     facts.insert(Source::Api(LEASE).key(), lease.map(|lease| Capture::text(redact(&lease.to_string()))));

@@ -9,13 +9,14 @@ use std::time::Duration;
 use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::StopSignal;
 use carrick_core::discovery;
-use carrick_core::fact::Facts;
+use carrick_core::fact::identity::MachineIdentity;
+use carrick_core::fact::{Facts, Why};
 use carrick_core::join::ending::WhatRemains;
 use carrick_core::join::failure::JoinFailure;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::{JoinOutcome, Withdrawal};
-use carrick_core::join::verify::Until;
+use carrick_core::join::verify::{ClientCertificate, Until};
 use carrick_core::judge::Ignore;
 use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::Protected;
@@ -26,7 +27,10 @@ use carrick_core::signature::Library;
 use carrick_core::testing::secret::{KINDS, Plant, pieces_found, plant_one};
 use carrick_engine::act::{self, Actor, journal, undo};
 use carrick_engine::dialer;
-use carrick_engine::join::{Fixer, JoinOptions, JoinProgress, JoinReport, NotFixed, join, joins};
+use carrick_engine::join::inspect::LiveDiagnosis;
+use carrick_engine::join::{
+    Fixer, JoinOptions, JoinProgress, JoinReport, NodeObserver, NotFixed, join, joins, verify,
+};
 use carrick_engine::{Stop, StopTeller, unit};
 use carrick_host::{BoxFuture, Host, Locked, PathEntry, Probe};
 use carrick_testkit::memory_api::Fault;
@@ -1809,6 +1813,29 @@ async fn told_to_stop_while_it_fails_it_looks_for_no_cause_and_puts_back() {
             assert!(matches!(ended.outcome, JoinOutcome::Failed(_)), "{what}: {ended:#?} {told:#?}");
             assert_eq!((ended.stopped, ended.diagnosis.is_some()), (Some(signal), diagnosed), "{what}: {told:#?}");
             assert_put_back(&machine, worker.kubelet_unit(), &before, &what);
+        }
+    }
+}
+
+/// A credential that cannot be read just now says nothing of what it is worth.
+#[tokio::test(start_paused = true)]
+async fn a_certificate_that_cannot_be_read_is_unknown_and_not_stale() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&ended, &told);
+    let (shared, library): (Arc<dyn Host>, _) = (machine.clone(), Library::built_in().unwrap());
+    let identity = MachineIdentity { uuid: Some(SYSTEM_UUID.to_owned()), machine_id: None };
+    let diagnosis = LiveDiagnosis { library: &library, ignore: &Ignore::default(), time_box: Duration::from_secs(1) };
+    for (times, expected) in [(0, Ok(ClientCertificate::Trusted)), (1000, Err("Input/output error"))] {
+        machine.fail_looks(KUBELET_CONF, times);
+        let mut observer = NodeObserver::new(&shared, NODE.to_owned(), identity.clone(), None);
+        let seen = verify::look(&mut observer, Until::Registered, None, &diagnosis, &mut |_| ()).await;
+        match (&seen.certificate, expected) {
+            (Ok(seen), Ok(expected)) => assert_eq!(*seen, expected),
+            (Err(Why::Broken(why)), Err(expected)) => assert!(why.contains(expected), "{why}"),
+            (seen, expected) => panic!("{seen:?} in place of {expected:?}"),
         }
     }
 }

@@ -170,6 +170,26 @@ async fn what_is_mounted_since_the_plan_was_made_stops_it_before_anything_is_del
     assert!(matches!(journal::load(&machine, 1).await.unwrap().end(), End::CutOff { .. }));
 }
 
+/// A runtime that stops answering while its pods are removed has said nothing of those that are left.
+#[tokio::test]
+async fn pods_that_cannot_be_listed_behind_kubeadm_reset_are_not_taken_for_none() {
+    const ROOTFS: &str = "/run/containerd/io.containerd.runtime.v2.task/k8s.io/8c1f0e3b5a7d/rootfs";
+    let machine = machine();
+    let facts = facts(&machine).await;
+    let plan = reset::plan(&facts, &ResetOptions::default()).unwrap().plan;
+    let steps = act::ground(&machine, &plan).await.unwrap();
+    let mut meddling = |told: StepProgress<'_>| {
+        if matches!(&told, StepProgress::Begins(_, doing) if doing.starts_with("run kubeadm reset")) {
+            let now = machine.text("/proc/self/mountinfo").unwrap();
+            machine.meddle("/proc/self/mountinfo", &format!("{now}40 1 0:9 / {ROOTFS} rw - overlay overlay rw\n"));
+        }
+    };
+    let stopped = act::apply(&machine.shared(), &actor(), &steps, &Protected::default(), &mut meddling).await;
+    let stopped = stopped.unwrap_err();
+    assert!(matches!(stopped, Stopped::Midway { .. }), "{stopped:?}");
+    assert!(stopped.to_string().contains("pods that are left"), "{stopped}");
+}
+
 /// Right after a join the kubelet mounts what its pods need, until it is stopped.
 #[tokio::test]
 async fn what_a_pod_mounts_meanwhile_is_planned_for_and_what_is_mounted_again_and_again_stops_it() {

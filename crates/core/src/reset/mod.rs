@@ -9,6 +9,7 @@
 //! before the thing goes. `kubeadm reset` deletes whatever is below /var/lib/kubelet: it runs when nothing is mounted there.
 
 use crate::fact::keep::{Keep, USUAL};
+use crate::fact::mounts::Mount;
 use crate::fact::unit::parse_show;
 use crate::fact::{Facts, Missing, OrAbsent, Query, Source, Why, cni, join_state, kubeconfig, version};
 use crate::join::place;
@@ -219,12 +220,14 @@ fn sandboxes(facts: &Facts) -> Result<Vec<pods::ListedSandbox>, ResetRefusal> {
     match facts.sandboxes() {
         Ok(sandboxes) => Ok(sandboxes),
         Err(missing) if matches!(missing.why, Why::Denied | Why::NotCollected) => Err(missing.into()),
-        Err(missing) => {
-            let is_container = |point: &str| OF_CONTAINERS.iter().any(|part| point.contains(part));
-            let runs = facts.mounts()?.0.iter().any(|mount| is_container(&mount.point));
-            if runs { Err(ResetRefusal::Silent(missing.to_string())) } else { Ok(Vec::new()) }
-        }
+        Err(missing) if has_containers(&facts.mounts()?.0) => Err(ResetRefusal::Silent(missing.to_string())),
+        Err(_) => Ok(Vec::new()),
     }
+}
+
+/// Whether something is mounted that a runtime mounts for a container.
+pub fn has_containers(mounts: &[Mount]) -> bool {
+    mounts.iter().any(|mount| OF_CONTAINERS.iter().any(|part| mount.point.contains(part)))
 }
 
 fn drain(
@@ -297,7 +300,7 @@ fn mark(facts: &Facts) -> Result<Option<Step>, ResetRefusal> {
     Ok(Some(step(effect, "a Node that is Ready would refuse the next join for a minute")))
 }
 
-fn unmount(facts: &Facts, volumes: &[crate::fact::mounts::Mount]) -> Result<Option<Step>, ResetRefusal> {
+fn unmount(facts: &Facts, volumes: &[Mount]) -> Result<Option<Step>, ResetRefusal> {
     if volumes.is_empty() {
         return Ok(None);
     }

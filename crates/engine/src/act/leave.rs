@@ -10,11 +10,11 @@ use carrick_cluster::{ApiError, ClusterClient};
 use carrick_core::StopSignal;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::mounts::{MOUNTINFO, Mount, is_at_or_under, parse};
-use carrick_core::fact::{join_state, kubeconfig};
+use carrick_core::fact::{Why, join_state, kubeconfig};
 use carrick_core::join::place;
 use carrick_core::plan::{Effect, PlaceState, Undo};
 use carrick_core::reset::pods::{self, Pod};
-use carrick_core::reset::{chains, symlinks, volumes};
+use carrick_core::reset::{chains, has_containers, symlinks, volumes};
 use carrick_host::{File, Host, PathEntry, Trouble, WriteMode, cri};
 use tokio::time::{Instant, sleep, timeout};
 
@@ -162,10 +162,15 @@ async fn left(host: &dyn Host) -> Result<Vec<String>, Trouble> {
     for dir in [join_state::MANIFESTS, PKI, volumes::DIR] {
         left.extend(host.list(dir).await?.into_iter().map(|name| format!("{dir}/{name}")));
     }
-    // Of a runtime that does not answer nothing is known; the plan was not made where containers run on one.
     let listed = cri::pods::observe(host, &cri::endpoints(host), SHORT).await.capture;
-    let sandboxes = listed.ok().and_then(|listed| pods::parse_sandboxes(&listed.text).ok()).unwrap_or_default();
-    left.extend(sandboxes.into_iter().map(|sandbox| format!("pod {}", sandbox.pod)));
+    match listed.and_then(|listed| pods::parse_sandboxes(&listed.text).map_err(Why::Broken)) {
+        Ok(sandboxes) => left.extend(sandboxes.into_iter().map(|sandbox| format!("pod {}", sandbox.pod))),
+        // As the plan has it: a runtime that does not answer has no pods only where nothing of a container is mounted.
+        Err(why) if why == Why::Denied || has_containers(&mounts(host).await?) => {
+            return Err(Trouble::because("the pods that are left", &why));
+        }
+        Err(_) => {}
+    }
     Ok(left)
 }
 
@@ -235,7 +240,7 @@ pub(super) async fn mark_not_ready(
 /// Takes back that a node was cordoned, as far as the node may do so itself.
 pub(super) async fn back(machine: &Arc<dyn Host>, node: &str) -> Option<String> {
     let uncordoned = async {
-        let client = credentials::of_kubelet(machine).await?;
+        let client = credentials::of_kubelet(machine).await.map_err(|why| why.to_string())?;
         nodes::uncordon(&client, node).await.map_err(|error| error.to_string())
     };
     let why = match timeout(SAY, uncordoned).await {

@@ -22,7 +22,7 @@ pub async fn read(machine: &Arc<dyn Host>, request: &mut Request) -> Result<Opti
         return Err(bad("is taken from the folder kubeadm runs in, which is /; give the whole path".to_owned()));
     }
     let client = credentials::of_file(machine, &path, request.token.as_ref()).await;
-    let client = client.map_err(|why| BadInput::of(FIELD, why))?;
+    let client = client.map_err(|why| BadInput::of(FIELD, why.to_string()))?;
     let trusted = pki::parse_certificates(client.ca()).unwrap_or_default();
     request.pins = trusted.iter().filter_map(|ca| ca.pin.parse().ok()).collect();
     request.api = Some(client.server().clone());

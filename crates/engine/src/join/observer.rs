@@ -30,7 +30,7 @@ use carrick_host::{Host, Probe, Progress, cri, gather};
 use serde_json::Value;
 
 use super::trial_pods::TrialPods;
-use crate::credentials;
+use crate::credentials::{self, NoCredential};
 
 /// A look at the machine is over in 50 ms; one that takes longer than this is no look.
 const RUNTIME: Duration = Duration::from_secs(3);
@@ -97,7 +97,7 @@ impl<'a> NodeObserver<'a> {
     }
 
     /// The kubelet has a certificate: from now on it is asked with that, as the node itself would.
-    pub async fn take_own(&mut self) -> Result<(), String> {
+    pub async fn take_own(&mut self) -> Result<(), NoCredential> {
         if self.own.is_none() {
             self.own = Some(credentials::of_kubelet(self.machine).await?);
         }

@@ -18,6 +18,7 @@ use tokio::time::{Instant, sleep};
 
 use super::inspect::{Inspected, LiveDiagnosis};
 use super::observer::NodeObserver;
+use crate::credentials::NoCredential;
 
 const AGAIN: Duration = Duration::from_secs(1);
 /// A runtime that takes long to answer may only be busy: with images, or on a machine that is.
@@ -113,7 +114,11 @@ async fn try_certificate(observer: &mut NodeObserver<'_>, seen: &mut NodeEvidenc
         return;
     }
     let refused = match observer.take_own().await {
-        Err(why) => Some(format!("it cannot be used: {why}")),
+        Err(unread @ NoCredential::Unread(_)) => {
+            seen.certificate = Err(unread.into());
+            return;
+        }
+        Err(NoCredential::Unfit(why)) => Some(format!("it cannot be used: {why}")),
         Ok(()) => observer.own_is_refused().await,
     };
     if let Some(why) = refused {

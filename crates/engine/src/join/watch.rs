@@ -41,7 +41,7 @@ impl Driver<'_, '_> {
         if seen.certificate == Ok(ClientCertificate::Trusted)
             && let Err(why) = observer.take_own().await
         {
-            events.push(JoinEvent::Node(Err(Why::Broken(why))));
+            events.push(JoinEvent::Node(Err(why.into())));
         }
         if let Some(why) = seen.kubelet.as_ref().err().filter(|why| why.is_of_the_link()) {
             events.extend(self.newly(causes::of_lost_link(why)));
