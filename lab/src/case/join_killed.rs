@@ -19,7 +19,7 @@ pub const CASE: Case = Case {
 /// As the events name them; a stage that was passed by within one look is never told of, so the next counts as well. The
 /// first is where most is left half done.
 const POINTS: [&str; 5] = ["kubelet-up", "unjoined", "prepared", "joining", "certificate-issued"];
-const LATER: [&str; 8] = [
+pub const STAGES: [&str; 8] = [
     "unjoined",
     "probed",
     "prepared",
@@ -52,7 +52,7 @@ pub fn killed_at(bench: &mut Bench, worker: &Machine, point: &str) -> Result<Str
 pub fn begin(bench: &mut Bench, worker: &Machine, point: &str, then: &str) -> Result<String> {
     let cluster = bench.cluster()?;
     worker.write("/root/join-line", &line(cluster))?;
-    let stages: Vec<&str> = LATER.into_iter().skip_while(|stage| *stage != point).collect();
+    let stages: Vec<&str> = STAGES.into_iter().skip_while(|stage| *stage != point).collect();
     let pattern = format!(r#""state":"({})""#, stages.join("|"));
     let script = format!(
         ": > /root/events

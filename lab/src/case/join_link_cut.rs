@@ -74,7 +74,18 @@ impl RemoteCarrick {
     }
 
     pub fn join(&self, more: &[&str]) -> Run {
-        Run::new(&self.program).args(["join", "-H", &self.host, "--ssh-config"]).arg(&self.config).args(more)
+        self.does("join", more)
+    }
+
+    /// A verb for that machine, with these words behind it.
+    pub fn does(&self, verb: &str, more: &[&str]) -> Run {
+        Run::new(&self.program).args([verb, "-H", &self.host, "--ssh-config"]).arg(&self.config).args(more)
+    }
+
+    /// The same with both streams in one, for who listens to what it says while it works.
+    pub fn says(&self, verb: &str, more: &[&str]) -> Run {
+        let run = Run::new("sh").args(["-c", "exec \"$@\" 2>&1", "sh"]).arg(&self.program);
+        run.args([verb, "-H", &self.host, "--ssh-config"]).arg(&self.config).args(more)
     }
 }
 

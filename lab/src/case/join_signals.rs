@@ -5,14 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::process::Signal;
+use serde_json::Value;
 
-use super::join_killed::begin;
+use super::join_killed::{STAGES, begin};
 use super::join_link_cut::RemoteCarrick;
 use super::{Bench, Case};
 use crate::carrick::Carrick;
 use crate::coverage::Covers;
 use crate::demand;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::join::{bring_admin, fresh, is_joined, join, joins, nothing_left};
 use crate::machine::{Kind, Machine};
 use crate::need::Need;
@@ -21,7 +22,7 @@ use crate::tier::Tier;
 use crate::tree::Tree;
 
 pub const CASE: Case = Case {
-    about: "carrick join gets SIGINT, SIGTERM or SIGHUP at five points, here and with -H: put back, in the cluster, or at work in its unit; the next join or reset ends it",
+    about: "carrick join gets SIGINT, SIGTERM or SIGHUP at five points, here and with -H: put back, in the cluster, or at work in its unit, as its report says; the next join or reset ends it",
     tier: Tier::Quick,
     covers: &[Covers::Verb("join"), Covers::Promise(4), Covers::Promise(6), Covers::Promise(7)],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
@@ -30,15 +31,26 @@ pub const CASE: Case = Case {
 
 /// The first is where most is left half done.
 const POINTS: [&str; 5] = ["kubelet-up", "unjoined", "prepared", "joining", "certificate-issued"];
-const SIGNALS: [(&str, i32); 3] = [("INT", 130), ("TERM", 143), ("HUP", 129)];
+const SIGNALS: [(&str, Signal); 3] = [("INT", Signal::INT), ("TERM", Signal::TERM), ("HUP", Signal::HUP)];
+/// From another machine, where a lost link is the usual end: each point, each signal, and a lost link at both of those where
+/// kubeadm is at work. In the tier full each with each.
+const AFAR: [(&str, usize); 7] = [
+    ("kubelet-up", 0),
+    ("unjoined", 2),
+    ("prepared", 1),
+    ("joining", 2),
+    ("certificate-issued", 0),
+    ("kubelet-up", 2),
+    ("joining", 1),
+];
 /// Until it has put everything back, and said so.
 const ENDS: Duration = Duration::from_mins(1);
 
 fn run(bench: &mut Bench) -> Result<()> {
     let worker = fresh(bench)?;
     for (at, point) in bench.tier.some(&POINTS).iter().enumerate() {
-        for (signal, exit) in SIGNALS {
-            stopped(bench, &worker, point, signal, exit)?;
+        for (name, signal) in SIGNALS {
+            stopped(bench, &worker, point, name, signal)?;
             ended_by_one_more(bench, &worker, at % 2 == 0)?;
         }
     }
@@ -49,49 +61,88 @@ fn run(bench: &mut Bench) -> Result<()> {
     twice(bench, &worker)?;
     ended_by_one_more(bench, &worker, true)?;
     without_a_terminal(bench, &worker)?;
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        from_afar(bench, &worker, signal)?;
-        ended_by_one_more(bench, &worker, signal == Signal::TERM)?;
+    let each: Vec<(&str, usize)> =
+        POINTS.iter().flat_map(|point| (0..SIGNALS.len()).map(move |signal| (*point, signal))).collect();
+    let afar = if bench.tier == Tier::Full { each.as_slice() } else { &AFAR[..] };
+    for (at, (point, signal)) in afar.iter().enumerate() {
+        let Some((name, signal)) = SIGNALS.get(*signal) else { continue };
+        from_afar(bench, &worker, point, name, *signal)?;
+        ended_by_one_more(bench, &worker, at % 2 == 0)?;
     }
     Ok(())
 }
 
 /// Stopped at a point; how the machine is then.
-fn stopped(bench: &mut Bench, worker: &Machine, point: &str, signal: &str, exit: i32) -> Result<()> {
-    let before = Tree::of(worker)?;
-    let then = format!("kill -{signal} $join; wait $join; [ $? = {exit} ] || {{ cat /root/events; exit 8; }}");
-    let at = begin(bench, worker, point, &then)?;
-    bench.say(format_args!("SIG{signal} after {point}: {at}"));
-    let events = worker.read("/root/events")?;
-    demand!(events.contains(r#""verdict":"unknown""#), "the report does not say unknown: {events}");
-    stands(bench, worker, &format!("SIG{signal} after {point}"), &before, signal == "HUP")
+fn stopped(bench: &mut Bench, worker: &Machine, point: &str, name: &str, signal: Signal) -> Result<()> {
+    let (before, exit) = (Tree::of(worker)?, 128 + signal.as_raw());
+    let then = format!("kill -{name} $join; wait $join; [ $? = {exit} ] || {{ cat /root/events; exit 8; }}");
+    let report = begin(bench, worker, point, &then)?;
+    let what = format!("SIG{name} after {point}");
+    bench.say(format_args!("{what}: {report}"));
+    let (stands, at_work) = (Stands::of(&what, name, &report)?, goes_on(&worker.read("/root/events")?, signal));
+    stands.on(bench, worker, &what, &before, at_work)
 }
 
-/// Put back, in the cluster, or at work: in each case nobody who comes later finds a token.
-fn stands(bench: &mut Bench, worker: &Machine, what: &str, before: &Tree, may_be_at_work: bool) -> Result<()> {
-    if unit(worker)? != "not-found" {
-        demand!(may_be_at_work, "{what}: kubeadm is still at work");
-        // Nobody comes back: the unit itself removes the token, and its exit status can be read.
-        wait_for("kubeadm to end in its unit", ENDS, || {
-            let state = worker.ok(["systemctl", "show", "--value", "--property=ActiveState", "carrick-kubeadm"])?;
-            Ok(if state.trim() == "activating" { Polled::NotYet(state) } else { Polled::Seen(()) })
-        })?;
-        let gone = !worker.run(["test", "-e", "/run/carrick/join.yaml"]).done()?.status.success();
-        demand!(gone, "{what}: join.yaml outlives kubeadm");
-        let status = worker.ok(["systemctl", "show", "--value", "--property=ExecMainStatus", "carrick-kubeadm"])?;
-        demand!(status.trim() == "0", "{what}: kubeadm ended with {status}");
-        bench.say(format_args!("{what}: kubeadm went on, and ended well"));
-        return Ok(());
+/// Whether kubeadm was at work by the last event, and is to go on: nobody watches any more, and nobody asked for an end.
+fn goes_on(events: &str, signal: Signal) -> bool {
+    let reached = |line: &&str| line.contains(r#""event":"reached""#);
+    let last = events.lines().filter(reached).next_back().unwrap_or_default();
+    let works = ["joining", "kubelet-up", "certificate-requested"];
+    signal == Signal::HUP && works.iter().any(|stage| last.contains(&format!(r#""state":"{stage}""#)))
+}
+
+/// How the report says that the machine stands.
+struct Stands(String);
+
+impl Stands {
+    /// Whoever reads only the report is told how the machine stands, and which command goes on from there.
+    fn of(what: &str, name: &str, report: &str) -> Result<Self> {
+        let unfit = |why: &str| Error::Said(format!("{what}: {why}: {report}"));
+        let report: Value = serde_json::from_str(report.trim()).map_err(|error| unfit(&error.to_string()))?;
+        let remains = &report["remains"];
+        let goes_on = remains["next"].as_array().is_some_and(|next| next.iter().any(|it| it == "carrick join"));
+        demand!(report["verdict"] == "unknown", "{}", unfit("the verdict is not unknown"));
+        demand!(goes_on, "{}", unfit("the report does not say how to go on"));
+        demand!(remains["stopped_by"] == format!("SIG{name}"), "{}", unfit("the report does not name the signal"));
+        let state = remains["state"].as_str().ok_or_else(|| unfit("the report does not say how the machine stands"))?;
+        Ok(Self(state.to_owned()))
     }
-    nothing_left(worker)?;
-    let in_cluster = worker.run(["test", "-e", "/etc/kubernetes/kubelet.conf"]).done()?.status.success();
-    if !in_cluster {
-        let mut changes = Tree::of(worker)?.changes_since(before);
-        // What this case itself writes.
-        changes.retain(|change| !["root/join-line", "root/events"].iter().any(|ours| change.contains(ours)));
-        demand!(changes.is_empty(), "{what}: not put back: {changes:?}");
+
+    /// Put back, in the cluster, or at work, as was said: in each case nobody who comes later finds a token.
+    fn on(&self, bench: &mut Bench, worker: &Machine, what: &str, before: &Tree, must_go_on: bool) -> Result<()> {
+        let Stands(state) = self;
+        demand!(!must_go_on || state == "at-work", "{what}: kubeadm is to go on, and it is said: {state}");
+        bench.say(format_args!("{what}: {state}"));
+        if state == "at-work" {
+            return goes_on_by_itself(bench, worker, what);
+        }
+        demand!(unit(worker)? == "not-found", "{what}: said to be {state}, and kubeadm is still at work");
+        nothing_left(worker)?;
+        let in_cluster = worker.run(["test", "-e", "/etc/kubernetes/kubelet.conf"]).done()?.status.success();
+        let said_so = if in_cluster { state == "join" } else { state == "put-back" || state == "untouched" };
+        demand!(said_so, "{what}: said to be {state}; in the cluster: {in_cluster}");
+        if !in_cluster {
+            let mut changes = Tree::of(worker)?.changes_since(before);
+            // What this case itself writes.
+            changes.retain(|change| !["root/join-line", "root/events"].iter().any(|ours| change.contains(ours)));
+            demand!(changes.is_empty(), "{what}: not put back: {changes:?}");
+        }
+        Ok(())
     }
-    bench.say(format_args!("{what}: {}", if in_cluster { "in the cluster" } else { "put back" }));
+}
+
+/// Nobody comes back: the unit itself removes the token, and its exit status can be read.
+fn goes_on_by_itself(bench: &mut Bench, worker: &Machine, what: &str) -> Result<()> {
+    demand!(unit(worker)? != "not-found", "{what}: said to be at work, and there is no unit");
+    wait_for("kubeadm to end in its unit", ENDS, || {
+        let state = worker.ok(["systemctl", "show", "--value", "--property=ActiveState", "carrick-kubeadm"])?;
+        Ok(if state.trim() == "activating" { Polled::NotYet(state) } else { Polled::Seen(()) })
+    })?;
+    let gone = !worker.run(["test", "-e", "/run/carrick/join.yaml"]).done()?.status.success();
+    demand!(gone, "{what}: join.yaml outlives kubeadm");
+    let status = worker.ok(["systemctl", "show", "--value", "--property=ExecMainStatus", "carrick-kubeadm"])?;
+    demand!(status.trim() == "0", "{what}: kubeadm ended with {status}");
+    bench.say(format_args!("{what}: kubeadm went on, and ended well"));
     Ok(())
 }
 
@@ -126,11 +177,8 @@ fn its_token_is_revoked_by_the_next(bench: &mut Bench, worker: &Arc<Machine>) ->
     let noted = worker.read("/var/lib/carrick/joins/tokens")?;
     let id = noted.split_whitespace().next().unwrap_or_default();
     let secret = format!("bootstrap-token-{id}");
-    let is_there = || {
-        Ok::<_, crate::error::Error>(
-            cluster.kubectl(["get", "secret", "-n", "kube-system", &secret]).done()?.status.success(),
-        )
-    };
+    let is_there =
+        || Ok::<_, Error>(cluster.kubectl(["get", "secret", "-n", "kube-system", &secret]).done()?.status.success());
     demand!(is_there()?, "{secret} is not there, and kubeadm needs it: {noted:?}");
     let done = join(worker, &[], &["--kubeconfig", admin], "")?;
     demand!(done.code() == 0, "carrick join ended with {}:\n{}", done.code(), done.text());
@@ -161,12 +209,18 @@ fn without_a_terminal(bench: &mut Bench, worker: &Arc<Machine>) -> Result<()> {
 }
 
 /// carrick runs here, and reaches the machine over SSH.
-fn from_afar(bench: &mut Bench, worker: &Machine, signal: Signal) -> Result<()> {
-    let afar = RemoteCarrick::to(bench, worker)?;
+fn from_afar(bench: &mut Bench, worker: &Machine, point: &str, name: &str, signal: Signal) -> Result<()> {
+    let (afar, what) = (RemoteCarrick::to(bench, worker)?, format!("-H, SIG{name} after {point}"));
     let before = Tree::of(worker)?;
-    let command = afar.join(&["--events", "-"]).into_command();
-    let mut running = bench.start(command, &afar.line, r#""state":"kubelet-up""#)?;
+    // A stage that was passed by within one look is never told of, so the next counts as well.
+    let stages = STAGES.into_iter().skip_while(|stage| *stage != point);
+    let words: Vec<String> = stages.map(|stage| format!(r#""event":"reached","state":"{stage}""#)).collect();
+    let mut running = bench.start_until_one(afar.join(&["--events", "-"]).into_command(), &afar.line, &words)?;
+    let reached = running.last_words.clone();
     let exit = running.end_with(signal, ENDS)?;
-    demand!(exit == 128 + signal.as_raw(), "-H, {signal:?}: it ended with {exit}");
-    stands(bench, worker, &format!("-H, {signal:?}"), &before, signal == Signal::HUP)
+    demand!(exit == 128 + signal.as_raw(), "{what}: it ended with {exit}");
+    let report = running.last_line().to_owned();
+    bench.say(format_args!("{what}: {report}"));
+    let stands = Stands::of(&what, name, &report)?;
+    stands.on(bench, worker, &what, &before, goes_on(&reached, signal))
 }

@@ -56,9 +56,19 @@ pub struct BackgroundProcess {
     child: Child,
     /// The line that was waited for.
     pub last_words: String,
+    lines: mpsc::Receiver<String>,
 }
 
 impl BackgroundProcess {
+    /// The last line that it has printed, once it has ended.
+    pub fn last_line(&mut self) -> &str {
+        // Something that it left running may hold its pipe.
+        while let Ok(line) = self.lines.recv_timeout(Duration::from_secs(1)) {
+            self.last_words = line;
+        }
+        &self.last_words
+    }
+
     /// Sends it a signal and waits for its end; its exit status, or 128 and the signal it died of.
     pub fn end_with(&mut self, signal: Signal, within: Duration) -> Result<i32> {
         if let Some(pid) = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw) {
@@ -187,7 +197,17 @@ impl<'a> Bench<'a> {
     }
 
     /// A command with this on its stdin, running, once it has said a word.
-    pub fn start(&mut self, mut command: Command, input: &str, word: &str) -> Result<BackgroundProcess> {
+    pub fn start(&mut self, command: Command, input: &str, word: &str) -> Result<BackgroundProcess> {
+        self.start_until_one(command, input, &[word])
+    }
+
+    /// The same, for who waits for one of several words.
+    pub fn start_until_one<W: AsRef<str>>(
+        &mut self,
+        mut command: Command,
+        input: &str,
+        words: &[W],
+    ) -> Result<BackgroundProcess> {
         let name = command.get_program().display().to_string();
         let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
         let mut child = child.during(|| format!("cannot run {name}"))?;
@@ -204,11 +224,13 @@ impl<'a> Bench<'a> {
         });
         let begun = Instant::now();
         let next = || lines.recv_timeout(OWN_LAB_DEADLINE.saturating_sub(begun.elapsed())).ok();
-        let said = std::iter::from_fn(next).inspect(|line| self.say(line)).find(|line| line.contains(word));
-        let mut running = BackgroundProcess { child, last_words: said.clone().unwrap_or_default() };
+        let has_a_word = |line: &String| words.iter().any(|word| line.contains(word.as_ref()));
+        let said = std::iter::from_fn(next).inspect(|line| self.say(line)).find(has_a_word);
+        let mut running = BackgroundProcess { child, last_words: said.clone().unwrap_or_default(), lines };
         if said.is_none() {
             running.end_with(Signal::KILL, Duration::from_secs(10))?;
-            return crate::error::said(format!("{name} ended, or took too long, before it said \"{word}\""));
+            let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+            return crate::error::said(format!("{name} ended, or took too long, before it said {words:?}"));
         }
         Ok(running)
     }
