@@ -59,9 +59,10 @@ impl Facts {
         })
     }
 
-    /// The Node as which a kubelet lives here: it runs, it is told of a kubeconfig, and its certificate is good now and of the
-    /// CA that it trusts. Neither the name the host has by now nor another cluster's CA takes anything from that: only the
-    /// API server could. Where something cannot be seen that would say it, it is not known that nothing lives here.
+    /// The Node as which a kubelet lives here: it runs, it is told of a kubeconfig, and its certificate is a node's and good
+    /// now. Neither the name the host has by now nor another cluster's CA takes anything from that, nor that no CA known here
+    /// has signed it, as a cluster may have one for its clients alone, or an intermediate one: only the API server could.
+    /// Where something cannot be seen that would say it, it is not known that nothing lives here.
     pub fn live_node(&self) -> Known<Option<String>> {
         if !self.unit_state("kubelet")?.is_active() {
             return Ok(None);
@@ -74,18 +75,16 @@ impl Facts {
             Err(Missing { why: Why::Absent | Why::Broken(_), .. }) => None,
             conf => Some(conf?),
         };
-        let Some(client) = self.client_certificate().or_absent()? else {
-            let other = conf.is_some_and(|conf| conf.has_other_credential());
-            let missing =
-                || Missing { source_name: "the credential that kubelet.conf names".to_owned(), why: Why::NotCollected };
-            return if other { Err(missing()) } else { Ok(None) };
-        };
-        let cas = match &conf {
-            Some(conf) => self.trusted_by(conf),
-            None => self.ca_certificates().unwrap_or_default(),
-        };
-        let is_vouched_for = cas.is_empty() || client.is_signed_by_any(&cas);
-        Ok(client.node().filter(|_| is_vouched_for && self.is_in_date(&client)).map(str::to_owned))
+        let client = self.client_certificate().or_absent()?.filter(|client| self.is_in_date(client));
+        if let Some(node) = client.as_ref().and_then(Certificate::node) {
+            return Ok(Some(node.to_owned()));
+        }
+        // What lies here besides is not what it goes by.
+        if conf.is_some_and(|conf| conf.has_other_credential()) {
+            let source_name = "the credential that kubelet.conf names".to_owned();
+            return Err(Missing { source_name, why: Why::NotCollected });
+        }
+        Ok(None)
     }
 
     /// The kubeconfig of a kubelet that runs and was not set up by kubeadm: whether that lives, and as what, is not known here.
@@ -254,7 +253,7 @@ mod tests {
             format!("{SERVER}: the kubelet's certificate is not valid now")
         );
         assert_eq!(
-            left(joined(&ca).with_file(pki::CLIENT, &other.node("system:node:w2", 2027))),
+            left(stopped(joined(&ca).with_file(pki::CLIENT, &other.node("system:node:w2", 2027)))),
             format!("{SERVER}: the kubelet's certificate is not for system:node:w1")
         );
         let at_rest = stopped(joined(&ca)).join_state();
@@ -275,8 +274,11 @@ mod tests {
             r#"{"endpoint":"e","steps":[],"clocks":{"server":"2026-11-15T12:00:00Z","here":"2001-01-01T00:00:00Z"}}"#,
         );
         behind.taken_at = "2001-01-01T00:00:00Z".parse().unwrap();
+        let by_clients_ca = || joined(&ca).with_file(pki::CLIENT, &other.node("system:node:w1", 2027));
         for (name, facts) in [
             ("as it joined", joined(&ca)),
+            ("signed by a CA for clients alone", by_clients_ca()),
+            ("the same, and renamed", by_clients_ca().with_file("/proc/sys/kernel/hostname", "w1-dhcp\n")),
             ("renamed", joined(&ca).with_file("/proc/sys/kernel/hostname", "w1-dhcp\n")),
             ("another cluster was asked", joined(&ca).with_api("cluster-ca", &other.pem)),
             ("kubelet.conf broken since", joined(&ca).with_file(kubeconfig::KUBELET, "{")),
@@ -296,15 +298,25 @@ mod tests {
             ("stopped", stopped(joined(&ca))),
             ("standalone", alone),
             ("expired", joined(&ca).with_file(pki::CLIENT, &ca.node("system:node:w1", 2026))),
-            ("signed by nobody it trusts", joined(&ca).with_file(pki::CLIENT, &other.node("system:node:w1", 2027))),
             ("no node's", joined(&ca).with_file(pki::CLIENT, &ca.node("kubernetes-admin", 2027))),
             ("none yet", joined(&ca).without_file(pki::CLIENT)),
         ] {
             assert_eq!(facts.live_node(), Ok(None), "{name}");
         }
         let token = kubeconfig::sample::bootstrap(SERVER, &ca.pem);
-        let by_token = joined(&ca).without_file(pki::CLIENT).with_file(kubeconfig::KUBELET, &token);
-        assert!(by_token.live_node().is_err(), "it may well live by that");
+        for credential in [
+            "token: x",
+            "tokenFile: /var/run/secrets/token",
+            "exec: {command: aws-iam-authenticator}",
+            "auth-provider: {name: oidc}",
+            "{username: kubelet, password: x}",
+            "client-certificate: /etc/kubernetes/pki/node.pem",
+        ] {
+            let conf = token.replace("token: <redacted:bootstrap-token>", credential);
+            let alone = joined(&ca).without_file(pki::CLIENT).with_file(kubeconfig::KUBELET, &conf);
+            let expired = alone.clone().with_file(pki::CLIENT, &ca.node("system:node:w1", 2026));
+            assert!(alone.live_node().is_err() && expired.live_node().is_err(), "it may well live by {credential}");
+        }
         assert!(joined(&ca).without(Source::File(pki::CLIENT), Why::Denied).live_node().is_err());
     }
 

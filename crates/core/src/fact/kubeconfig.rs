@@ -26,6 +26,8 @@ pub struct Kubeconfig {
     /// The client certificate inside the file, as PEM.
     pub client_certificate_pem: Option<String>,
     pub has_token: bool,
+    /// Who asks comes from a file, a program, a provider or a password.
+    pub has_foreign_credential: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -134,6 +136,7 @@ fn of_context(raw: Raw) -> Result<(KubeconfigCluster, KubeconfigUser), String> {
 pub fn parse(text: &str) -> Result<Kubeconfig, String> {
     let (cluster, user) = current(text)?;
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let by_name = [user.token_file, user.username].into_iter().any(|text| filled(text).is_some());
     Ok(Kubeconfig {
         server: filled(cluster.server),
         ca_pem: filled(cluster.certificate_authority_data).and_then(|data| decode(&data)),
@@ -141,6 +144,7 @@ pub fn parse(text: &str) -> Result<Kubeconfig, String> {
         client_certificate_file: filled(user.client_certificate),
         client_certificate_pem: filled(user.client_certificate_data).and_then(|data| decode(&data)),
         has_token: filled(user.token).is_some(),
+        has_foreign_credential: by_name || user.exec.is_some() || user.auth_provider.is_some(),
     })
 }
 
@@ -154,7 +158,7 @@ impl Kubeconfig {
     /// Who a kubelet with this kubeconfig is comes from somewhere else than a certificate that Carrick reads.
     pub fn has_other_credential(&self) -> bool {
         let file = self.client_certificate_file.as_deref();
-        self.has_token || file.is_some_and(|file| file != pki::CLIENT)
+        self.has_token || self.has_foreign_credential || file.is_some_and(|file| file != pki::CLIENT)
     }
 }
 

@@ -39,6 +39,8 @@ pub enum LocalJoin {
     Detached { why: String },
     /// A live join to another cluster.
     Elsewhere { server: String },
+    /// A kubelet runs that kubeadm did not set up, with this kubeconfig: it may well live by that.
+    Foreign { kubeconfig: String },
 }
 
 /// The cluster that was asked for: by the CAs it has shown, of which there are several while they are rotated, and by the keys
@@ -81,10 +83,15 @@ impl LocalJoin {
         if let (JoinState::Joined { .. }, Err(missing)) = (&state, facts.kubelet_kubeconfig()) {
             return Ok(LocalJoin::Detached { why: missing.why.to_string() });
         }
+        if let (JoinState::Unjoined | JoinState::Left { .. }, Ok(Some(kubeconfig))) =
+            (&state, facts.foreign_kubeconfig())
+        {
+            return Ok(LocalJoin::Foreign { kubeconfig });
+        }
         Ok(match state {
-            JoinState::Unjoined => LocalJoin::Nothing,
             JoinState::Joined { server, .. } if of_another => LocalJoin::Elsewhere { server },
             JoinState::Joined { .. } => LocalJoin::Joined,
+            JoinState::Unjoined => LocalJoin::Nothing,
             JoinState::Stopped { .. } | JoinState::Left { .. } if of_another => {
                 LocalJoin::Leftovers { why: "it trusts another cluster's CA".to_owned() }
             }
@@ -152,7 +159,8 @@ impl ExistingJoin {
     /// What forbids a join beside the reason for which it is refused. A machine on which a kubelet lives is fit, whatever
     /// the checks find on it now.
     pub fn other_blockers(&self, refused: &JoinCause) -> impl Iterator<Item = &JoinCause> {
-        let is_unjoined = matches!(self.local, LocalJoin::Nothing | LocalJoin::Leftovers { .. });
+        let is_unjoined =
+            matches!(self.local, LocalJoin::Nothing | LocalJoin::Leftovers { .. } | LocalJoin::Foreign { .. });
         self.blockers.iter().filter(move |other| is_unjoined && other.id != refused.id)
     }
 
@@ -204,6 +212,9 @@ pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
         let cause = JoinCause::of(id!("stale.kubelet-conf"), says).under(Circumstance::NotLeftover);
         return Decision::Refuse { cause };
     }
+    if let LocalJoin::Foreign { kubeconfig } = &found.local {
+        return foreign(found, kubeconfig);
+    }
     if let Some(since) = found.kubeadm {
         return Decision::Attach { since, says: "kubeadm is still at work here: following it".into() };
     }
@@ -237,6 +248,16 @@ pub fn decide(found: &ExistingJoin, replace: bool, anew: bool) -> Decision {
         },
         _ => by_node(found, replace),
     }
+}
+
+/// Also where the check that says so is ignored: what is ignored is not taken down.
+fn foreign(found: &ExistingJoin, kubeconfig: &str) -> Decision {
+    let about = id!("machine.other-kubernetes");
+    let says = format!("a kubelet runs here with {kubeconfig}: kubeadm did not set it up, and would replace it");
+    let fix = format!("grep server: {kubeconfig}    # the cluster it is in; take it out of that first");
+    let own = || JoinCause::of(about, says).fixed_by([fix]);
+    let of_check = found.blockers.iter().find(|blocker| blocker.id == about.id).cloned();
+    Decision::Refuse { cause: of_check.unwrap_or_else(own) }
 }
 
 fn named(found: &ExistingJoin) -> Decision {
@@ -447,6 +468,7 @@ pub mod sample {
             Just(LocalJoin::Stopped),
             Just(LocalJoin::Detached { why: "not there".into() }),
             Just(LocalJoin::Elsewhere { server: "s".into() }),
+            Just(LocalJoin::Foreign { kubeconfig: "/var/lib/kubelet/kubeconfig".into() }),
         ];
         let seen = prop_oneof![
             Just(Err(Why::Absent)),
@@ -482,7 +504,7 @@ mod tests {
     use crate::catalogue;
     use crate::fact::join_state::sample as machine;
     use crate::fact::pki::sample::SampleAuthority;
-    use crate::fact::{kubeconfig, pki, unit};
+    use crate::fact::{kubeconfig, pki, process, unit};
     use crate::fix::FIXES;
     use crate::join::prepare::{self, PreparationError};
     use crate::plan::Effect;
@@ -561,6 +583,12 @@ mod tests {
             (
                 "kubelet.conf removed under a kubelet that lives",
                 found(LocalJoin::Detached { why: "not there".into() }, Err(Why::Absent)),
+                true,
+                "refuse",
+            ),
+            (
+                "the kubelet of another installer",
+                found(LocalJoin::Foreign { kubeconfig: "/var/lib/kubelet/kubeconfig".into() }, Err(Why::Absent)),
                 true,
                 "refuse",
             ),
@@ -725,6 +753,13 @@ mod tests {
                 boots().with_file(kubeconfig::KUBELET, &kubeconfig::sample::kubelet(machine::SERVER, &ca.pem)),
                 LocalJoin::Bootstrapping,
             ),
+            (
+                "a kubelet of another installer",
+                machine::clean()
+                    .with_query(&unit::SHOW, &format!("{}MainPID=17\n", machine::kubelet_state("active", "running")))
+                    .with_query(&process::KUBELET, "17 60 /usr/bin/kubelet --kubeconfig=/var/lib/kubelet/kubeconfig\n"),
+                LocalJoin::Foreign { kubeconfig: "/var/lib/kubelet/kubeconfig".into() },
+            ),
             ("token left, no kubelet", boots().with_query(&unit::SHOW, &stopped), LocalJoin::Nothing),
             (
                 "no certificate",
@@ -748,16 +783,17 @@ mod tests {
         assert!(LocalJoin::of(&crate::testing::facts(), &RequestedCluster::default()).is_err());
     }
 
-    /// Two clusters' CAs, made once.
-    fn authorities() -> &'static [SampleAuthority; 2] {
-        static MADE: OnceLock<[SampleAuthority; 2]> = OnceLock::new();
+    /// Two clusters' CAs, and one for clients alone, made once.
+    fn authorities() -> &'static [SampleAuthority; 3] {
+        static MADE: OnceLock<[SampleAuthority; 3]> = OnceLock::new();
         MADE.get_or_init(|| std::array::from_fn(|_| SampleAuthority::make()))
     }
 
-    /// A machine whose kubelet lives, by a certificate that its own CA has signed, whatever else is the matter with it; and the
-    /// cluster that somebody asks for on it.
+    /// A machine whose kubelet lives, by a certificate that its own CA has signed, or one that nobody here knows, whatever else is
+    /// the matter with it; and the cluster that somebody asks for on it.
     fn any_live() -> impl Strategy<Value = (Facts, RequestedCluster)> {
-        let [own, other] = authorities();
+        let [own, other, clients] = authorities();
+        let signed = prop::sample::select([own, clients].map(|ca| ca.node("system:node:w1", 2027)).to_vec());
         let pems = [own.pem.clone(), format!("{}{}", other.pem, own.pem), format!("{}{}", own.pem, other.pem)];
         let by_file = kubeconfig::sample::kubelet(machine::SERVER, "").replace("-data: ", &format!(": {}", pki::CA));
         let confs = pems.iter().map(|pem| kubeconfig::sample::kubelet(machine::SERVER, pem));
@@ -768,9 +804,11 @@ mod tests {
         let flags = prop::sample::select(vec!["", "--hostname-override=w1", "--hostname-override=w9"]);
         let (conf, bootstraps) = (prop::sample::select(confs), any::<bool>());
         let (cluster, pins) = (prop::sample::select(cluster), prop::sample::select(pins));
-        (host, flags, conf, bootstraps, cluster, pins).prop_map(|(host, flags, conf, bootstraps, cluster, pins)| {
+        let machine = (host, flags, conf, bootstraps, signed);
+        (machine, cluster, pins).prop_map(|((host, flags, conf, bootstraps, signed), cluster, pins)| {
             let ca = &authorities()[0];
             let mut facts = machine::joined(ca)
+                .with_file(pki::CLIENT, &signed)
                 .with_file("/proc/sys/kernel/hostname", &format!("{host}\n"))
                 .with_query(&unit::KUBELET, &unit::sample::packaged())
                 .with_file(unit::KUBEADM_FLAGS, &format!("KUBELET_KUBEADM_ARGS=\"{flags}\"\n"))

@@ -87,13 +87,18 @@ pub enum PreparationError {
     Conflict(#[from] Conflict),
     #[error("a kubelet lives here as {0}: nothing is prepared for another")]
     Live(String),
+    #[error("a kubelet runs here with {0}, which kubeadm did not set up: nothing is prepared for another")]
+    Foreign(String),
 }
 
-/// What kubeadm needs. `wrong`: ids of checks that do not pass. Whoever decided to join, and on whatever grounds: what lives is
-/// not prepared away.
+/// What kubeadm needs. `wrong`: ids of checks that do not pass. Whoever decided to join, on whatever grounds, and whatever is
+/// ignored: what lives, or may live by what somebody else set up, is not prepared away.
 pub fn plan(facts: &Facts, wrong: &[&str]) -> Result<Vec<Step>, PreparationError> {
     if let Some(node) = facts.live_node()? {
         return Err(PreparationError::Live(node));
+    }
+    if let Some(kubeconfig) = facts.foreign_kubeconfig()? {
+        return Err(PreparationError::Foreign(kubeconfig));
     }
     let mut steps: Vec<Step> = Vec::new();
     for preparation in Preparation::ALL {
@@ -167,7 +172,7 @@ mod tests {
     use crate::check::{CHECKS, RegisteredCheck};
     use crate::fact::join_state::sample::{clean, joined, kubelet_state};
     use crate::fact::pki::sample::SampleAuthority;
-    use crate::fact::{kernel, modules};
+    use crate::fact::{kernel, modules, process};
     use crate::plan::Plan;
     use crate::plan::protect::Protected;
     use crate::testing::facts;
@@ -238,6 +243,14 @@ mod tests {
         let live = with_files(joined(&SampleAuthority::make()));
         assert_eq!(plan(&live, &["stale.kubelet-conf"]), Err(PreparationError::Live("w1".into())));
         assert!(matches!(plan(&facts(), &[]), Err(PreparationError::Missing(_))), "nothing is known of it");
+        let runs = |kubeconfig: &str| {
+            let show = format!("{}MainPID=17\n", kubelet_state("active", "running"));
+            let ps = format!("17 60 /usr/bin/kubelet --kubeconfig={kubeconfig}\n");
+            with_files(clean()).with_query(&unit::SHOW, &show).with_query(&process::KUBELET, &ps)
+        };
+        let theirs = "/var/lib/kubelet/kubeconfig";
+        assert_eq!(plan(&runs(theirs), &[]), Err(PreparationError::Foreign(theirs.to_owned())));
+        assert!(plan(&runs(kubeconfig::KUBELET), &[]).is_ok(), "it is told of kubeadm's, and has no certificate");
     }
 
     #[test]

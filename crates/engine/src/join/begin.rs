@@ -154,6 +154,7 @@ impl Driver<'_, '_> {
             | LocalJoin::Leftovers { .. }
             | LocalJoin::Elsewhere { .. }
             | LocalJoin::Detached { .. } => {
+            | LocalJoin::Foreign { .. }
                 return Ok((asked.map_or_else(|| facts.node_name(), Ok)?, None));
             }
         }
@@ -489,7 +490,9 @@ fn is_worth_another_look(error: &ApiError) -> bool {
 fn unprepared(why: PreparationError) -> Trouble {
     match why {
         PreparationError::Missing(missing) => Trouble::missing("prepare", &missing),
-        why @ (PreparationError::Conflict(_) | PreparationError::Live(_)) => Trouble::new("prepare", why),
+        why @ (PreparationError::Conflict(_) | PreparationError::Live(_) | PreparationError::Foreign(_)) => {
+            Trouble::new("prepare", why)
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! No earlier join has left a kubelet.conf.
 //!
 //! kubeadm refuses to join while /etc/kubernetes/kubelet.conf is there. The file alone does not say that the machine
-//! has joined: the kubelet writes it before it has a certificate. It counts as joined here when its certificate is
-//! valid and of the CA that kubelet.conf trusts, and the kubelet runs, whatever the host is called by now.
+//! has joined: the kubelet writes it before it has a certificate. It counts as joined here when the kubelet runs with a
+//! node's certificate that is valid now, whatever the host is called by now and whoever has signed that: whether it is
+//! taken, only the API server can say.
 //!
 //! See it yourself: `grep server: /etc/kubernetes/kubelet.conf`, `systemctl is-active kubelet`,
 //! `openssl x509 -noout -subject -enddate -in /var/lib/kubelet/pki/kubelet-client-current.pem`

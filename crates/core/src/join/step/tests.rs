@@ -1177,7 +1177,7 @@ proptest! {
     fn a_machine_that_lives_is_only_looked_at(
         policy in any_policy(),
         found in any_found(),
-        lives in 0usize..3,
+        lives in 0usize..4,
         (proven, registered, renewed) in any::<(bool, bool, bool)>(),
         events in prop::collection::vec((any_event(), 0i64..40), 0..40),
     ) {
@@ -1209,6 +1209,7 @@ proptest! {
         }
     }
 
+            2 => LocalJoin::Foreign { kubeconfig: "/var/lib/kubelet/kubeconfig".into() },
     #[test]
     fn whatever_came_time_ends_it(policy in any_policy(), events in prop::collection::vec(any_event(), 0..40), noise in prop::collection::vec(any_event(), 1..8)) {
         let (mut state, _) = JoinStatus::begin(policy, NOW);
