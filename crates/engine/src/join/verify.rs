@@ -18,7 +18,6 @@ use tokio::time::{Instant, sleep};
 
 use super::inspect::{Inspected, LiveDiagnosis};
 use super::observer::NodeObserver;
-use crate::credentials::NoCredential;
 
 const AGAIN: Duration = Duration::from_secs(1);
 /// A runtime that takes long to answer may only be busy: with images, or on a machine that is.
@@ -113,15 +112,10 @@ async fn try_certificate(observer: &mut NodeObserver<'_>, seen: &mut NodeEvidenc
     if seen.certificate != Ok(ClientCertificate::Trusted) {
         return;
     }
-    let refused = match observer.take_own().await {
-        Err(unread @ NoCredential::Unread(_)) => {
-            seen.certificate = Err(unread.into());
-            return;
-        }
-        Err(NoCredential::Unfit(why)) => Some(format!("it cannot be used: {why}")),
-        Ok(()) => observer.own_is_refused().await,
-    };
-    if let Some(why) = refused {
+    // What Carrick cannot use, the kubelet may: only who asked with it has seen that it is refused.
+    if let Err(why) = observer.take_own().await {
+        seen.certificate = Err(why.into());
+    } else if let Some(why) = observer.own_is_refused().await {
         seen.certificate = Ok(ClientCertificate::Stale { why });
     }
 }
@@ -210,6 +204,34 @@ async fn watch(
         let has_restarted = so_far.as_ref().is_ok_and(|pods| pods.iter().any(|pod| pod.restarts > 0));
         if has_restarted || begun.elapsed() >= soak {
             return so_far;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_core::fact::identity::MachineIdentity;
+    use carrick_core::fact::kubeconfig::{KUBELET, sample};
+    use carrick_core::fact::pki;
+    use carrick_host::Host;
+    use carrick_testkit::Machine;
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// The kubelet may well take what Carrick does not: a proxy, a key of another kind.
+    #[tokio::test]
+    async fn a_credential_that_carrick_cannot_use_is_not_called_stale() {
+        let proxied = sample::kubelet("https://10.0.0.11:6443", "PEM")
+            .replace("    server:", "    proxy-url: http://p\n    server:");
+        let well = vec![(KUBELET, proxied.as_str()), (pki::CLIENT, "a key of another kind")];
+        for (files, says) in [(well, "proxy-url is not supported"), (vec![], "not there")] {
+            let host: Arc<dyn Host> = Machine::with(&files).shared();
+            let nobody = MachineIdentity { uuid: None, machine_id: None };
+            let mut observer = NodeObserver::new(&host, "w1".to_owned(), nobody, None);
+            let mut seen = NodeEvidence { certificate: Ok(ClientCertificate::Trusted), ..NodeEvidence::default() };
+            try_certificate(&mut observer, &mut seen).await;
+            assert!(matches!(&seen.certificate, Err(Why::Broken(why)) if why.contains(says)), "{:?}", seen.certificate);
         }
     }
 }
