@@ -87,9 +87,7 @@ impl JoinDisplay {
             return Ok(serde_json::to_string(&report)? + "\n");
         }
         Ok(match &ended.outcome {
-            JoinOutcome::Joined { already: true, .. } => {
-                format!("{} had joined already, and it holds. Nothing was changed.\n", styled(BOLD, host))
-            }
+            JoinOutcome::Joined { already: true, .. } => already(host, &report),
             JoinOutcome::Joined { until, .. } => {
                 let how_far = until.name();
                 let joined = styled(BOLD, &format!("{host} joined:"));
@@ -106,6 +104,13 @@ impl JoinDisplay {
             }
         })
     }
+}
+
+/// A node that a join finds as it should be.
+fn already(host: &str, report: &Report) -> String {
+    let outside = if is_proven_from_outside(&report.findings) { "" } else { " Not proven from outside." };
+    let host = styled(BOLD, host);
+    format!("{}{host} had joined already, and it holds. Nothing was changed.{outside}\n", warned(report))
 }
 
 /// What fails nothing, and is worth knowing.
@@ -270,7 +275,29 @@ fn label(stage: Stage) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use carrick_core::check::{Subsystem, pass, skip, warn};
+    use carrick_core::report;
+
     use super::*;
+
+    #[test]
+    fn a_node_that_had_joined_is_told_what_it_is_warned_of() {
+        let judged = |id, verdict| Judged::of(id, Subsystem::Network, verdict);
+        let said = |findings| already("w1", &report::of("join", "w1", findings));
+        let held = "w1 had joined already, and it holds. Nothing was changed.";
+        let reached = || vec![judged("verify.ready", pass("Ready")), judged("verify.kubelet-reached", pass("it is"))];
+        let mut warned = reached();
+        warned.push(judged("verify.peer", warn("no pod of another node answers from here")));
+        let alone =
+            vec![judged("verify.ready", pass("Ready")), judged("verify.kubelet-reached", skip("nobody to ask"))];
+        for (findings, expected) in [
+            (reached(), format!("{held}\n")),
+            (warned, format!("  !!  verify.peer  no pod of another node answers from here\n{held}\n")),
+            (alone, format!("{held} Not proven from outside.\n")),
+        ] {
+            assert_eq!(said(findings), expected);
+        }
+    }
 
     #[test]
     fn every_event_is_of_one_shape() {
