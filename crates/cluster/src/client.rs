@@ -238,6 +238,18 @@ impl ClusterClient {
         self.send(self.path::<K>(Some(namespace), name)?.create(&how, object.to_string().into_bytes())).await
     }
 
+    /// What would come of replacing it: as [`Self::would_create`].
+    pub(crate) async fn would_replace<K: Kind>(
+        &self,
+        namespace: &str,
+        name: &str,
+        object: &Value,
+    ) -> Result<Value, ApiError> {
+        let how = PostParams { dry_run: true, ..PostParams::default() };
+        let path = self.path::<K>(Some(namespace), name)?;
+        self.send(path.replace(name, &how, object.to_string().into_bytes())).await
+    }
+
     /// Asks by creating an object that is never stored.
     pub(crate) async fn review<K: Kind>(&self, object: &Value) -> Result<Value, ApiError> {
         let path = Path::new(K::url_path(&(), None));

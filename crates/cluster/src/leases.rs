@@ -17,15 +17,25 @@ pub async fn of_node(client: &ClusterClient, node: &str) -> Result<Value, ApiErr
     client.get::<Lease>(Some(OF_NODES), node).await
 }
 
-/// Why the API server does not take this node's lease: asked by the node itself, without making one. `None` where it does,
-/// or nothing was said about that.
+/// Why the API server does not take this node's lease: asked by the node itself, without making or renewing one. `None` where it
+/// does, or nothing was said about that.
 pub async fn refusal(own: &ClusterClient, node: &str) -> Option<String> {
-    let lease = json!({
-        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
-        "metadata": { "name": node, "namespace": OF_NODES },
-        "spec": { "holderIdentity": node, "leaseDurationSeconds": 40 },
-    });
-    match own.would_create::<Lease>(OF_NODES, &lease).await.err()?.problem {
+    let asked = match of_node(own, node).await {
+        Ok(mut lease) => {
+            lease["spec"]["renewTime"] = own.now().strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string().into();
+            own.would_replace::<Lease>(OF_NODES, node, &lease).await
+        }
+        Err(error) if error.is_not_found() => {
+            let lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": { "name": node, "namespace": OF_NODES },
+                "spec": { "holderIdentity": node, "leaseDurationSeconds": 40 },
+            });
+            own.would_create::<Lease>(OF_NODES, &lease).await
+        }
+        Err(_) => return None,
+    };
+    match asked.err()?.problem {
         // A webhook that does not know dry runs has said nothing about the lease.
         ApiProblem::Status(StatusCode::BAD_REQUEST, said) if said.to_string().contains(NO_DRY_RUN) => None,
         // Nor has a gateway, or a server that starts: a webhook that must be asked and is down is a 500.

@@ -166,26 +166,115 @@ async fn a_token_is_made_looked_for_and_revoked() {
     bootstrap_tokens::revoke(&client, &token.id).await.unwrap();
 }
 
+/// There is none yet; to make one is answered so.
+fn new_lease(asked: &Asked, made: Reply) -> Reply {
+    if asked.line.starts_with("GET ") { Reply::text("404 Not Found", "{}") } else { made }
+}
+
 #[tokio::test]
 async fn a_lease_is_refused_by_what_admission_says_alone() {
     const DENIED: &str = "leases.coordination.k8s.io \"w1\" is forbidden: policy denied request";
     const CALLED: &str = "Internal error occurred: failed calling webhook \"x\": connection refused";
     let rows: [(Answers, Option<&str>); 6] = [
-        (|_| Reply::json("201 Created", &json!({})), None),
-        (|_| Reply::json("403 Forbidden", &json!({ "message": DENIED })), Some(DENIED)),
-        (|_| Reply::json("500 Internal Server Error", &json!({ "message": CALLED })), Some(CALLED)),
-        (|_| Reply::json("400 Bad Request", &json!({ "message": "webhook x does not support dry run" })), None),
-        (|_| Reply::text("503 Service Unavailable", "no backend"), None),
-        (|_| Reply::text("504 Gateway Timeout", "too late"), None),
+        (|asked| new_lease(asked, Reply::json("201 Created", &json!({}))), None),
+        (|asked| new_lease(asked, Reply::json("403 Forbidden", &json!({ "message": DENIED }))), Some(DENIED)),
+        (
+            |asked| new_lease(asked, Reply::json("500 Internal Server Error", &json!({ "message": CALLED }))),
+            Some(CALLED),
+        ),
+        (
+            |asked| {
+                new_lease(
+                    asked,
+                    Reply::json("400 Bad Request", &json!({ "message": "webhook x does not support dry run" })),
+                )
+            },
+            None,
+        ),
+        (|asked| new_lease(asked, Reply::text("503 Service Unavailable", "no backend")), None),
+        (|asked| new_lease(asked, Reply::text("504 Gateway Timeout", "too late")), None),
     ];
     for (answers, expected) in rows {
         let (server, client) = that(answers);
         assert_eq!(leases::refusal(&client, "w1").await.as_deref(), expected);
         let asked = server.lines();
+        let asked = asked.get(1..).unwrap();
         assert!(
             asked[0].starts_with("POST /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases?"),
             "{asked:?}"
         );
         assert!(asked[0].contains("dryRun=All"), "{asked:?}");
     }
+}
+
+/// Behind nodes/proxy there may be the kubelet, the API server that does not reach it, or whoever stands before both.
+#[tokio::test]
+async fn only_the_kubelets_own_words_are_the_kubelets() {
+    use KubeletAnswer::{Kubelet, KubeletAskedWho, KubeletRefused, NotReached, SomebodyElse};
+    let rows: [(Answers, &str); 11] = [
+        (|_| Reply::text("200 OK", "ok"), "kubelet"),
+        (|_| Reply::text("500 Internal Server Error", "[-]syncloop failed\nhealthz check failed"), "kubelet"),
+        (|_| Reply::text("401 Unauthorized", "Unauthorized"), "asked who"),
+        (|_| Reply::text("403 Forbidden", "Forbidden (user=system:anonymous, verb=get, resource=nodes)"), "asked who"),
+        (|_| Reply::text("403 Forbidden", "Forbidden (user=kube-apiserver, verb=get, resource=nodes)"), "refused"),
+        (
+            |_| {
+                let says = "error trying to reach service: dial tcp 10.0.0.21:10250: i/o timeout";
+                Reply::json("503 Service Unavailable", &json!({ "kind": "Status", "message": says }))
+            },
+            "not reached",
+        ),
+        (|_| Reply::text("503 Service Unavailable", "<html>no server is available</html>"), "somebody"),
+        (|_| Reply::text("504 Gateway Timeout", ""), "somebody"),
+        (|_| Reply::text("401 Unauthorized", "<html>log in</html>"), "somebody"),
+        (|_| Reply::text("403 Forbidden", "<html>blocked</html>"), "somebody"),
+        (|_| Reply::text("200 OK", "<html>welcome</html>"), "somebody"),
+    ];
+    for (at, (answers, expected)) in rows.into_iter().enumerate() {
+        let (_server, client) = that(answers);
+        let said = match nodes::ask_kubelet(&client, "w1").await.unwrap() {
+            Kubelet => "kubelet",
+            KubeletRefused(_) => "refused",
+            KubeletAskedWho(_) => "asked who",
+            NotReached(_) => "not reached",
+            SomebodyElse(_) => "somebody",
+        };
+        assert_eq!(said, expected, "row {at}");
+    }
+}
+
+/// A policy may let a kubelet make its lease, and not renew it.
+#[tokio::test]
+async fn whether_a_lease_is_taken_is_asked_of_what_comes_next() {
+    const REFUSED: &str = "ValidatingAdmissionPolicy 'x' denied request";
+    fn refuses(asked: &Asked, verb: &str, there: bool) -> Reply {
+        let lease = json!({ "metadata": { "name": "w1", "resourceVersion": "7" }, "spec": { "holderIdentity": "w1" } });
+        let is = |of: &str| asked.line.starts_with(of);
+        if is("GET ") && there {
+            return ok(&lease);
+        }
+        if is("GET ") {
+            return Reply::text("404 Not Found", "{}");
+        }
+        if is(verb) {
+            Reply::json("403 Forbidden", &json!({ "kind": "Status", "message": REFUSED }))
+        } else {
+            ok(&lease)
+        }
+    }
+    let rows: [(Answers, Option<&str>); 4] = [
+        (|asked| refuses(asked, "POST ", false), Some(REFUSED)),
+        (|asked| refuses(asked, "PUT ", false), None),
+        (|asked| refuses(asked, "PUT ", true), Some(REFUSED)),
+        (|asked| refuses(asked, "POST ", true), None),
+    ];
+    for (at, (answers, expected)) in rows.into_iter().enumerate() {
+        let (server, client) = that(answers);
+        assert_eq!(leases::refusal(&client, "w1").await.as_deref(), expected, "row {at}");
+        let asked = server.asked();
+        assert!(asked[1].head.contains("dryRun=All") || asked[1].line.contains("dryRun=All"), "{:?}", asked[1].line);
+    }
+    let (server, client) = that(|asked| refuses(asked, "PUT ", true));
+    leases::refusal(&client, "w1").await;
+    assert_eq!(server.asked()[1].json()["spec"]["renewTime"], "2026-11-15T12:00:00.000000Z", "as a kubelet renews it");
 }

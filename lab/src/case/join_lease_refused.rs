@@ -14,7 +14,7 @@ use crate::run::{Polled, wait_for};
 use crate::tier::Tier;
 
 pub const CASE: Case = Case {
-    about: "carrick join while an admission policy refuses the node's lease: not joined, and who refuses it; without the policy the next join ends well",
+    about: "carrick join while an admission policy refuses the node's lease, or its renewal: not joined, and who refuses it; without the policy the next join ends well",
     tier: Tier::Standard,
     covers: &[Covers::Verb("join"), Covers::Promise(1), Covers::Family("node")],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
@@ -26,7 +26,7 @@ kind: ValidatingAdmissionPolicy
 metadata: {name: lease-@NODE@}
 spec:
   failurePolicy: Fail
-  matchConstraints: {resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [CREATE], resources: [leases]}]}
+  matchConstraints: {resourceRules: [{apiGroups: [coordination.k8s.io], apiVersions: [v1], operations: [@VERB@], resources: [leases]}]}
   validations: [{expression: \"object.metadata.name != '@NODE@'\", message: '@NODE@ may have no lease'}]
 ---
 apiVersion: admissionregistration.k8s.io/v1
@@ -36,19 +36,38 @@ spec: {policyName: lease-@NODE@, validationActions: [Deny]}
 ";
 
 fn run(bench: &mut Bench) -> Result<()> {
+    for verb in ["CREATE", "UPDATE"] {
+        refused(bench, verb)?;
+    }
+    Ok(())
+}
+
+/// One that may not be made, or not be renewed: a kubelet that made it is alone with it for ten seconds.
+fn refused(bench: &mut Bench, verb: &str) -> Result<()> {
     let (worker, cluster) = (fresh(bench)?, bench.cluster()?);
     let node = worker.identity.name.clone();
-    cluster.apply(&POLICY.replace("@NODE@", &node))?;
     let lease = format!(
         "{{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{{\"name\":\"{node}\",\"namespace\":\"kube-node-lease\"}}}}"
     );
-    let refused = wait_for("the policy to be in force", Duration::from_mins(1), || {
-        let tried = cluster.kubectl(["create", "--dry-run=server", "-f", "-"]).input(lease.clone()).done()?;
+    // Whether a renewal is refused shows only where there is one.
+    if verb == "UPDATE" {
+        cluster.apply(&lease)?;
+    }
+    cluster.apply(&POLICY.replace("@NODE@", &node).replace("@VERB@", verb))?;
+    let in_force = wait_for("the policy to be in force", Duration::from_mins(1), || {
+        let tried = if verb == "UPDATE" {
+            cluster.kubectl(["label", "lease", "-n", "kube-node-lease", &node, "a=b", "--dry-run=server"]).done()?
+        } else {
+            cluster.kubectl(["create", "--dry-run=server", "-f", "-"]).input(lease.clone()).done()?
+        };
         Ok(if tried.status.success() { Polled::NotYet(tried.text()) } else { Polled::Seen(()) })
-    })
-    .and_then(|()| {
+    });
+    if verb == "UPDATE" {
+        cluster.kubectl(["delete", "lease", "-n", "kube-node-lease", &node]).ok()?;
+    }
+    let refused = in_force.and_then(|()| {
         let done = join(&worker, &SHORT, &["-"], &line(cluster))?;
-        bench.say(format_args!("without a lease it ended with {}\n{}", done.code(), done.text()));
+        bench.say(format_args!("where the policy refuses {verb} it ended with {}\n{}", done.code(), done.text()));
         judge(&Ends::CauseAtSomeTime("verify.lease"), &done)?;
         demand!(done.text().contains("may have no lease"), "it does not say who refuses it:\n{}", done.text());
         Ok(())

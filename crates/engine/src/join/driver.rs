@@ -191,7 +191,8 @@ pub(super) struct Driver<'a, 'm> {
     /// The names of certificate requests that are not of this attempt; `None` until they were asked for.
     pub(super) requests_before: Option<Vec<String>>,
     pub(super) sandbox_at: Option<Timestamp>,
-    pub(super) lease_tried_at: Option<Timestamp>,
+    /// When the API server was last asked whether it takes the lease, and whether there was one.
+    pub(super) lease_tried: Option<(bool, Timestamp)>,
     /// What kubeadm tries again for, until it comes further.
     pub(super) retried: Vec<String>,
     pub(super) causes_at: Option<Timestamp>,
@@ -245,7 +246,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             kubeadm_since: None,
             requests_before: None,
             sandbox_at: None,
-            lease_tried_at: None,
+            lease_tried: None,
             retried: Vec::new(),
             causes_at: None,
             troubled: Vec::new(),

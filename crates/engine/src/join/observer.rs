@@ -172,8 +172,7 @@ impl<'a> NodeObserver<'a> {
         Ok(LeaseRenewal { seen_at: Some(self.host.now()), ..renewal })
     }
 
-    /// Why the API server would not take this node's lease, where its kubelet has not made it yet. Only the node itself is
-    /// told.
+    /// Why the API server would not take this node's lease, or its next renewal. Only the node itself is told.
     pub async fn lease_refusal(&self) -> Option<String> {
         leases::refusal(self.own.as_ref()?, &self.node).await
     }

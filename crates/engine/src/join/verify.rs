@@ -174,7 +174,7 @@ async fn wait_for_renewal(
 ) -> bool {
     let begun = Instant::now();
     seen.lease = observer.lease().await.map(|renewal| NodeLease { first: renewal.clone(), last: renewal });
-    if seen.lease == Err(Why::Absent) {
+    if matches!(seen.lease, Ok(_) | Err(Why::Absent)) {
         seen.lease_refusal = observer.lease_refusal().await;
     }
     let mut waited = false;

@@ -69,8 +69,8 @@ impl Driver<'_, '_> {
                 self.hear_of_pods(pods);
                 agents
             });
-            if lease == Err(Why::Absent) && node.is_ok() {
-                events.extend(self.would_be_refused(&observer).await);
+            if matches!(lease, Ok(_) | Err(Why::Absent)) && node.is_ok() {
+                events.extend(self.would_be_refused(&observer, lease.is_ok()).await);
             }
             events.extend([
                 JoinEvent::KubeProxySet(observer.kube_proxy_set(&found, &node).await),
@@ -118,13 +118,13 @@ impl Driver<'_, '_> {
         events
     }
 
-    /// A kubelet makes its lease ten seconds after its Node, and that is not waited for: whether it will be taken is asked,
-    /// now and then.
-    async fn would_be_refused(&mut self, observer: &NodeObserver<'_>) -> Option<JoinEvent> {
-        if self.lease_tried_at.is_some_and(|at| self.now() < at + LEASE_AGAIN) {
+    /// A kubelet makes its lease ten seconds after its Node, renews it after another ten, and that is not waited for: whether it
+    /// will be taken is asked, now and then, and at once when it has come.
+    async fn would_be_refused(&mut self, observer: &NodeObserver<'_>, is_there: bool) -> Option<JoinEvent> {
+        if self.lease_tried.is_some_and(|(was, at)| was == is_there && self.now() < at + LEASE_AGAIN) {
             return None;
         }
-        self.lease_tried_at = Some(self.now());
+        self.lease_tried = Some((is_there, self.now()));
         Some(JoinEvent::LeaseRefused(observer.lease_refusal().await))
     }
 

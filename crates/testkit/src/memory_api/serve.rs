@@ -342,6 +342,9 @@ impl Turn<'_> {
         let finished = new["metadata"]["deletionTimestamp"].is_string()
             && new["metadata"]["deletionGracePeriodSeconds"] == 0
             && !has_finalizers(&new);
+        if !self.asked.param("dryRun").is_empty() {
+            return Ok(self.shown(new));
+        }
         let written = self.store.commit(self.key(resource), Some(new)).unwrap_or_default();
         if finished {
             self.store.commit(self.key(resource), None);

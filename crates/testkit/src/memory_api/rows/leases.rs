@@ -88,6 +88,8 @@ pub(super) fn rows() -> Vec<Row> {
                 get(OWN).by(Who::Node),
                 get(format!("{OF_NODES}/row-n2")).by(Who::Node),
                 get(OF_NODES).by(Who::Node),
+                update(format!("{OWN}?dryRun=All"), renewed(NODE, "kube-node-lease", "${2/metadata/resourceVersion}"))
+                    .by(Who::Node),
                 update(OWN, renewed(NODE, "kube-node-lease", "${2/metadata/resourceVersion}")).by(Who::Node),
                 create(LEASES, lease(NODE, "row")).by(Who::Node),
                 get(OWN).by(Who::Token),

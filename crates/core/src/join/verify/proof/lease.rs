@@ -11,7 +11,7 @@
 use crate::check::{Evidence, Subsystem, Verdict, fail, pass, skip};
 use crate::fact::{Known, Why};
 use crate::id;
-use crate::join::verify::{NodeEvidence, Proof, Until, known, not_seen};
+use crate::join::verify::{Node, NodeEvidence, Proof, Until, known, not_seen};
 
 pub const PROOF: Proof = Proof {
     id: "verify.lease",
@@ -26,11 +26,19 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     if seen.lease == Err(Why::Absent) && seen.node == Err(Why::Absent) {
         return Ok(skip("without a Node there is none: see verify.identity"));
     }
-    if let (Err(Why::Absent), Some(says)) = (&seen.lease, &seen.lease_refusal) {
-        return Ok(fail("the API server does not take this node's lease: the node will be NotReady within a minute")
+    // Asked of a lease that is to be made, or to be renewed: the same answer is the kubelet's.
+    if let (Err(Why::Absent) | Ok(_), Some(says)) = (&seen.lease, &seen.lease_refusal) {
+        let verb = if seen.lease.is_ok() { "update" } else { "create" };
+        let can_i = |node: &Node| {
+            let node = &node.name;
+            format!(
+                "kubectl auth can-i {verb} leases/{node} -n kube-node-lease --as-group=system:nodes --as=system:node:{node}"
+            )
+        };
+        let refused = fail("the API server does not take this node's lease: the node will be NotReady within a minute")
             .seen(Evidence::of("API server", says.as_str()))
-            .fix("kubectl get validatingwebhookconfigurations,validatingadmissionpolicybindings    # which of them is about leases?")
-            .fix("kubectl auth can-i create leases -n kube-node-lease --as-group=system:nodes --as=system:node:{node}"));
+            .fix("kubectl get validatingwebhookconfigurations,validatingadmissionpolicybindings    # which of them is about leases?");
+        return Ok(seen.node.as_ref().map(can_i).into_iter().fold(refused, Verdict::fix));
     }
     if let (Err(Why::Absent), Ok(node), Ok(kubelet)) = (&seen.lease, &seen.node, &seen.kubelet)
         && node.is_too_young_for_a_lease(kubelet)
@@ -70,7 +78,7 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
-    use crate::join::verify::testing::{STARTED, joined, looked_at, renewal, table, with, young};
+    use crate::join::verify::testing::{STARTED, joined, judged, looked_at, renewal, table, with, young};
     use crate::join::verify::{Kubelet, NodeLease};
 
     /// Renewed between the first look and the last.
@@ -81,6 +89,14 @@ mod tests {
     fn refused(seen: NodeEvidence) -> NodeEvidence {
         let says = "leases.coordination.k8s.io \"w1\" is forbidden: ValidatingAdmissionPolicy 'x' denied request";
         NodeEvidence { lease_refusal: Some(says.into()), ..seen }
+    }
+
+    #[test]
+    fn what_to_ask_names_the_node() {
+        for (seen, verb) in [(refused(young(2, 9)), "create"), (refused(joined()), "update")] {
+            let remedy = judged(&PROOF, &seen).remedy.join("\n");
+            assert!(remedy.contains(&format!("can-i {verb} leases/w1 ")) && !remedy.contains('{'), "{remedy}");
+        }
     }
 
     #[test]
@@ -129,7 +145,7 @@ mod tests {
                 ("none", with(|s| s.lease = Err(Why::Absent)), Fail),
                 ("none yet", young(2, 9), Pass),
                 ("none yet, and it will not be taken", refused(young(2, 9)), Fail),
-                ("one, whatever was said before", refused(joined()), Pass),
+                ("one, and it will not be renewed", refused(joined()), Fail),
                 ("none, and late", young(2, 18), Fail),
                 ("none, of a Node before this kubelet", young(-60, 3), Fail),
                 ("nor a Node", with(|s| (s.node, s.lease) = (Err(Why::Absent), Err(Why::Absent))), Skip),
