@@ -119,7 +119,8 @@ impl Driver<'_, '_> {
             None => (None, false),
         };
         let admin = self.options.admin.is_some();
-        let (path, registered) = (looked.broken_path().map(Box::new), existing::was_registered(facts));
+        let path = looked.broken_path().map(Box::new);
+        let registered = existing::was_registered(facts) || record::has_registered(self.host, facts, &node_name).await;
         let has_joined = matches!(local, LocalJoin::Joined | LocalJoin::Stopped);
         let renamed = facts.coming_node_name().ok().filter(|coming| has_joined && *coming != node_name);
         let blockers = looked.blockers();
@@ -172,7 +173,11 @@ impl Driver<'_, '_> {
             return known;
         }
         match (self.options.admin, &self.asker) {
-            (Some(_), _) => observer.node_object().await,
+            (Some(_), asker) => match (observer.node_object().await, asker) {
+                // A kubeconfig that may not look at Nodes: the token may.
+                (Err(Why::Denied), Some(asker)) => Ok(nodes::get(asker, &observer.node).await?),
+                (answer, _) => answer,
+            },
             (None, Some(asker)) => Ok(nodes::get(asker, &observer.node).await?),
             (None, None) => Err(Why::Unreachable("the API server was not reached".to_owned())),
         }

@@ -4,12 +4,14 @@
 
 use std::fmt::Write as _;
 
+use carrick_core::fact::{Facts, Source, kubeconfig};
 use carrick_core::join::before::MachineBefore;
 use carrick_core::join::state::JoinStatus;
 use carrick_core::join::step::JoinOutcome;
+use carrick_core::join::verify::Node;
 use carrick_core::redact::redact;
 use carrick_core::shown;
-use carrick_host::{File, Host, PathEntry, Trouble, WriteMode};
+use carrick_host::{File, Host, PathEntry, Progress, Trouble, WriteMode, gather};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -67,6 +69,21 @@ pub(super) async fn cut_off(host: &dyn Host) -> Option<Saved> {
     };
     saved.runs.retain(standing);
     Some(saved)
+}
+
+/// Whether the join that wrote this kubelet.conf has seen the Node of this name, as this machine's: a journal does not go back for
+/// ever.
+pub(super) async fn has_registered(host: &dyn Host, facts: &Facts, node: &str) -> bool {
+    let (dir, name) = kubeconfig::KUBELET.rsplit_once('/').unwrap_or_default();
+    let Ok(Some(written)) = facts.entry(dir, name).map(|entry| entry.map(|entry| entry.mtime)) else { return false };
+    let seen = host.observe(&[Source::Dir(DIR)], &Progress::default()).await;
+    let seen = gather(host.name(), host.now(), seen).0;
+    let joins = seen.dir(DIR).unwrap_or_default();
+    let states = joins.iter().filter(|entry| entry.name.ends_with(".json"));
+    let began = states.filter_map(|entry| begun(&entry.name).filter(|begun| (*begun..=entry.mtime).contains(&written)));
+    let Some(begun) = began.max() else { return false };
+    let is_own = |known: &Node| known.name == node && known.identity == Some(true);
+    load(host, begun).await.is_ok_and(|saved| saved.state.seen.node.as_ref().is_ok_and(is_own))
 }
 
 /// The join that began in this second.

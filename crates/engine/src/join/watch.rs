@@ -144,6 +144,9 @@ impl Driver<'_, '_> {
             // Somebody removed it: the kubelet makes another.
             Err(Why::Absent) if named.is_some() => Box::pin(self.requests(observer, None)).await,
             requests => requests,
+            Err(Why::Denied) if let (Some(asker), Some(_)) = (&self.asker, self.options.admin) => {
+                observer::requests(asker, &observer.node, named).await
+            }
         }
     }
 
