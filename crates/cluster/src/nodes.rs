@@ -58,10 +58,14 @@ pub async fn write(client: &ClusterClient, job: &NodeJob) -> Result<Box<str>, Ap
 pub enum KubeletAnswer {
     /// The kubelet itself, whatever it said.
     Kubelet,
-    /// The kubelet itself, which does not let the API server in: its words.
+    /// The kubelet itself, which knows the API server and does not let it in: its words.
     KubeletRefused(String),
+    /// The kubelet itself, which does not know the API server: its words.
+    KubeletAskedWho(String),
     /// The API server, as it did not reach it: its words.
     NotReached(String),
+    /// Neither of them: a proxy or a balancer before the API server. With which status.
+    SomebodyElse(StatusCode),
 }
 
 /// Has the API server reach the kubelet of a node, as `kubectl logs` does.
@@ -69,16 +73,30 @@ pub async fn ask_kubelet(client: &ClusterClient, name: &str) -> Result<KubeletAn
     let path = format!("/api/v1/nodes/{}/proxy/healthz", client.checked(name)?);
     let (status, body) = client.proxied(&path).await?;
     let own: Option<Value> = serde_json::from_slice(&body).ok().filter(|own: &Value| own["kind"] == "Status");
-    let Some(own) = own else {
-        let refused = status == StatusCode::UNAUTHORIZED || status == StatusCode::FORBIDDEN;
-        let says = || format!("{status}: {}", ServerMessage::of(&body).0.unwrap_or_default());
-        return Ok(if refused { KubeletAnswer::KubeletRefused(says()) } else { KubeletAnswer::Kubelet });
-    };
+    let Some(own) = own else { return Ok(of_kubelet(status, &body)) };
     let says = own.get("message").and_then(Value::as_str).unwrap_or_default().to_owned();
     match ApiProblem::of_status(status, &HeaderMap::new(), &body) {
         // What it could not do, against what it was not to do.
         ApiProblem::Status(status, _) if status.is_server_error() => Ok(KubeletAnswer::NotReached(says)),
         problem => Err(client.error(problem)),
+    }
+}
+
+/// What a kubelet says to this, in its own words of every version; whatever else it is, is not known to be its.
+fn of_kubelet(status: StatusCode, body: &[u8]) -> KubeletAnswer {
+    /// Who is nobody to it: where it lets such in at all, they may do nothing.
+    const NOBODY: &str = "Forbidden (user=system:anonymous,";
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    let says = || format!("{status}: {}", ServerMessage::of(body).0.unwrap_or_default());
+    match status {
+        StatusCode::OK if text == "ok" => KubeletAnswer::Kubelet,
+        // It answers, and is not well: that is for others to judge.
+        StatusCode::INTERNAL_SERVER_ERROR if text.ends_with("healthz check failed") => KubeletAnswer::Kubelet,
+        StatusCode::UNAUTHORIZED if text == "Unauthorized" => KubeletAnswer::KubeletAskedWho(says()),
+        StatusCode::FORBIDDEN if text.starts_with(NOBODY) => KubeletAnswer::KubeletAskedWho(says()),
+        StatusCode::FORBIDDEN if text.starts_with("Forbidden (user=") => KubeletAnswer::KubeletRefused(says()),
+        _ => KubeletAnswer::SomebodyElse(status),
     }
 }
 

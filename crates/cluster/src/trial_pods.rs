@@ -89,12 +89,16 @@ pub async fn get(client: &ClusterClient, pod: &TrialPod) -> Result<Value, ApiErr
     client.get::<Pod>(Some(NAMESPACE), &pod.name).await
 }
 
-/// What was last said of its sandbox, where something was: the runtime's or the plugin's own words.
+/// What a kubelet says of a Pod that it cannot start: of its sandbox, of its directories, of its cgroup, of its volumes.
+const COMPLAINTS: [&str; 4] = ["FailedCreatePodSandBox", "Failed", "FailedCreatePodContainer", "FailedMount"];
+
+/// What was last said of why it has no sandbox, where something was: the kubelet's, the runtime's or the plugin's own words.
 pub async fn complaint(client: &ClusterClient, pod: &TrialPod) -> Result<Option<String>, ApiError> {
-    let of_it = format!("involvedObject.uid={},reason=FailedCreatePodSandBox", client.checked(&pod.uid)?);
+    let of_it = format!("involvedObject.uid={},type=Warning", client.checked(&pod.uid)?);
     let events = client.first_page::<Event>(Some(NAMESPACE), Some(&of_it), None).await?;
-    let message = |event: &Value| event.get("message").and_then(Value::as_str).map(str::to_owned);
-    Ok(events.iter().filter_map(message).next_back())
+    let text = |event: &Value, key: &str| event.get(key).and_then(Value::as_str).map(str::to_owned);
+    let of_start = |event: &&Value| text(event, "reason").is_some_and(|reason| COMPLAINTS.contains(&reason.as_str()));
+    Ok(events.iter().filter(of_start).filter_map(|event| text(event, "message")).next_back())
 }
 
 /// Those of this node that somebody made and did not take away.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use carrick_cluster::nodes::{self, MarkedNode, UnmarkedNode};
+use carrick_cluster::nodes::{self, KubeletAnswer, MarkedNode, UnmarkedNode};
 use carrick_cluster::pods::{self, Evicted};
 use carrick_cluster::{ApiError, ApiProblem, ServerMessage, bootstrap_tokens, leases};
 use carrick_core::fact::identity::MachineIdentity;

@@ -23,6 +23,15 @@ const REQUEST: &[u8] = b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n";
 
 /// The kubelet's answer. `TimedOut`: it takes the connection, and does not answer; `Absent`: nobody listens there.
 pub(crate) async fn healthz(probe: &dyn Probe, port: u16, time_box: Duration) -> Result<String, Why> {
+    said(probe, port, time_box, |answer| answer.contains(&b'\n')).await
+}
+
+/// All that a program says to this over the machine's loopback, headers and all.
+pub(crate) async fn answer(probe: &dyn Probe, port: u16, time_box: Duration) -> Result<String, Why> {
+    said(probe, port, time_box, |_| false).await
+}
+
+async fn said(probe: &dyn Probe, port: u16, time_box: Duration, is_enough: fn(&[u8]) -> bool) -> Result<String, Why> {
     let target = Target::Tcp { host: "127.0.0.1".to_owned(), port };
     // Who cannot even be connected to is another matter than who does not answer.
     let Ok(connected) = timeout(time_box, probe.connect(&target)).await else {
@@ -33,7 +42,7 @@ pub(crate) async fn healthz(probe: &dyn Probe, port: u16, time_box: Duration) ->
         _ => Why::Broken(redact(&error.to_string())),
     };
     let stream = connected.map_err(of_io)?;
-    let answered = timeout(time_box, ask(stream)).await.map_err(|_| Why::TimedOut)?;
+    let answered = timeout(time_box, ask(stream, is_enough)).await.map_err(|_| Why::TimedOut)?;
     match answered.map_err(of_io)? {
         // It hung up: over SSH a connection that is refused looks so.
         bytes if bytes.is_empty() => Err(Why::Absent),
@@ -41,11 +50,11 @@ pub(crate) async fn healthz(probe: &dyn Probe, port: u16, time_box: Duration) ->
     }
 }
 
-async fn ask(mut stream: Box<dyn ByteStream>) -> io::Result<Vec<u8>> {
+async fn ask(mut stream: Box<dyn ByteStream>, is_enough: fn(&[u8]) -> bool) -> io::Result<Vec<u8>> {
     stream.write_all(REQUEST).await?;
     let mut answer = Vec::new();
     let mut buffer = [0; 1024];
-    while answer.len() < LONGEST && !answer.contains(&b'\n') {
+    while answer.len() < LONGEST && !is_enough(&answer) {
         match stream.read(&mut buffer).await? {
             0 => break,
             read => answer.extend_from_slice(buffer.get(..read).unwrap_or_default()),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::StopSignal;
+use carrick_core::check::Outcome;
 use carrick_core::discovery;
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
@@ -16,18 +17,19 @@ use carrick_core::join::failure::JoinFailure;
 use carrick_core::join::request::Request;
 use carrick_core::join::state::{JoinPolicy, Stage};
 use carrick_core::join::step::{JoinOutcome, Withdrawal};
-use carrick_core::join::verify::{ClientCertificate, Until};
+use carrick_core::join::verify::{ClientCertificate, DialledFrom, Until, report};
 use carrick_core::judge::Ignore;
 use carrick_core::plan::live::LiveNode;
 use carrick_core::plan::protect::Protected;
 use carrick_core::record::printed;
-use carrick_core::report::{Confidence, Report};
+use carrick_core::report::{Confidence, Overall, Report};
 use carrick_core::reset::CORDONED;
 use carrick_core::signature::Library;
 use carrick_core::testing::secret::{KINDS, Plant, pieces_found, plant_one};
 use carrick_engine::act::{self, Actor, journal, undo};
 use carrick_engine::dialer;
 use carrick_engine::join::inspect::LiveDiagnosis;
+use carrick_engine::join::verify::look;
 use carrick_engine::join::{
     Fixer, JoinOptions, JoinProgress, JoinReport, NodeObserver, NotFixed, join, joins, verify,
 };
@@ -40,7 +42,7 @@ use carrick_testkit::{API, Authority, Kubeadm, Machine, MemoryCluster, NODE, SYS
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 const BEGAN: &str = "2026-11-16T12:00:00Z";
 const TOKEN: &str = "abcdef.0123456789abcdef";
@@ -578,7 +580,7 @@ async fn that_nobody_signs_is_told_as_such() {
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
     let admin = admin(&cluster, &machine);
-    tokio::time::sleep(Duration::from_mins(1)).await;
+    sleep(Duration::from_mins(1)).await;
     let first = |ended: &JoinReport| match &ended.outcome {
         JoinOutcome::Failed(failure) => certain_and_possible(failure).join(" "),
         other => panic!("{other:#?}"),
@@ -706,29 +708,17 @@ async fn a_cause_that_keeps_pods_from_others_ends_a_join_unless_it_is_ignored() 
 
 #[tokio::test(start_paused = true)]
 async fn kube_proxys_pod_is_waited_for_where_the_node_has_one() {
-    let kube_proxy = |phase: &str, ready: &str, state: serde_json::Value| {
-        let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "kube-proxy", "uid": "1"});
-        json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": "kube-proxy-x", "namespace": "kube-system", "ownerReferences": [set]},
-            "spec": {"nodeName": NODE, "hostNetwork": true, "containers": [{"name": "kube-proxy", "image": "x"}]},
-            "status": {
-                "phase": phase, "conditions": [{"type": "Ready", "status": ready}],
-                "containerStatuses": [{"name": "kube-proxy", "restartCount": 0, "state": state}],
-            },
-        })
-    };
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
-    cluster.api.put(&kube_proxy("Pending", "False", json!({"waiting": {"reason": "ErrImagePull", "message": "EOF"}})));
+    cluster.api.put(&kube_proxy("Pending", "False", &json!({"waiting": {"reason": "ErrImagePull", "message": "EOF"}})));
     let mut since = None;
     let (ended, told) = joined_and(&machine, options(&cluster), |it| {
         if !matches!(it, JoinProgress::Waits { stage: Stage::NetworkReady, .. }) {
             return;
         }
         if since.get_or_insert_with(Instant::now).elapsed() > Duration::from_secs(20) {
-            cluster.api.put(&kube_proxy("Running", "True", json!({"running": {}})));
+            cluster.api.put(&kube_proxy("Running", "True", &json!({"running": {}})));
         }
     })
     .await;
@@ -879,15 +869,211 @@ async fn an_admin_proves_it_with_a_throw_away_pod() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_the_cluster_does_not_take_is_no_failure() {
+    // A policy says no; a webhook that fails says nothing, and is asked until the time is over.
+    for (status, expected) in [(403, "did not take a throw-away Pod"), (500, "answered 500")] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        deploy_calico(&cluster, "True");
+        cluster.api.fail("create pods", None, Fault::Status(status));
+        let admin = admin(&cluster, &machine);
+        let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
+        let JoinOutcome::Unproven { says } = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+        assert!(says.contains(expected) && says.contains(&status.to_string()), "{says}");
+        assert!(machine.text(KUBELET_CONF).is_some(), "it stays in the cluster");
+    }
+}
+
+/// A pod of somebody's on the node, with an address or without.
+fn put_pod(cluster: &MemoryCluster, made: &str, status: &serde_json::Value) {
+    cluster.api.put(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web", "namespace": "default", "uid": "web", "creationTimestamp": made},
+        "spec": {"nodeName": NODE, "containers": [{"name": "a", "image": "a"}]},
+        "status": status,
+    }));
+}
+
+/// It waits for a Secret that is not there, and for ever: whether the network would serve it is not known.
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_hangs_is_not_waited_for_to_the_end() {
     let cluster = cluster();
     let (machine, worker) = Worker::start(&cluster, []);
     worker.connect_network("10.244.0.7");
     deploy_calico(&cluster, "True");
+    put_pod(&cluster, "2026-11-16T11:00:00Z", &json!({"phase": "Pending"}));
+    let begun = Instant::now();
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Unproven { says } = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert!(says.contains("serves only Pods") && begun.elapsed() < Duration::from_mins(1), "{says}");
+}
+
+/// A network whose plugin is in no list may serve nobody but Pods of the cluster: that it refuses another is no failure.
+#[tokio::test(start_paused = true)]
+async fn a_refusal_counts_where_the_plugins_are_known_to_serve_sandboxes() {
+    const OVN: &str =
+        r#"{"name":"ovn-kubernetes","cniVersion":"0.4.0","type":"ovn-k8s-cni-overlay","ipam":{},"dns":{}}"#;
+    for (file, conf, fails) in [("10-flannel.conflist", None, true), ("10-ovn-kubernetes.conf", Some(OVN), false)] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        if let Some(conf) = conf {
+            machine.meddle_remove("/etc/cni/net.d/10-flannel.conflist");
+            machine.meddle(&format!("/etc/cni/net.d/{file}"), conf);
+        }
+        worker.refuse_sandboxes();
+        let (ended, told) = joined(&machine, options(&cluster)).await;
+        match &ended.outcome {
+            JoinOutcome::Failed(failure) if fails => assert!(failure.says.contains("no pod can start"), "{failure:#?}"),
+            JoinOutcome::Unproven { says } if !fails => assert!(says.contains("refused a sandbox"), "{says}"),
+            outcome => panic!("{file}: {outcome:#?}\n{told:#?}"),
+        }
+    }
+}
+
+/// A pod that is younger than the agent stands in for ours, and is the one that others have to answer.
+#[tokio::test(start_paused = true)]
+async fn peers_are_dialled_from_the_pod_that_proves_the_network() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    deploy_calico(&cluster, "True");
+    put_peer(&cluster);
+    worker.lose_packets_of_pods(("10.244.9.2", 53));
     cluster.api.fail("create pods", None, Fault::Status(403));
     let admin = admin(&cluster, &machine);
-    let (ended, told) = joined(&machine, with_admin(&cluster, &admin, false)).await;
-    let JoinOutcome::Unproven { says } = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
-    assert!(says.contains("did not take a throw-away Pod") && says.contains("403"), "{says}");
+    let mut made = false;
+    let (ended, told) = joined_and(&machine, with_admin(&cluster, &admin, false), |it| {
+        // Later than the second in which the agent was started.
+        let later = |elapsed: &Duration| *elapsed >= Duration::from_secs(2);
+        let is_due = matches!(it, JoinProgress::Waits { stage: Stage::NetworkReady, elapsed, .. } if later(elapsed));
+        if is_due && !std::mem::replace(&mut made, true) {
+            put_pod(&cluster, "2026-11-16T12:00:05Z", &json!({"phase": "Running", "podIP": "10.9.0.7"}));
+            let pod = cluster.api.object("/api/v1/namespaces/default/pods/web").unwrap();
+            worker.run_sandbox(pod["metadata"]["uid"].as_str().unwrap());
+        }
+    })
+    .await;
+    assert_joined(&ended, &told);
+    let dialled = ended.state.seen.peers.as_ref().unwrap();
+    assert!(dialled.is_unanswered() && dialled.reached_by_machine, "{dialled:#?}");
+    assert!(dialled.peers.iter().all(|peer| peer.from == DialledFrom::Pod), "{dialled:#?}");
+}
+
+/// The cluster's DNS on another node that is Ready.
+fn put_peer(cluster: &MemoryCluster) {
+    cluster.api.put(&json!({
+        "apiVersion": "v1", "kind": "Node", "metadata": {"name": "cp1"},
+        "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+    }));
+    cluster.api.put(&json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "coredns-1", "namespace": "kube-system", "labels": {"k8s-app": "kube-dns"}},
+        "spec": {"nodeName": "cp1", "containers": [{"name": "a", "image": "a", "ports": [{"containerPort": 53, "protocol": "TCP"}]}]},
+        "status": {"phase": "Running", "podIP": "10.244.9.2", "conditions": [{"type": "Ready", "status": "True"}]},
+    }));
+}
+
+/// Its pod is Ready as soon as it runs.
+#[tokio::test(start_paused = true)]
+async fn a_kube_proxy_that_writes_no_rules_is_no_kube_proxy() {
+    const BEHIND: &str = "HTTP/1.0 503 Service Unavailable\r\n\r\n{\"lastUpdated\": \"2026-11-16 12:00:00 +0000 UTC\",\"currentTime\": \"x\"}";
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    worker.answer_as_kube_proxy(BEHIND);
+    cluster.api.put(&kube_proxy("Running", "True", &json!({"running": {}})));
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert_eq!((failure.causes[0].id.as_str(), failure.overdue), ("verify.kube-proxy", true), "{failure:#?}");
+    assert!(failure.causes[0].seen[0].text.contains("503"), "{failure:#?}");
+}
+
+fn kube_proxy(phase: &str, ready: &str, state: &serde_json::Value) -> serde_json::Value {
+    let set = json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "kube-proxy", "uid": "1"});
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "kube-proxy-x", "namespace": "kube-system", "ownerReferences": [set]},
+        "spec": {"nodeName": NODE, "hostNetwork": true, "containers": [{"name": "kube-proxy", "image": "x"}]},
+        "status": {
+            "phase": phase, "conditions": [{"type": "Ready", "status": ready}],
+            "containerStatuses": [{"name": "kube-proxy", "restartCount": 0, "state": state}],
+        },
+    })
+}
+
+/// A policy may let a kubelet make its lease, and not renew it: the Node is Ready for most of a minute.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_may_not_be_renewed_is_told() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    cluster.api.fail("update leases.coordination.k8s.io", None, Fault::Status(500));
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let asked: Vec<String> = cluster.api.asked().into_iter().filter(|it| it.contains("leases")).collect();
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}\n{asked:#?}", ended.outcome) };
+    assert_eq!(failure.causes[0].id, "verify.lease", "{failure:#?}");
+    assert!(failure.causes[0].remedy.iter().any(|fix| fix.contains("can-i update leases/w1 ")), "{failure:#?}");
+}
+
+/// Its journal was rotated away; our own record of the join tells that the Node was there.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_a_join_of_ours_has_seen_was_deleted() {
+    let cluster = cluster();
+    let (machine, worker) = Worker::start(&cluster, []);
+    worker.connect_network("10.244.0.7");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    assert_joined(&ended, &told);
+    worker.forget_journal();
+    cluster.api.take("/api/v1/nodes/w1");
+    let (ended, told) = joined(&machine, options(&cluster)).await;
+    let JoinOutcome::Failed(failure) = &ended.outcome else { panic!("{:#?}\n{told:#?}", ended.outcome) };
+    assert_eq!(failure.causes[0].id, "node.deleted", "{failure:#?}");
+}
+
+/// What a look at a node that has joined sees of whether its kubelet starts containers.
+#[tokio::test(start_paused = true)]
+async fn that_a_kubelet_starts_containers_is_proven_by_one_that_it_has_started() {
+    let full = json!({"waiting": {"reason": "CreateContainerError", "message": "no space"}});
+    let pod = |status: &serde_json::Value| json!({"phase": "Pending", "podIP": "10.244.0.9", "containerStatuses": [{"name": "pause", "state": status}]});
+    for (state, expected) in [
+        (Some(json!({"running": {"startedAt": "2026-11-16T12:05:00Z"}})), Outcome::Pass),
+        (Some(full), Outcome::Fail),
+        (None, Outcome::Unknown),
+    ] {
+        let cluster = cluster();
+        let (machine, worker) = Worker::start(&cluster, []);
+        worker.connect_network("10.244.0.7");
+        let (ended, told) = joined(&machine, options(&cluster)).await;
+        assert_joined(&ended, &told);
+        let (host, admin): (Arc<dyn Host>, _) = (machine.clone(), admin(&cluster, &machine));
+        let own = MachineIdentity { uuid: Some(SYSTEM_UUID.to_owned()), machine_id: None };
+        let asker = state.is_some().then_some(&admin);
+        let mut observer = NodeObserver::new(&host, NODE.to_owned(), own, asker);
+        let (library, ignore) = (Library::built_in().unwrap(), Ignore::default());
+        let diagnosis = LiveDiagnosis { library: &library, ignore: &ignore, time_box: Duration::from_secs(10) };
+        let mut tell = |_: &str| ();
+        let looking = look(&mut observer, Until::Verified, None, &diagnosis, &mut tell);
+        let kubelet = async {
+            loop {
+                for mut made in trial_pods(&cluster).into_iter().flatten() {
+                    made["status"] = pod(state.as_ref().unwrap_or(&serde_json::Value::Null));
+                    cluster.api.put(&made);
+                }
+                sleep(Duration::from_secs(1)).await;
+            }
+        };
+        let seen = tokio::select! {
+            seen = looking => seen,
+            () = kubelet => unreachable!("it goes on for ever"),
+        };
+        let judged = report("w1", &seen, Until::Verified);
+        let finding = judged.findings.iter().find(|it| it.id == "verify.container").unwrap();
+        assert_eq!(finding.verdict, expected, "{state:?}: {finding:#?}");
+        let is_unproven = judged.verdict != Overall::Fail;
+        assert_eq!(is_unproven, expected != Outcome::Fail, "{state:?}: {:#?}", judged.findings);
+        assert!(are_going(&trial_pods(&cluster)) && worker.sandboxes() == 0, "{state:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,8 +9,9 @@ use carrick_host::cri::logs::{NAMESPACE, POD};
 use carrick_host::cri::message::{
     Container, ContainerMetadata, ContainerStatus, ContainerStatusRequest, ContainerStatusResponse, Image,
     LinuxRuntimeConfiguration, ListContainersResponse, ListImagesResponse, ListPodSandboxResponse, PodSandbox,
-    PodSandboxNetworkStatus, PodSandboxStatus, PodSandboxStatusResponse, RunPodSandboxRequest, RunPodSandboxResponse,
-    RuntimeCondition, RuntimeConfigResponse, RuntimeStatus, SandboxId, StatusResponse, VersionResponse,
+    PodSandboxMetadata, PodSandboxNetworkStatus, PodSandboxStatus, PodSandboxStatusResponse, RunPodSandboxRequest,
+    RunPodSandboxResponse, RuntimeCondition, RuntimeConfigResponse, RuntimeStatus, SandboxId, StatusResponse,
+    VersionResponse,
 };
 use h2::server::SendResponse;
 use http::{HeaderMap, HeaderValue, Request, Response};
@@ -18,6 +19,7 @@ use prost::Message as _;
 use tokio::io::{DuplexStream, duplex};
 
 const PAUSE: &str = "registry.k8s.io/pause:3.10.1";
+const UNKNOWN: u16 = 2;
 const NOT_FOUND: u16 = 5;
 const UNIMPLEMENTED: u16 = 12;
 
@@ -43,6 +45,8 @@ struct State {
     address: String,
     /// What never comes back.
     hangs: Hangs,
+    /// Whatever a plugin is called for, it refuses.
+    refuses: bool,
     made: u32,
     sandboxes: BTreeMap<String, PodSandbox>,
     containers: Vec<(Container, ContainerStatus)>,
@@ -65,6 +69,19 @@ impl Runtime {
 
     pub(crate) fn hang_plugin(&self) {
         self.state().hangs = Hangs::Plugin;
+    }
+
+    pub(crate) fn refuse_sandboxes(&self) {
+        self.state().refuses = true;
+    }
+
+    /// The sandbox of a pod with this uid, made at this time.
+    pub(crate) fn put_sandbox(&self, uid: &str, created_at: i64) {
+        let metadata =
+            PodSandboxMetadata { name: uid.to_owned(), uid: uid.to_owned(), ..PodSandboxMetadata::default() };
+        let id = format!("sandbox-of-{uid}");
+        let sandbox = PodSandbox { id: id.clone(), metadata: Some(metadata), created_at, ..PodSandbox::default() };
+        self.state().sandboxes.insert(id, sandbox);
     }
 
     /// A container of a pod: it runs, or has ended with a status.
@@ -189,12 +206,14 @@ impl State {
             "ListPodSandbox" => {
                 ListPodSandboxResponse { items: self.sandboxes.values().cloned().collect() }.encode_to_vec()
             }
+            "RunPodSandbox" if self.refuses => return Err(UNKNOWN),
             "RunPodSandbox" => self.run(request)?,
             "PodSandboxStatus" => {
                 self.sandboxes.get(&id()?).ok_or(NOT_FOUND)?;
                 let network = PodSandboxNetworkStatus { ip: self.address.clone(), additional_ips: Vec::new() };
                 let status = PodSandboxStatus { state: 0, network: Some(network) };
-                PodSandboxStatusResponse { status: Some(status), info: HashMap::new() }.encode_to_vec()
+                let info = HashMap::from([("info".to_owned(), r#"{"pid":7}"#.to_owned())]);
+                PodSandboxStatusResponse { status: Some(status), info }.encode_to_vec()
             }
             "StopPodSandbox" => self.sandboxes.get(&id()?).map(|_| Vec::new()).ok_or(NOT_FOUND)?,
             "RemovePodSandbox" => self.sandboxes.remove(&id()?).map(|_| Vec::new()).ok_or(NOT_FOUND)?,

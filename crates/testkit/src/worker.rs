@@ -222,6 +222,10 @@ struct State {
     node_ip: Option<&'static str>,
     /// Who refuses its Node, in the API server's words.
     denied: Option<String>,
+    /// What kube-proxy's healthz answers, with its headers.
+    proxy_says: Option<&'static str>,
+    /// Who answers this machine, and no pod on it.
+    peer: Option<(&'static str, u16)>,
     /// What units have written: when, which, who, its process, and the line.
     journal: Vec<(Timestamp, &'static str, &'static str, u32, String)>,
     kubelets: u32,
@@ -311,6 +315,31 @@ impl Worker {
         let pid = 800 + self.state().kubelets;
         let entry = (self.clock.now(), unit, unit.trim_end_matches(".service"), pid, line.to_owned());
         self.state().journal.push(entry);
+    }
+
+    /// Nothing that units have written is kept.
+    pub fn forget_journal(&self) {
+        self.state().journal.clear();
+    }
+
+    /// kube-proxy answers so at its healthz, headers and all.
+    pub fn answer_as_kube_proxy(&self, says: &'static str) {
+        self.state().proxy_says = Some(says);
+    }
+
+    /// Somebody answers the machine there, and no pod on it.
+    pub fn lose_packets_of_pods(&self, peer: (&'static str, u16)) {
+        self.state().peer = Some(peer);
+    }
+
+    /// The CNI plugin refuses every sandbox.
+    pub fn refuse_sandboxes(&self) {
+        self.runtime.refuse_sandboxes();
+    }
+
+    /// The runtime has a sandbox for a pod with this uid, made now.
+    pub fn run_sandbox(&self, uid: &str) {
+        self.runtime.put_sandbox(uid, i64::try_from(self.clock.now().as_nanosecond()).unwrap_or_default());
     }
 
     /// A container of a pod (its namespace and name) ended with a status, having written these lines.
@@ -469,6 +498,16 @@ impl Script for Worker {
             Target::Tcp { host, port } if (host.as_str(), *port) == API => Ok(Box::new(self.gate.dial()?)),
             Target::Unix(path) if path == "/run/containerd/containerd.sock" => Ok(Box::new(self.runtime.dial())),
             Target::Tcp { host, port: 10248 } if host == "127.0.0.1" => Ok(Box::new(self.healthz()?)),
+            Target::Tcp { host, port: 10256 }
+                if host == "127.0.0.1"
+                    && let Some(says) = self.state().proxy_says =>
+            {
+                let (near, mut far) = duplex(4096);
+                tokio::spawn(async move { far.write_all(says.as_bytes()).await });
+                Ok(Box::new(near))
+            }
+            Target::Tcp { host, port } if self.state().peer == Some((host, *port)) => Ok(Box::new(duplex(64).0)),
+            Target::Within { .. } => Err(io::ErrorKind::TimedOut.into()),
             _ => Err(io::ErrorKind::NotFound.into()),
         }
     }

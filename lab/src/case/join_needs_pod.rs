@@ -105,6 +105,15 @@ fn with_an_admin(bench: &mut Bench, cluster: &Cluster) -> Result<()> {
     carrick.ends(bench, &verify, 0, &proven)?;
     none_left(cluster, &name)?;
 
+    // A pod that is younger than the agent proves the network, and its way to others is the one that counts.
+    pod(cluster, &name)?;
+    worker.ok(["iptables", "-I", "FORWARD", "-j", "DROP"])?;
+    carrick.ends(bench, &verify, 3, &["verify.peer", "pods of other nodes answer this machine, and no pod here"])?;
+    worker.ok(["iptables", "-D", "FORWARD", "-j", "DROP"])?;
+    let of_web = format!("pod default/web-{name} has the address");
+    carrick.ends(bench, &verify, 0, &[&of_web, "answers a pod here", "Joined: "])?;
+    cluster.kubectl(["delete", "pod", &format!("web-{name}"), "--grace-period=0", "--force"]).ok()?;
+
     // What the plugin says is the cause.
     worker.ok(["touch", &format!("{SWITCHES}/refuse")])?;
     carrick.ends(bench, &verify, 3, &["verify.sandbox", "the network is out of order"])?;

@@ -25,9 +25,11 @@ const REMOVE_ROUTES: &str = "ip route show dev flannel.1 > /root/routes; while r
 const RESTORE_ROUTES: &str = "while read -r route; do ip route add $route dev flannel.1; done < /root/routes";
 
 /// What kubeadm calls the CA of API servers, as of another cluster.
-const SWAP_CA: &str = "cp /etc/kubernetes/pki/ca.crt /root/; openssl req -x509 -newkey rsa:2048 -nodes -days 2 \
+const SWAP_CA: &str = "openssl req -x509 -newkey rsa:2048 -nodes -days 2 \
     -subj /CN=kubernetes -keyout /root/other.key -out /etc/kubernetes/pki/ca.crt; systemctl restart kubelet";
-const RESTORE_CA: &str = "cp /root/ca.crt /etc/kubernetes/pki/ca.crt; systemctl restart kubelet";
+/// What the report says to do.
+const FIXES_CA: &str = "sed -n 's/.*certificate-authority-data: //p' /etc/kubernetes/kubelet.conf | base64 -d > \
+    /etc/kubernetes/pki/ca.crt && systemctl restart kubelet";
 
 fn run(bench: &mut Bench) -> Result<()> {
     let cluster = bench.cluster()?;
@@ -44,7 +46,13 @@ fn run(bench: &mut Bench) -> Result<()> {
     carrick.ends(bench, &verify, 0, &["Joined: "])?;
 
     worker.ok(["sh", "-ec", SWAP_CA])?;
-    carrick.ends(bench, &verify, 4, &["the kubelet does not let the API server in", "clientCAFile", "401"])?;
-    worker.ok(["sh", "-ec", RESTORE_CA])?;
+    carrick.ends(
+        bench,
+        &verify,
+        3,
+        &["the kubelet does not let the API server in", "clientCAFile", "401", "certificate-authority-data"],
+    )?;
+    worker.ok(["sh", "-ec", FIXES_CA])?;
+    cluster.wait_ready(&worker.identity.name)?;
     carrick.ends(bench, &verify, 0, &["Joined: "]).map(drop)
 }

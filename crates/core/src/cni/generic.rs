@@ -3,6 +3,26 @@
 
 use super::{Addresses, ConfigOrigin, Daemon, Flavour, ReadinessSign};
 
+/// The plugins of the CNI project: they go by their configuration, and ask nobody for the pod.
+pub const REFERENCE_PLUGINS: [&str; 15] = [
+    "bandwidth",
+    "bridge",
+    "dummy",
+    "firewall",
+    "host-device",
+    "ipvlan",
+    "loopback",
+    "macvlan",
+    "portmap",
+    "ptp",
+    "sbr",
+    "tap",
+    "tuning",
+    "vlan",
+    "vrf",
+];
+pub const REFERENCE_IPAM: [&str; 3] = ["dhcp", "host-local", "static"];
+
 pub const FLAVOUR: Flavour = Flavour {
     name: "generic",
     plugins: &[],

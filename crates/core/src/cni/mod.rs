@@ -14,6 +14,8 @@ use crate::fact::{Facts, Known, OrAbsent, Why};
 
 include!(concat!(env!("OUT_DIR"), "/flavours.rs"));
 
+pub(crate) use generic::{REFERENCE_IPAM, REFERENCE_PLUGINS};
+
 /// A pod network, as its project ships it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Flavour {

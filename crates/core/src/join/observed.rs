@@ -11,13 +11,14 @@ use super::placement;
 use super::state::later;
 use super::taint::Taint;
 use super::verify::{
-    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletFlag, KubeletHalt,
-    KubeletReach, LeaseRenewal, Node, Pressure, Resource, RuntimeConditions, Signing,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, Kubelet, KubeletFlag,
+    KubeletHalt, KubeletReach, LeaseRenewal, Node, Pressure, Resource, RuntimeConditions, Signing,
 };
 use crate::catalogue::About;
 use crate::check::Evidence;
-use crate::cni::{FLAVOURS, Flavour, TellsAddress};
+use crate::cni::{FLAVOURS, Flavour, REFERENCE_IPAM, REFERENCE_PLUGINS, TellsAddress};
 use crate::diagnose::BoundPods;
+use crate::fact::cni::Candidate;
 use crate::fact::identity::{self, MachineIdentity};
 use crate::fact::listen::Proto;
 use crate::fact::netfilter::Passage;
@@ -366,6 +367,30 @@ pub fn kube_proxy_set(sets: &[Value], node: &Value) -> Option<String> {
     sets.iter().filter(is_proxys).find(|set| placement::selects(set, node)).map(name)
 }
 
+/// The same, of a known pod network.
+pub fn network_set(sets: &[Value], node: &Value) -> Option<String> {
+    let is_networks = |set: &&Value| {
+        let name = set.pointer("/metadata/name").and_then(Value::as_str);
+        name.and_then(Flavour::of_daemon_set).is_some()
+            && set.pointer("/spec/template/spec/hostNetwork") == Some(&Value::Bool(true))
+    };
+    sets.iter().filter(is_networks).find(|set| placement::selects(set, node)).map(name)
+}
+
+/// Whether the plugins that are loaded here serve a sandbox that is no Pod of the cluster's: what they refuse then, they refuse
+/// to Pods. By what they are; where that cannot be seen, by whose agent runs here. Of others it is not known.
+pub fn serves_sandboxes(loaded: &[Candidate], pods: &Value) -> bool {
+    let is_plain = |plugin: &cni::Plugin| {
+        let serves = |flavour: &&Flavour| flavour.plugins.contains(&plugin.kind.as_str()) && !flavour.needs_pod;
+        let by_itself = REFERENCE_PLUGINS.contains(&plugin.kind.as_str()) || FLAVOURS.iter().any(|it| serves(&it));
+        by_itself && plugin.ipam.as_deref().is_none_or(|ipam| REFERENCE_IPAM.contains(&ipam))
+    };
+    if loaded.is_empty() {
+        return network(pods).is_some_and(|flavour| !flavour.needs_pod);
+    }
+    loaded.iter().all(|file| matches!(&file.conf, Ok(Ok(conf)) if conf.plugins.iter().all(is_plain)))
+}
+
 /// The pod network whose agent runs among these pods; who only calls another is not the one that gives addresses.
 pub fn network(pods: &Value) -> Option<&'static Flavour> {
     let found = || items(pods).iter().filter_map(network_of);
@@ -386,24 +411,51 @@ pub fn agent_down(pods: &Value) -> Option<String> {
 
 /// When an agent of the pod network last started on this node; `None` where none is known to run.
 pub fn agents_since(pods: &Value) -> Option<Timestamp> {
-    let agents = items(pods).iter().filter(|pod| network_of(pod).is_some());
-    let containers = |pod: &'_ Value| pod.pointer("/status/containerStatuses").and_then(Value::as_array).cloned();
+    let of_set = |pod: &&Value| is_in_host_network(pod) && daemon_set(pod).is_some() && !is_kube_proxy(pod);
+    let is_known = items(pods).iter().any(|pod| network_of(pod).is_some());
+    // Of a network that is not known, each that may be its agent counts.
+    let agents = items(pods).iter().filter(|pod| if is_known { network_of(pod).is_some() } else { of_set(pod) });
+    agents.filter_map(last_start).max()
+}
+
+/// When the last of a pod's containers was started that run.
+fn last_start(pod: &Value) -> Option<Timestamp> {
+    let containers = pod.pointer("/status/containerStatuses").and_then(Value::as_array)?;
     let started = |it: &Value| it.pointer("/state/running/startedAt")?.as_str()?.parse::<Timestamp>().ok();
-    agents.filter_map(containers).flatten().filter_map(|container| started(&container)).max()
+    containers.iter().filter_map(started).max()
+}
+
+/// A pod of which this kubelet has started a container that runs. Both times are of this machine's clock, and that of a
+/// container is in whole seconds: one of the kubelet's own second does not count.
+pub fn started_since(pods: &Value, kubelet: Timestamp) -> Option<String> {
+    let is_since = |pod: &&Value| last_start(pod).is_some_and(|started| started >= kubelet);
+    items(pods).iter().find(is_since).map(name)
 }
 
 /// A pod with an address whose sandbox is younger than this: what the pod network gave it, it gave since then. Whether its
 /// containers run says nothing of the network.
-pub fn fresh(pods: &Value, sandboxes: &[ListedSandbox], since: Timestamp) -> Option<(String, IpAddr)> {
+pub fn fresh(pods: &Value, sandboxes: &[ListedSandbox], since: Timestamp) -> Option<FreshPod> {
     // The API server has whole seconds: an agent's start may be up to one later than it says.
     let since = later(since, SignedDuration::from_secs(1));
     let is_young = |pod: &&Value| {
-        let uid = pod.pointer("/metadata/uid").and_then(Value::as_str);
-        let own = sandboxes.iter().filter(|sandbox| sandbox.ready && Some(sandbox.uid.as_str()) == uid);
+        let own = sandboxes.iter().filter(|sandbox| sandbox.ready && sandbox.uid == uid(pod));
         own.into_iter().any(|sandbox| sandbox.created_at.is_some_and(|created| created >= since))
     };
     let mut own = items(pods).iter().filter(|pod| !is_in_host_network(pod)).filter(is_young);
-    own.find_map(|pod| Some((name(pod), address(pod)?)))
+    own.find_map(|pod| Some(FreshPod { name: name(pod), uid: uid(pod).to_owned(), address: address(pod)? }))
+}
+
+/// A pod whose sandbox proves what the pod network does now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FreshPod {
+    /// `NAMESPACE/NAME`.
+    pub name: String,
+    pub uid: String,
+    pub address: IpAddr,
+}
+
+fn uid(pod: &Value) -> &str {
+    pod.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
 }
 
 /// Whether a pod of this name is of the pod network's agent or of kube-proxy, as DaemonSets name their pods.
@@ -412,11 +464,59 @@ pub fn is_agent(pod: &str) -> bool {
     set.starts_with("kube-proxy") || Flavour::of_daemon_set(set).is_some()
 }
 
-/// A pod that is bound to this node and has yet to get an address of its own.
-pub fn on_its_way(pods: &Value) -> Option<String> {
+/// A pod that is bound to this node and has yet to get an address of its own. `since`: when the last of the kubelet and the
+/// network's agents was started: what has waited for longer since than every start takes waits for something else, as a Secret
+/// that is not there.
+pub fn on_its_way(pods: &Value, since: Option<Timestamp>, now: Timestamp) -> Option<String> {
+    const COMES: SignedDuration = SignedDuration::from_secs(30);
     let leaves = |pod: &Value| pod.pointer("/metadata/deletionTimestamp").is_some_and(|it| !it.is_null());
     let waits = |pod: &&Value| !is_in_host_network(pod) && !is_over(pod) && !leaves(pod) && address(pod).is_none();
-    items(pods).iter().find(waits).map(name)
+    let made = |pod: &Value| pod.pointer("/metadata/creationTimestamp")?.as_str()?.parse::<Timestamp>().ok();
+    // Of which it is not known since when it waits, it waits since now.
+    let comes = |pod: &&Value| made(pod).max(since).is_none_or(|began| now.duration_since(began) < COMES);
+    items(pods).iter().filter(waits).find(comes).map(name)
+}
+
+/// What kube-proxy's healthz on this machine says of its rules (`HTTP/1.0 503 …`, then JSON): why they are not as the cluster has
+/// them; `None` where they are, or where it is no word of kube-proxy's. That its Node is to take no more connections is none.
+pub fn proxy_lag(answer: &str) -> Option<String> {
+    let (head, body) = answer.split_once("\r\n\r\n")?;
+    let said: Value = serde_json::from_str(body.trim()).ok()?;
+    let updated = said.get("lastUpdated")?.as_str()?;
+    let status = head.split_whitespace().nth(1)?;
+    let leaves = said.get("nodeEligible").is_some_and(|eligible| *eligible == false);
+    let never = updated.starts_with("0001-01-01");
+    let lags = never || (status == "503" && !leaves);
+    let last = if never { "never".to_owned() } else { format!("at {updated}") };
+    lags.then(|| redact(&format!("status {status}: rules last written {last}")))
+}
+
+/// Whether the CA file that this kubelet lets clients in by holds none of the CAs that it trusts itself. Only of the file that
+/// kubeadm names; where one of both is not known, it does not.
+pub fn lets_in_by_another_ca(facts: &Facts) -> bool {
+    let config = facts.file(kubelet_config::FILE).map(|file| file.text.as_str()).unwrap_or_default();
+    let named = config.lines().find_map(|line| line.trim().strip_prefix("clientCAFile:"));
+    if named.is_some_and(|named| named.trim().trim_matches(['"', '\'']) != pki::CA) {
+        return false;
+    }
+    let (Ok(conf), Ok(here)) = (facts.kubelet_kubeconfig(), facts.ca_certificates()) else { return false };
+    let trusted = facts.trusted_by(&conf);
+    !trusted.is_empty() && !trusted.iter().any(|ca| here.iter().any(|it| it.pin == ca.pin))
+}
+
+/// Whether the container of a throw-away Pod runs; `None`: that is still to come, or its image is not here.
+pub fn container_start(pod: &Value) -> Option<ContainerStart> {
+    const FAILS: [&str; 5] =
+        ["CreateContainerConfigError", "CreateContainerError", "RunContainerError", "StartError", "PostStartHookError"];
+    let status = pod.pointer("/status/containerStatuses/0")?;
+    if status.pointer("/state/running").is_some() {
+        return Some(ContainerStart::Runs { pod: name(pod) });
+    }
+    let text = |pointer: &str| status.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+    let state = if status.pointer("/state/waiting").is_some() { "waiting" } else { "terminated" };
+    let (reason, message) = (text(&format!("/state/{state}/reason")), text(&format!("/state/{state}/message")));
+    let says = redact(format!("{reason} {message}").trim());
+    FAILS.contains(&reason).then(|| ContainerStart::Fails { pod: name(pod), says })
 }
 
 /// Pods of other nodes that take connections over TCP, one a node.
@@ -604,6 +704,7 @@ fn agent(pod: &Value) -> AgentPod {
             .unwrap_or_default(),
         network: network_of(pod).map(|flavour| flavour.name.to_owned()),
         running: containers.iter().filter_map(|container| running(container)).collect(),
+        lags: None,
     }
 }
 
@@ -970,7 +1071,8 @@ mod tests {
         };
         let list = json!({"items": [pod("web", json!({})), pod("host", in_host_network())]});
         let (young, old) = (sandbox("web", true, 2), sandbox("web", true, -60));
-        let found = Some(("a/web".to_owned(), IpAddr::from([10, 0, 0, 7])));
+        let found =
+            Some(FreshPod { name: "a/web".to_owned(), uid: "web".to_owned(), address: IpAddr::from([10, 0, 0, 7]) });
         for (name, sandboxes, expected) in [
             ("young", vec![young.clone()], found.clone()),
             ("old", vec![old.clone()], None),
@@ -998,6 +1100,9 @@ mod tests {
         };
         let up = agent("True", &["2026-11-15T10:00:00Z", "2026-11-15T10:05:00Z"]);
         assert_eq!((agents_since(&up), agent_down(&up)), ("2026-11-15T10:05:00Z".parse().ok(), None));
+        let unlisted = json!({"items": [{"metadata": {"name": "n-x", "namespace": "net", "ownerReferences": [{"kind": "DaemonSet", "name": "n"}]},
+            "spec": {"hostNetwork": true}, "status": {"containerStatuses": [{"state": {"running": {"startedAt": "2026-11-15T10:05:00Z"}}}]}}]});
+        assert_eq!(agents_since(&unlisted), "2026-11-15T10:05:00Z".parse().ok(), "whoever may be the agent counts");
         let down = agent("False", &[]);
         assert_eq!((agents_since(&down), agent_down(&down).as_deref()), (None, Some("net/calico-node-x")));
     }
@@ -1022,7 +1127,123 @@ mod tests {
             ),
             ("leaves", leaves, false),
         ] {
-            assert_eq!(on_its_way(&json!({"items": [pod]})).is_some(), comes, "{name}");
+            assert_eq!(on_its_way(&json!({"items": [pod]}), None, NOW).is_some(), comes, "{name}");
+        }
+        let at = |second: i64| Timestamp::from_second(NOW.as_second() + second).unwrap();
+        for (name, made, since, comes) in [
+            ("made a moment ago", -29, None, true),
+            ("made long ago", -30, None, false),
+            ("made long ago, the kubelet started since", -900, Some(at(-29)), true),
+            ("both long ago: a Secret is missing", -900, Some(at(-30)), false),
+        ] {
+            let mut pod = pod("web", pending.clone());
+            pod["metadata"]["creationTimestamp"] = at(made).to_string().into();
+            assert_eq!(on_its_way(&json!({"items": [pod]}), since, NOW).is_some(), comes, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_container_younger_than_the_kubelet_was_started_by_it() {
+        let pod = |started: &str| {
+            let mut pod = pod("web", json!({}));
+            pod["status"]["containerStatuses"] = json!([{"state": {"running": {"startedAt": started}}}]);
+            json!({"items": [pod]})
+        };
+        let kubelet = "2026-11-15T10:00:00.4Z".parse().unwrap();
+        for (started, proves) in
+            [("2026-11-15T10:00:01Z", true), ("2026-11-15T10:00:00Z", false), ("2026-11-14T10:00:01Z", false)]
+        {
+            assert_eq!(started_since(&pod(started), kubelet).is_some(), proves, "{started}");
+        }
+        assert_eq!(started_since(&json!({"items": [of_set("kube-proxy", 0, None)]}), kubelet), None, "no time is told");
+    }
+
+    #[test]
+    fn what_becomes_of_a_container_is_told_by_its_state() {
+        let of = |state: Value| {
+            let mut pod = pod("carrick-verify-1", json!({}));
+            pod["status"]["containerStatuses"] = json!([{"state": state}]);
+            container_start(&pod)
+        };
+        let name = || "a/carrick-verify-1".to_owned();
+        let says = "CreateContainerError no space".to_owned();
+        for (state, expected) in [
+            (json!({"running": {}}), Some(ContainerStart::Runs { pod: name() })),
+            (
+                json!({"waiting": {"reason": "CreateContainerError", "message": "no space"}}),
+                Some(ContainerStart::Fails { pod: name(), says }),
+            ),
+            (json!({"waiting": {"reason": "ContainerCreating"}}), None),
+            (json!({"waiting": {"reason": "ErrImageNeverPull"}}), None),
+        ] {
+            assert_eq!(of(state.clone()), expected, "{state}");
+        }
+        assert_eq!(container_start(&pod("carrick-verify-1", json!({}))), None);
+    }
+
+    #[test]
+    fn plugins_that_are_not_known_may_serve_pods_alone() {
+        let conf = |plugins: &str| {
+            let text = format!(r#"{{"name":"a","cniVersion":"0.3.1","plugins":[{plugins}]}}"#);
+            [Candidate::read("", "10-a.conflist", &text)]
+        };
+        let flannel = json!({"items": [of_set("kube-flannel-ds", 0, None)]});
+        let nobody = json!({"items": []});
+        for (plugins, serves) in [
+            (r#"{"type":"flannel"},{"type":"portmap"}"#, true),
+            (r#"{"type":"bridge","ipam":{"type":"host-local"}}"#, true),
+            (r#"{"type":"ptp","ipam":{"type":"host-local"}},{"type":"bandwidth"}"#, true),
+            (r#"{"type":"macvlan","ipam":{"type":"spiderpool"}}"#, false),
+            (r#"{"type":"ovn-k8s-cni-overlay"}"#, false),
+            (r#"{"type":"terway"}"#, false),
+            (r#"{"type":"calico","ipam":{"type":"calico-ipam"}}"#, false),
+        ] {
+            assert_eq!(serves_sandboxes(&conf(plugins), &flannel), serves, "{plugins}");
+        }
+        assert!(serves_sandboxes(&[], &flannel) && !serves_sandboxes(&[], &nobody), "by whose agent is here");
+    }
+
+    #[test]
+    fn kube_proxy_says_whether_it_has_written_its_rules() {
+        let said =
+            |status: &str, body: &str| proxy_lag(&format!("HTTP/1.0 {status}\r\nContent-Type: x\r\n\r\n{body}\n"));
+        let at =
+            r#""lastUpdated": "2026-11-15 10:00:00.1 +0000 UTC m=+1","currentTime": "2026-11-15 10:01:00 +0000 UTC""#;
+        let never = r#"{"lastUpdated": "0001-01-01 00:00:00 +0000 UTC","currentTime": "x"}"#;
+        for (name, status, body, lags) in [
+            ("well", "200 OK", format!("{{{at}}}"), false),
+            ("well, newer", "200 OK", format!("{{{at}, \"nodeEligible\": true}}"), false),
+            ("behind", "503 Service Unavailable", format!("{{{at}}}"), true),
+            ("behind, newer", "503 Service Unavailable", format!("{{{at}, \"nodeEligible\": true}}"), true),
+            ("its node leaves", "503 Service Unavailable", format!("{{{at}, \"nodeEligible\": false}}"), false),
+            ("never", "200 OK", never.to_owned(), true),
+            ("another program", "503 Service Unavailable", "<html>".to_owned(), false),
+            ("another program's JSON", "503 Service Unavailable", "{}".to_owned(), false),
+        ] {
+            assert_eq!(said(status, &body).is_some(), lags, "{name}");
+        }
+        assert_eq!(proxy_lag("HTTP/1.0 503"), None);
+    }
+
+    #[test]
+    fn a_ca_file_of_another_cluster_is_told() {
+        let (own, other) = (SampleAuthority::make(), SampleAuthority::make());
+        let both = format!("{}{}", other.pem, own.pem);
+        for (name, facts, is_other) in [
+            ("its own", joined(&own), false),
+            ("another's", joined(&own).with_file(pki::CA, &other.pem), true),
+            ("both", joined(&own).with_file(pki::CA, &both), false),
+            (
+                "another's, and the kubelet goes by a third",
+                joined(&own)
+                    .with_file(pki::CA, &other.pem)
+                    .with_file(kubelet_config::FILE, "authentication:\n  x509:\n    clientCAFile: /etc/ca\n"),
+                false,
+            ),
+            ("none", joined(&own).without_file(pki::CA), false),
+            ("nothing to hold it against", joined(&own).without_file(kubeconfig::KUBELET), false),
+        ] {
+            assert_eq!(lets_in_by_another_ca(&facts), is_other, "{name}");
         }
     }
 
@@ -1061,7 +1282,9 @@ mod tests {
             let told = match unreached(says) {
                 Ok(Untrusted { .. }) => Some(true),
                 Ok(Unanswered { .. }) => Some(false),
-                Ok(KubeletReach::Answered | KubeletReach::Refused { .. }) | Err(_) => None,
+                Ok(KubeletReach::Answered | KubeletReach::Refused { .. } | KubeletReach::Unknown { .. }) | Err(_) => {
+                    None
+                }
             };
             assert_eq!(told, expected, "{says}");
         }
@@ -1140,6 +1363,10 @@ mod tests {
         let found = kube_proxy_set(&[set("kube-flannel-ds"), set("kube-proxy")], &node);
         assert_eq!(found.as_deref(), Some("kube-system/kube-proxy"));
         assert_eq!(kube_proxy_set(&[set("kube-flannel-ds")], &node), None);
+        let mut agents = set("kube-flannel-ds");
+        assert_eq!(network_set(&[set("kube-proxy"), agents.clone()], &node), None, "it is not in the host's network");
+        agents["spec"]["template"]["spec"]["hostNetwork"] = true.into();
+        assert_eq!(network_set(&[set("kube-proxy"), agents], &node).as_deref(), Some("kube-system/kube-flannel-ds"));
     }
 
     #[test]
@@ -1157,7 +1384,7 @@ mod tests {
         fn any_json_is_read(text in ".*", number: u64) {
             for value in [json!(text), json!({"items": [text, number]}), json!({"status": {"conditions": [number, {"type": text}]}})] {
                 let _ = (node(&value, &own()), renewal(&value), request(&value, &text, &[]), agents(&value), pod_ranges(&value), network(&value));
-                let _ = (needs_pod(&value), agent_down(&value), agents_since(&value), on_its_way(&value), peers(&value, &text), fresh(&value, &[], NOW), unreached(&text));
+                let _ = (needs_pod(&value), agent_down(&value), agents_since(&value), on_its_way(&value, None, NOW), proxy_lag(&text), container_start(&value), peers(&value, &text), fresh(&value, &[], NOW), unreached(&text));
             }
         }
     }

@@ -15,10 +15,10 @@ use super::failure::{self, Circumstance, JoinCause, JoinFailure, worst};
 use super::output::Milestone;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
 use super::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Kubelet, KubeletHalt, KubeletReach, LeaseRenewal,
-    Node, NodeEvidence, NodeLease, PeerDial, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause, Until,
-    failures, first_lacking, first_missing, forbidding, holds, holds_but_causes, holds_but_for_a_pod, is_overruled,
-    is_unreached, lacks_only, only_causes_are_open, unreached,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, Kubelet, KubeletHalt, KubeletReach,
+    LeaseRenewal, Node, NodeEvidence, NodeLease, PeerDial, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
+    Until, failures, first_lacking, first_missing, forbidding, holds, holds_but_causes, holds_but_for_a_pod,
+    is_overruled, is_unreached, lacks_only, only_causes_are_open, unreached,
 };
 use super::{observed, verify};
 use crate::catalogue::{self, Class, Stops};
@@ -112,6 +112,8 @@ pub enum JoinEvent {
     Agents(Result<Vec<AgentPod>, Why>),
     /// The DaemonSet of kube-proxy's that selects this Node.
     KubeProxySet(Result<Option<String>, Why>),
+    /// That of a known pod network.
+    NetworkSet(Result<Option<String>, Why>),
     /// After [`JoinEffect::Sandbox`].
     Tried(Box<PodTrial>),
     /// Far ends of this node's tunnels that are reached otherwise than its agent's address says.
@@ -148,6 +150,7 @@ pub struct PodTrial {
     /// `Why::Broken` is what the runtime said.
     pub sandbox: Result<Sandbox, Why>,
     pub stand_in: Option<StandIn>,
+    pub container: Option<ContainerStart>,
     pub reach: Result<KubeletReach, Why>,
     pub peers: Result<PeerDial, Why>,
     /// What the runtime's refusal of a sandbox is known to mean ([`causes::of_refusal`]).
@@ -158,7 +161,7 @@ impl PodTrial {
     /// Of who has no admin's rights: nothing is seen from outside.
     pub fn of(sandbox: Result<Sandbox, Why>) -> Self {
         let (reach, peers) = (Err(Why::NotAdmin), Err(Why::NotAdmin));
-        PodTrial { sandbox, stand_in: None, reach, peers, refused_for: Vec::new() }
+        PodTrial { sandbox, stand_in: None, container: None, reach, peers, refused_for: Vec::new() }
     }
 }
 
@@ -588,12 +591,14 @@ impl JoinStatus {
             JoinEvent::Node(node) => seen.node.clone_from(node),
             JoinEvent::Runtime(runtime) => seen.runtime.clone_from(runtime),
             JoinEvent::Tried(trial) => {
-                let PodTrial { sandbox, stand_in, reach, peers, refused_for: _ } = trial.as_ref().clone();
-                (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
+                let PodTrial { sandbox, stand_in, container, reach, peers, refused_for: _ } = trial.as_ref().clone();
+                (seen.sandbox, seen.stand_in, seen.container) = (sandbox, stand_in, container);
+                (seen.reach, seen.peers) = (reach, peers);
             }
             JoinEvent::Addresses(addresses) => seen.addresses.clone_from(addresses),
             JoinEvent::Agents(agents) => seen.agents.clone_from(agents),
             JoinEvent::KubeProxySet(set) => seen.kube_proxy_set.clone_from(set),
+            JoinEvent::NetworkSet(set) => seen.network_set.clone_from(set),
             JoinEvent::Detours(detours) => seen.detours.clone_from(detours),
             JoinEvent::Standing(standing) => seen.standing.clone_from(standing),
             JoinEvent::LeaseRefused(says) => seen.lease_refusal.clone_from(says),
@@ -766,13 +771,19 @@ impl JoinStatus {
             return None;
         }
         let since = *self.memory.unproven_since.get_or_insert(now);
-        if now < later(since, NO_MORE_PODS) {
+        // A network that is behind its configuration refuses sandboxes, too.
+        let is_refused = matches!(self.seen.stand_in, Some(StandIn::Unlisted { .. }));
+        if now < later(since, if is_refused { REFUSES } else { NO_MORE_PODS }) {
             return None;
         }
+        Some(self.unproven(now))
+    }
+
+    fn unproven(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         let says = first_missing(&self.seen, self.policy.until).map(|(_, says)| says).unwrap_or_default();
         self.enter(Stage::Failed, now);
         let leave = self.changed.then_some(JoinEffect::Leave);
-        Some(leave.into_iter().chain([JoinEffect::Report(JoinOutcome::Unproven { says })]).collect())
+        leave.into_iter().chain([JoinEffect::Report(JoinOutcome::Unproven { says })]).collect()
     }
 
     /// What a sandbox was refused for is remembered until one is made.
@@ -1022,13 +1033,18 @@ impl JoinStatus {
     /// All evidence is there, and nothing that was heard for certain, and is not over, keeps pods from running here. Live
     /// diagnosis reads no logs of containers: what kube-proxy says is only heard.
     fn is_verified(&self) -> bool {
+        holds(&self.seen, self.policy.until) && !self.is_forbidden()
+    }
+
+    /// What was heard for certain, and is not over, keeps pods from running here.
+    fn is_forbidden(&self) -> bool {
         let until = self.policy.until;
         let forbids = |trouble: &JoinCause| {
             let stops = catalogue::about(&trouble.id).map_or(Stops::Nothing, |about| about.stops);
             let counts = trouble.confidence == Confidence::Certain && !is_overruled(&self.seen, &trouble.id);
             counts && stops.forbidden_from().is_some_and(|from| from <= until)
         };
-        holds(&self.seen, until) && !self.troubles.iter().any(forbids)
+        self.troubles.iter().any(forbids)
     }
 
     fn joined(&mut self, now: Timestamp) -> Vec<JoinEffect> {
@@ -1047,6 +1063,12 @@ impl JoinStatus {
             Stage::NetworkReady if self.awaits_kube_proxy(now) => {
                 self.deadline = self.images_are_pulled_by();
                 Vec::new()
+            }
+            // Nothing fails, and what is open is no proof that no pod can start.
+            Stage::NetworkReady
+                if verify::holds_but_for_what_a_pod_proves(&self.seen, self.policy.until) && !self.is_forbidden() =>
+            {
+                self.unproven(now)
             }
             Stage::Begun
             | Stage::Blocked

@@ -154,8 +154,8 @@ impl Driver<'_, '_> {
             LocalJoin::Nothing
             | LocalJoin::Leftovers { .. }
             | LocalJoin::Elsewhere { .. }
-            | LocalJoin::Detached { .. } => {
             | LocalJoin::Foreign { .. }
+            | LocalJoin::Detached { .. } => {
                 return Ok((asked.map_or_else(|| facts.node_name(), Ok)?, None));
             }
         }

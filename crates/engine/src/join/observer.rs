@@ -13,29 +13,34 @@ use carrick_core::catalogue::About;
 use carrick_core::check::Evidence;
 use carrick_core::cni::Addresses;
 use carrick_core::diagnose::BoundPods;
+use carrick_core::fact::cni::{Candidate, is_conf_name};
 use carrick_core::fact::identity::MachineIdentity;
 use carrick_core::fact::{Facts, Why};
 use carrick_core::id;
 use carrick_core::join::existing::RequestedCluster;
-use carrick_core::join::observed::{self, PeerPod};
+use carrick_core::join::observed::{self, FreshPod, PeerPod};
 use carrick_core::join::step::PodTrial;
 use carrick_core::join::verify::{
-    AgentPod, ClientCertificate, Dialled, DialledFrom, KubeletReach, LeaseRenewal, Node, Peer, PeerDial, Sandbox,
-    StandIn,
+    AgentPod, ClientCertificate, ContainerStart, Dialled, DialledFrom, KubeletReach, LeaseRenewal, Node, Peer,
+    PeerDial, Sandbox, StandIn,
 };
 use carrick_core::judge::Ignore;
 use carrick_host::cri::sandbox::{self, SandboxError};
 use carrick_host::dial::dial;
-use carrick_host::{Host, Probe, Progress, cri, gather};
+use carrick_host::{Host, PathEntry, Probe, Progress, cri, gather};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::trial_pods::TrialPods;
 use crate::credentials::{self, NoCredential};
+use crate::health;
 
 /// A look at the machine is over in 50 ms; one that takes longer than this is no look.
 const RUNTIME: Duration = Duration::from_secs(3);
 /// How often the API server is asked to reach a kubelet: one answer may be lost.
 const ASKS: usize = 2;
+/// Where kube-proxy tells of its rules, unless it is told another place.
+const KUBE_PROXY_HEALTHZ: u16 = 10256;
 /// Who is dialled, and how many are looked at for that.
 const MOST_PEERS: usize = 3;
 const MOST_ASKED: usize = 6;
@@ -56,6 +61,8 @@ pub struct NodeObserver<'a> {
     pub asker: Option<&'a ClusterClient>,
     /// The asker is an admin, and is asked first: the kubelet's own credential is only tried.
     pub by_admin: bool,
+    /// That the kubelet starts containers is to be proven, by a Pod where there is none else.
+    pub(super) proves_containers: bool,
     own: Option<ClusterClient>,
     /// Throw-away Pods that were made and not taken away yet; shared by all who look at this node together.
     pub(super) made: Arc<Mutex<Vec<TrialPod>>>,
@@ -76,6 +83,7 @@ impl<'a> NodeObserver<'a> {
             asked: RequestedCluster::default(),
             asker,
             by_admin: false,
+            proves_containers: false,
             own: None,
             made: Arc::default(),
         }
@@ -141,25 +149,43 @@ impl<'a> NodeObserver<'a> {
         Some(Err(refused))
     }
 
-    /// Who may ask about the node. Nobody: nobody looked.
-    fn client(&self) -> Result<&ClusterClient, Why> {
+    /// Who is asked about the node, one after the other.
+    fn clients(&self) -> impl Iterator<Item = &ClusterClient> {
         let (own, asker) = (self.own.as_ref(), self.asker);
         let (first, second) = if self.by_admin { (asker, own) } else { (own, asker) };
-        first.or(second).ok_or(Why::NotCollected)
+        first.into_iter().chain(second)
+    }
+
+    /// Nobody to ask: nobody looked. Whom the API server denies an answer, as an admin's kubeconfig that may only view, the next
+    /// stands in for.
+    async fn ask(&self, question: Question<'_>) -> Result<Value, Why> {
+        let mut answer = Err(Why::NotCollected);
+        for client in self.clients() {
+            answer = match question {
+                Question::Node => nodes::get(client, &self.node).await.map_err(Why::from),
+                Question::Requests(named) => requests(client, &self.node, named).await,
+                Question::Lease => leases::of_node(client, &self.node).await.map_err(Why::from),
+                Question::Pods => pods::on_node(client, &self.node).await.map_err(Why::from),
+            };
+            if answer != Err(Why::Denied) {
+                break;
+            }
+        }
+        answer
     }
 
     pub fn can_ask(&self) -> bool {
-        self.client().is_ok()
+        self.clients().next().is_some()
     }
 
     /// The Node of this name, as it is.
     pub async fn node_object(&self) -> Result<Value, Why> {
-        Ok(nodes::get(self.client()?, &self.node).await?)
+        self.ask(Question::Node).await
     }
 
     /// What this node's kubelets have asked to be signed; the one request alone where its name is known.
     pub async fn requests(&self, named: Option<&str>) -> Result<Value, Why> {
-        requests(self.client()?, &self.node, named).await
+        self.ask(Question::Requests(named)).await
     }
 
     pub fn node(&self, object: &Result<Value, Why>) -> Result<Node, Why> {
@@ -168,7 +194,7 @@ impl<'a> NodeObserver<'a> {
     }
 
     pub async fn lease(&self) -> Result<LeaseRenewal, Why> {
-        let renewal = observed::renewal(&leases::of_node(self.client()?, &self.node).await?);
+        let renewal = observed::renewal(&self.ask(Question::Lease).await?);
         Ok(LeaseRenewal { seen_at: Some(self.host.now()), ..renewal })
     }
 
@@ -179,7 +205,8 @@ impl<'a> NodeObserver<'a> {
 
     /// Takes the mark of our reset off the Node, and what it stands for. Whether there was something to do.
     pub async fn uncordon(&self) -> Result<bool, Why> {
-        Ok(nodes::uncordon(self.client()?, &self.node).await?)
+        let client = self.clients().next().ok_or(Why::NotCollected)?;
+        Ok(nodes::uncordon(client, &self.node).await?)
     }
 
     /// The node's network agents and kube-proxy.
@@ -189,13 +216,24 @@ impl<'a> NodeObserver<'a> {
 
     /// Which pods the node is to run.
     pub(super) async fn bound_pods(&self) -> Result<BoundPods, Why> {
-        Ok(self.agents_and_pods().await?.1)
+        let asked_at = self.host.now();
+        Ok(observed::bound(&self.pods().await?, asked_at))
     }
 
     pub(super) async fn agents_and_pods(&self) -> Result<(Vec<AgentPod>, BoundPods), Why> {
         let asked_at = self.host.now();
         let pods = self.pods().await?;
-        Ok((observed::agents(&pods), observed::bound(&pods, asked_at)))
+        let mut agents = observed::agents(&pods);
+        if agents.iter().any(|pod| pod.is_kube_proxy && pod.ready) {
+            let lags = match health::answer(self.host, KUBE_PROXY_HEALTHZ, health::ANSWERS).await {
+                Ok(said) => observed::proxy_lag(&said),
+                Err(Why::TimedOut) => Some("it takes connections, and says nothing".to_owned()),
+                // It may be told to answer elsewhere, or nowhere.
+                Err(_) => None,
+            };
+            agents.iter_mut().filter(|pod| pod.is_kube_proxy).for_each(|pod| pod.lags.clone_from(&lags));
+        }
+        Ok((agents, observed::bound(&pods, asked_at)))
     }
 
     /// The DaemonSet of kube-proxy's that selects this Node: only an admin may look, and only where it has no pod is it asked.
@@ -212,8 +250,22 @@ impl<'a> NodeObserver<'a> {
         Ok(observed::kube_proxy_set(&daemon_sets::all(admin).await?, node))
     }
 
+    /// The same of the pod network's.
+    pub async fn network_set(
+        &self,
+        agents: &Result<Vec<AgentPod>, Why>,
+        node: &Result<Value, Why>,
+    ) -> Result<Option<String>, Why> {
+        let admin = self.admin()?;
+        let (agents, node) = (agents.as_ref().map_err(Clone::clone)?, node.as_ref().map_err(Clone::clone)?);
+        if agents.iter().any(|pod| !pod.is_kube_proxy) {
+            return Err(Why::NotCollected);
+        }
+        Ok(observed::network_set(&daemon_sets::all(admin).await?, node))
+    }
+
     async fn pods(&self) -> Result<Value, Why> {
-        Ok(pods::on_node(self.client()?, &self.node).await?)
+        self.ask(Question::Pods).await
     }
 
     /// Who may do what a node may not.
@@ -224,7 +276,8 @@ impl<'a> NodeObserver<'a> {
     /// Whether a pod runs on this node, and is reached; all that it takes to know is taken away again.
     pub async fn trial(&self, facts: &Facts, node: &Result<Value, Why>, ignore: &Ignore) -> PodTrial {
         let is_asked = |about: About<'_>| !ignore.covers(about.id);
-        let reach = async { if is_asked(id!("firewall.kubelet")) { self.reach().await } else { Err(Why::NotAsked) } };
+        let reach =
+            async { if is_asked(id!("firewall.kubelet")) { self.reach(facts).await } else { Err(Why::NotAsked) } };
         let tried = async {
             let peers = if is_asked(id!("firewall.vxlan")) { self.peers().await } else { Err(Why::NotAsked) };
             let tried = self.pod_or_sandbox(facts, node, peers.as_deref().unwrap_or_default()).await;
@@ -235,66 +288,143 @@ impl<'a> NodeObserver<'a> {
             (tried, peers)
         };
         let (reach, (tried, peers)) = tokio::join!(Box::pin(reach), Box::pin(tried));
-        PodTrial { stand_in: tried.stand_in, reach, peers, ..PodTrial::of(tried.sandbox) }
+        let Tried { sandbox, stand_in, container, dialled: _ } = tried;
+        PodTrial { stand_in, container, reach, peers, ..PodTrial::of(sandbox) }
     }
 
-    /// A throw-away sandbox, and whether its address is one of this node's; where the network serves only Pods, one of these.
+    /// A throw-away sandbox, and whether its address is one of this node's; where the network serves only Pods, or a container is
+    /// to be seen started, one of these.
     async fn pod_or_sandbox(&self, facts: &Facts, node: &Result<Value, Why>, peers: &[PeerPod]) -> Tried {
         let pods = match self.pods().await.map_err(of_cluster) {
             Ok(pods) => pods,
             Err(why) => return Tried::of(Err(why)),
         };
         let to: Vec<SocketAddr> = peers.iter().map(|peer| peer.at).collect();
-        if observed::needs_pod(&pods) {
-            return self.stand_in(facts, &pods, &to).await;
+        let kubelet = observed::kubelet(facts).ok().and_then(|kubelet| kubelet.started_at);
+        let runs = kubelet.and_then(|kubelet| observed::started_since(&pods, kubelet));
+        let makes_one = self.proves_containers && runs.is_none() && self.asker.is_some();
+        let trial = Trial { facts, pods: &pods, kubelet, peers: &to, makes_one };
+        let mut tried = if observed::needs_pod(&pods) {
+            self.stand_in(&trial).await
+        } else {
+            // By what runs the network, not by the configuration that was loaded: that may be the one that is wrong.
+            let by_node = observed::network(&pods).is_some_and(|flavour| flavour.addresses == Addresses::PodCidr);
+            let expected = node.as_ref().ok().filter(|_| by_node).map(observed::pod_ranges).unwrap_or_default();
+            self.sandbox_or_pod(&trial, expected).await
+        };
+        let seen = runs.map_or(ContainerStart::NotSeen, |pod| ContainerStart::Runs { pod });
+        tried.container.get_or_insert(seen);
+        tried
+    }
+
+    async fn sandbox_or_pod(&self, trial: &Trial<'_>, expected: Vec<String>) -> Tried {
+        let mut container = None;
+        if let Some(admin) = self.asker.filter(|_| trial.makes_one) {
+            let mut tried = TrialPods { admin, observer: self }.try_one(trial).await;
+            if let Ok(sandbox) = &mut tried.sandbox {
+                sandbox.expected.clone_from(&expected);
+            }
+            // That none may be made, or comes too late, says nothing of the network.
+            if matches!(tried.sandbox, Ok(_) | Err(Why::Broken(_))) {
+                return tried;
+            }
+            container = tried.container;
         }
-        // By what runs the network, not by the configuration that was loaded: that may be the one that is wrong.
-        let by_node = observed::network(&pods).is_some_and(|flavour| flavour.addresses == Addresses::PodCidr);
-        let expected = node.as_ref().ok().filter(|_| by_node).map(observed::pod_ranges).unwrap_or_default();
-        let image = sandbox_image(facts);
-        let endpoints = cri::endpoints(self.host);
+        match self.sandbox(trial, expected).await {
+            Ok(tried) => Tried { container, ..tried },
+            Err(refused @ (SandboxError::Refused { .. } | SandboxError::TimedOut { .. }))
+                if !observed::serves_sandboxes(&self.loaded_networks(trial.facts).await, trial.pods) =>
+            {
+                let says = refused.to_string();
+                let tried = self.stand_in(trial).await;
+                if tried.stand_in == Some(StandIn::Nobody) { Tried::without(StandIn::Unlisted { says }) } else { tried }
+            }
+            Err(failed) => Tried::of(Err(why_none(failed))),
+        }
+    }
+
+    async fn sandbox(&self, trial: &Trial<'_>, expected: Vec<String>) -> Result<Tried, SandboxError> {
+        let (image, endpoints) = (sandbox_image(trial.facts), cri::endpoints(self.host));
         let (image, time) = (image.as_deref(), sandbox::PLUGIN);
-        let how = sandbox::SandboxOptions { endpoints: &endpoints, image, time, peers: &to };
-        let tried = match sandbox::try_one(self.host, &how).await {
-            Ok(tried) => tried,
-            Err(failed) => return Tried::of(Err(why_none(failed))),
-        };
-        let Some(address) = tried.addresses.first() else {
-            return Tried::of(Err(Why::Broken("the sandbox has no address".to_owned())));
-        };
+        let how = sandbox::SandboxOptions { endpoints: &endpoints, image, time, peers: trial.peers };
+        let tried = sandbox::try_one(self.host, &how).await?;
+        let address = tried.addresses.first().ok_or(SandboxError::NoAddress)?;
         let sandbox = Sandbox { left: tried.left, ..Sandbox::new(*address, expected) };
-        Tried { dialled: tried.dialled, ..Tried::of(Ok(sandbox)) }
+        Ok(Tried { dialled: tried.dialled, ..Tried::of(Ok(sandbox)) })
+    }
+
+    /// The files that the runtime has loaded, as they are now; none where that cannot be seen of each.
+    async fn loaded_networks(&self, facts: &Facts) -> Vec<Candidate> {
+        let dir = facts.cni_conf_dir();
+        let mut names = self.host.list(&dir).await.unwrap_or_default();
+        names.retain(|name| is_conf_name(name));
+        names.sort();
+        let mut loaded = Vec::new();
+        for name in names.into_iter().take(facts.cni_loads()) {
+            let Ok(Some(PathEntry::File(file))) = self.host.look(&format!("{dir}/{name}")).await else {
+                return Vec::new();
+            };
+            loaded.push(Candidate::read(&dir, &name, &String::from_utf8_lossy(&file.bytes)));
+        }
+        loaded
     }
 
     /// A pod that has got its address since the kubelet and the network's agent started; else one that is made for it.
-    async fn stand_in(&self, facts: &Facts, pods: &Value, peers: &[SocketAddr]) -> Tried {
+    async fn stand_in(&self, trial: &Trial<'_>) -> Tried {
+        let Trial { pods, kubelet, .. } = *trial;
         if let Some(pod) = observed::agent_down(pods) {
             return Tried::without(StandIn::AgentDown { pod });
         }
-        let endpoints = cri::endpoints(self.host);
-        let listed = gather("", self.host.now(), vec![cri::pods::observe(self.host, &endpoints, RUNTIME).await]).0;
-        let kubelet = observed::kubelet(facts).ok().and_then(|kubelet| kubelet.started_at);
-        // Of whom it is not known when it started, nothing is younger.
-        if let (Ok(sandboxes), Some((kubelet, agents))) =
-            (listed.sandboxes(), kubelet.zip(observed::agents_since(pods)))
-            && let Some((pod, address)) = observed::fresh(pods, &sandboxes, kubelet.max(agents))
-        {
-            return Tried::of(Ok(Sandbox { pod: Some(pod), ..Sandbox::new(address, Vec::new()) }));
+        let agents = observed::agents_since(pods);
+        let fresh = self.fresh(trial, agents).await;
+        let proves_all = |fresh: &&Tried| !trial.makes_one && (trial.peers.is_empty() || fresh.is_answered());
+        if let Some(fresh) = fresh.as_ref().filter(proves_all) {
+            return fresh.clone();
         }
         if let Ok(admin) = self.admin() {
-            return TrialPods { admin, observer: self }.try_one(facts, peers).await;
+            // A NetworkPolicy may bind the pod that is here: one of ours may say more of the way to others.
+            let made = TrialPods { admin, observer: self }.try_one(trial).await;
+            let says_nothing = !matches!(made.sandbox, Ok(_) | Err(Why::Broken(_)));
+            return fresh.filter(|_| says_nothing).unwrap_or(made);
         }
-        let coming = observed::on_its_way(pods).map(|pod| StandIn::OnItsWay { pod });
-        Tried::without(coming.unwrap_or(StandIn::Nobody))
+        let coming = observed::on_its_way(pods, kubelet.max(agents), self.host.now());
+        Tried::without(coming.map_or(StandIn::Nobody, |pod| StandIn::OnItsWay { pod }))
+    }
+
+    async fn fresh(&self, trial: &Trial<'_>, agents: Option<Timestamp>) -> Option<Tried> {
+        // Of whom it is not known when it started, nothing is younger.
+        let (kubelet, agents) = trial.kubelet.zip(agents)?;
+        let endpoints = cri::endpoints(self.host);
+        let listed = gather("", self.host.now(), vec![cri::pods::observe(self.host, &endpoints, RUNTIME).await]).0;
+        let FreshPod { name, uid, address } =
+            observed::fresh(trial.pods, &listed.sandboxes().ok()?, kubelet.max(agents))?;
+        let dialled = self.dial_from(&uid, trial.peers).await;
+        Some(Tried { dialled, ..Tried::of(Ok(Sandbox { pod: Some(name), ..Sandbox::new(address, Vec::new()) })) })
+    }
+
+    /// How each of them answers a pod of this node, by its uid; none where that cannot be tried.
+    pub(super) async fn dial_from(&self, uid: &str, peers: &[SocketAddr]) -> Vec<Dialled> {
+        if peers.is_empty() {
+            return Vec::new();
+        }
+        sandbox::dial_from_pod(self.host, &cri::endpoints(self.host), uid, peers).await.unwrap_or_default()
     }
 
     /// Whether the API server reaches this node's kubelet.
-    async fn reach(&self) -> Result<KubeletReach, Why> {
+    async fn reach(&self, facts: &Facts) -> Result<KubeletReach, Why> {
         let admin = self.admin()?;
         for _ in 0..ASKS {
             match nodes::ask_kubelet(admin, &self.node).await {
                 Ok(KubeletAnswer::Kubelet) => return Ok(KubeletReach::Answered),
                 Ok(KubeletAnswer::KubeletRefused(says)) => return Ok(KubeletReach::Refused { says }),
+                Ok(KubeletAnswer::KubeletAskedWho(says)) => {
+                    let by_another_ca = observed::lets_in_by_another_ca(facts);
+                    return Ok(KubeletReach::Unknown { says, by_another_ca });
+                }
+                Ok(KubeletAnswer::SomebodyElse(status)) => {
+                    let says = format!("{status} of somebody on the way, in no words of the kubelet's");
+                    return Err(Why::Busy(says));
+                }
                 Ok(KubeletAnswer::NotReached(says)) => return observed::unreached(&says),
                 // It waits for the kubelet for half a minute, and who asks it does not. That it answers everything else
                 // tells the two apart.
@@ -370,17 +500,44 @@ impl<'a> NodeObserver<'a> {
     }
 }
 
+/// What is asked about a node of whoever may.
+#[derive(Clone, Copy)]
+enum Question<'q> {
+    Node,
+    Requests(Option<&'q str>),
+    Lease,
+    Pods,
+}
+
+/// What a trial goes by.
+pub(super) struct Trial<'t> {
+    pub(super) facts: &'t Facts,
+    /// Those of this node.
+    pods: &'t Value,
+    /// Since when the kubelet runs.
+    kubelet: Option<Timestamp>,
+    pub(super) peers: &'t [SocketAddr],
+    /// A Pod is made, for its container.
+    pub(super) makes_one: bool,
+}
+
 /// What came of a sandbox, or of a Pod in its place.
+#[derive(Clone)]
 pub(super) struct Tried {
     pub(super) sandbox: Result<Sandbox, Why>,
     pub(super) stand_in: Option<StandIn>,
+    pub(super) container: Option<ContainerStart>,
     /// How each peer answered from within it.
     pub(super) dialled: Vec<Dialled>,
 }
 
 impl Tried {
     pub(super) fn of(sandbox: Result<Sandbox, Why>) -> Self {
-        Tried { sandbox, stand_in: None, dialled: Vec::new() }
+        Tried { sandbox, stand_in: None, container: None, dialled: Vec::new() }
+    }
+
+    fn is_answered(&self) -> bool {
+        self.dialled.contains(&Dialled::Answered)
     }
 
     pub(super) fn without(stand_in: StandIn) -> Self {
@@ -469,6 +626,31 @@ mod tests {
             };
             assert!(fits, "{said:?}: {told:?}");
             assert_eq!(observer.can_ask(), refused.is_none(), "who was refused does not ask again");
+        }
+    }
+
+    /// An admin's kubeconfig may be one that only views, and a node may read its own Node.
+    #[tokio::test]
+    async fn whom_the_api_server_denies_an_answer_the_next_stands_in_for() {
+        let machine = Machine::default().shared();
+        let denied = || saying(Some(Ok((403, "{}"))));
+        let well = || saying(Some(Ok((200, "{\"items\":[]}"))));
+        for (by_admin, admin, own, expected) in [
+            (true, denied(), Some(well()), Ok(())),
+            (true, denied(), None, Err(Why::Denied)),
+            (true, denied(), Some(denied()), Err(Why::Denied)),
+            (true, saying(Some(Ok((404, "{}")))), Some(well()), Err(Why::Absent)),
+            (false, well(), Some(denied()), Ok(())),
+        ] {
+            let nobody = MachineIdentity { uuid: None, machine_id: None };
+            let mut observer = NodeObserver::new(&machine, "w1".to_owned(), nobody, Some(&admin));
+            (observer.by_admin, observer.own) = (by_admin, own);
+            assert_eq!(observer.node_object().await.map(drop), expected);
+            assert_eq!(observer.lease().await.map(drop), expected);
+            // There is always a list of pods.
+            if expected != Err(Why::Absent) {
+                assert_eq!(observer.pods().await.map(drop), expected);
+            }
         }
     }
 

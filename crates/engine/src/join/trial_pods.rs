@@ -2,20 +2,20 @@
 //! taken away again whatever came of it.
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::PoisonError;
 use std::time::Duration;
 
 use carrick_cluster::trial_pods::{self, TrialPod};
 use carrick_cluster::{ApiError, ApiProblem, ClusterClient};
-use carrick_core::fact::{Facts, Why};
-use carrick_core::join::verify::{Dialled, Sandbox, StandIn};
+use carrick_core::fact::Why;
+use carrick_core::join::observed;
+use carrick_core::join::verify::{ContainerStart, Sandbox, StandIn};
 use carrick_core::redact::redact;
-use carrick_host::cri::{self, sandbox};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use super::observer::{NodeObserver, Tried, of_cluster, sandbox_image};
+use super::observer::{NodeObserver, Trial, Tried, of_cluster, sandbox_image};
 
 /// Between two looks at it.
 const LOOK: Duration = Duration::from_millis(300);
@@ -35,18 +35,18 @@ pub(super) struct TrialPods<'o, 'a> {
 
 impl TrialPods<'_, '_> {
     /// Makes one, and takes it away.
-    pub(super) async fn try_one(&self, facts: &Facts, peers: &[SocketAddr]) -> Tried {
+    pub(super) async fn try_one(&self, trial: &Trial<'_>) -> Tried {
         // What a killed run left must not stand there for ever; two runs at once only cost each other a try.
         let left = trial_pods::left_behind(self.admin, &self.observer.node).await.unwrap_or_default();
         for pod in &left {
             let _ = trial_pods::remove(self.admin, pod).await;
         }
-        let image = sandbox_image(facts).unwrap_or_else(|| PAUSE.to_owned());
+        let image = sandbox_image(trial.facts).unwrap_or_else(|| PAUSE.to_owned());
         let pod = TrialPod::new(number());
         // Before it is made: whoever is stopped in between, or gets no answer, knows of it.
         self.made().push(pod.clone());
         let mut tried = match trial_pods::create(self.admin, &pod, &self.observer.node, &image).await {
-            Ok(pod) => self.watch(&pod, peers).await,
+            Ok(pod) => self.watch(&pod, trial).await,
             Err(error) if is_refusal(&error) => Tried::without(StandIn::Refused { says: error.to_string() }),
             Err(error) => Tried::of(Err(of_cluster(error.into()))),
         };
@@ -71,44 +71,59 @@ impl TrialPods<'_, '_> {
         self.observer.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Until it has an address, or it is known why it gets none.
-    async fn watch(&self, pod: &TrialPod, peers: &[SocketAddr]) -> Tried {
+    /// Until it has an address, and where that is asked for its container runs, or it is known why not.
+    async fn watch(&self, pod: &TrialPod, trial: &Trial<'_>) -> Tried {
         let begun = Instant::now();
+        let mut proven = None;
         loop {
             match trial_pods::get(self.admin, pod).await {
                 Ok(object) => {
-                    if let Some(address) = address(&object) {
-                        let dialled = self.dial_from(pod, peers).await;
+                    if proven.is_none()
+                        && let Some(address) = address(&object)
+                    {
+                        let dialled = self.observer.dial_from(&pod.uid, trial.peers).await;
                         let sandbox = Sandbox { pod: Some(pod.full_name()), ..Sandbox::new(address, Vec::new()) };
-                        return Tried { dialled, ..Tried::of(Ok(sandbox)) };
+                        proven = Some(Tried { dialled, ..Tried::of(Ok(sandbox)) });
                     }
-                    if let Some(says) = over(&object) {
+                    let start = start_of(&object, begun.elapsed());
+                    match proven.take() {
+                        Some(tried) if start.is_some() || !trial.makes_one => {
+                            return Tried { container: start.unwrap_or_default(), ..tried };
+                        }
+                        tried => proven = tried,
+                    }
+                    if let Some(says) = over(&object).filter(|_| proven.is_none()) {
                         return Tried::without(StandIn::Refused { says });
                     }
                 }
                 Err(error) if error.may_pass() => {}
                 // Somebody else took it away.
-                Err(error) if error.is_not_found() => return Tried::of(Err(Why::TimedOut)),
-                Err(error) => return Tried::of(Err(of_cluster(error.into()))),
+                Err(error) if error.is_not_found() => return proven.unwrap_or_else(|| Tried::of(Err(Why::TimedOut))),
+                Err(error) => return proven.unwrap_or_else(|| Tried::of(Err(of_cluster(error.into())))),
             }
             if begun.elapsed() >= COMPLAINS
+                && proven.is_none()
                 && let Ok(Some(says)) = trial_pods::complaint(self.admin, pod).await
             {
                 return Tried::of(Err(Why::Broken(redact(&says))));
             }
             if begun.elapsed() >= PATIENCE {
-                return Tried::of(Err(Why::TimedOut));
+                let late = trial.makes_one.then(|| ContainerStart::Late { pod: pod.full_name() });
+                return Tried { container: late, ..proven.unwrap_or_else(|| Tried::of(Err(Why::TimedOut))) };
             }
             sleep(LOOK).await;
         }
     }
+}
 
-    async fn dial_from(&self, pod: &TrialPod, peers: &[SocketAddr]) -> Vec<Dialled> {
-        if peers.is_empty() {
-            return Vec::new();
-        }
-        let host = self.observer.host;
-        sandbox::dial_from_pod(host, &cri::endpoints(host), &pod.uid, peers).await.unwrap_or_default()
+/// What has become of its container for good; of one whose image is not here nothing will, and nothing is known.
+fn start_of(pod: &Value, elapsed: Duration) -> Option<Option<ContainerStart>> {
+    const WITHOUT_IMAGE: [&str; 4] = ["ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff", "InvalidImageName"];
+    let waits = pod.pointer("/status/containerStatuses/0/state/waiting/reason").and_then(Value::as_str);
+    match observed::container_start(pod) {
+        Some(ContainerStart::Fails { .. }) if elapsed < COMPLAINS => None,
+        None => waits.is_some_and(|reason| WITHOUT_IMAGE.contains(&reason)).then_some(None),
+        start => Some(start),
     }
 }
 
@@ -167,5 +182,25 @@ mod tests {
         assert_eq!(over(&json!({"status": {"phase": "Pending"}})), None);
         assert_eq!(address(&json!({"status": {"podIP": "10.0.0.7"}})), Some(IpAddr::from([10, 0, 0, 7])));
         assert_ne!(number(), number());
+    }
+
+    #[test]
+    fn a_container_that_fails_is_given_the_time_that_passes() {
+        let of = |reason: &str, elapsed| {
+            let state = if reason.is_empty() { json!({"running": {}}) } else { json!({"waiting": {"reason": reason}}) };
+            let pod = json!({"metadata": {"namespace": "a", "name": "b"}, "status": {"containerStatuses": [{"state": state}]}});
+            start_of(&pod, elapsed)
+        };
+        let runs = ContainerStart::Runs { pod: "a/b".into() };
+        let fails = ContainerStart::Fails { pod: "a/b".into(), says: "CreateContainerError".into() };
+        for (reason, elapsed, expected) in [
+            ("", LOOK, Some(Some(runs))),
+            ("ContainerCreating", COMPLAINS, None),
+            ("CreateContainerError", LOOK, None),
+            ("CreateContainerError", COMPLAINS, Some(Some(fails))),
+            ("ErrImageNeverPull", LOOK, Some(None)),
+        ] {
+            assert_eq!(of(reason, elapsed), expected, "{reason:?} after {elapsed:?}");
+        }
     }
 }

@@ -56,6 +56,7 @@ async fn evidence(
     ignore: &Ignore,
     tell: &mut (dyn FnMut(&str) + Send),
 ) -> NodeEvidence {
+    observer.proves_containers = true;
     let mut facts = observer.machine().await;
     let mut seen = of_machine(observer, &facts);
     let begun = Instant::now();
@@ -77,13 +78,15 @@ async fn evidence(
     }
     seen.agents = agents(observer, tell).await;
     seen.kube_proxy_set = observer.kube_proxy_set(&seen.agents, &object).await;
+    seen.network_set = observer.network_set(&seen.agents, &object).await;
     // Where something before it fails, no sandbox is needed to say so.
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;
     }
-    let PodTrial { sandbox, stand_in, reach, peers, refused_for: _ } =
+    let PodTrial { sandbox, stand_in, container, reach, peers, refused_for: _ } =
         tried(observer, &facts, &object, ignore, tell).await;
-    (seen.sandbox, seen.stand_in, seen.reach, seen.peers) = (sandbox, stand_in, reach, peers);
+    (seen.sandbox, seen.stand_in, seen.container) = (sandbox, stand_in, container);
+    (seen.reach, seen.peers) = (reach, peers);
     if let Some(soak) = soak {
         seen.pods = watch(observer, soak, tell).await;
         // What was seen before is minutes old.
@@ -144,7 +147,7 @@ async fn tried(
         let waits_for = match &trial.stand_in {
             Some(StandIn::AgentDown { pod }) => format!("the network's agent {pod} is not Ready yet"),
             Some(StandIn::OnItsWay { pod }) => format!("pod {pod} has no address yet"),
-            Some(StandIn::Refused { .. } | StandIn::Nobody) | None => return trial,
+            Some(StandIn::Refused { .. } | StandIn::Unlisted { .. } | StandIn::Nobody) | None => return trial,
         };
         if begun.elapsed() >= COMES_BY_ITSELF {
             return trial;

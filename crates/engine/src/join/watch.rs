@@ -73,6 +73,7 @@ impl Driver<'_, '_> {
                 events.extend(self.would_be_refused(&observer, lease.is_ok()).await);
             }
             events.extend([
+                JoinEvent::NetworkSet(observer.network_set(&found, &node).await),
                 JoinEvent::KubeProxySet(observer.kube_proxy_set(&found, &node).await),
                 JoinEvent::Agents(found.clone()),
                 JoinEvent::Node(observer.node(&node)),
@@ -143,10 +144,10 @@ impl Driver<'_, '_> {
         match requests {
             // Somebody removed it: the kubelet makes another.
             Err(Why::Absent) if named.is_some() => Box::pin(self.requests(observer, None)).await,
-            requests => requests,
             Err(Why::Denied) if let (Some(asker), Some(_)) = (&self.asker, self.options.admin) => {
                 observer::requests(asker, &observer.node, named).await
             }
+            requests => requests,
         }
     }
 

@@ -361,9 +361,9 @@ fn blocked() -> JoinEvent {
 fn what_nobody_can_prove_is_said_so_once_no_pod_is_on_its_way() {
     let coming = || needs_pod(StandIn::OnItsWay { pod: "default/web".into() });
     let story = networked().then(21, coming());
-    assert_eq!(story.effects, [JoinEffect::Sandbox { not_before: later(at(21), POD_AGAIN) }]);
+    let again = JoinEffect::Sandbox { not_before: later(at(21), POD_AGAIN) };
+    assert_eq!(story.effects, [again, JoinEffect::LookForCauses { not_before: at(21) }]);
     let story = story.then(60, coming()).then(62, needs_pod(StandIn::Nobody));
-    assert!(story.effects.contains(&JoinEffect::LookForCauses { not_before: at(62) }), "{:?}", story.effects);
     let condemned = story.clone().then(63, blocked()).then(66, blocked());
     assert_eq!(condemned.failure().causes[0].id, "firewall.vxlan", "what is known to be wrong is said instead");
     let story = story.then(63, JoinEvent::Standing(Ok(vec![]))).then(64, needs_pod(StandIn::Nobody));
@@ -375,6 +375,23 @@ fn what_nobody_can_prove_is_said_so_once_no_pod_is_on_its_way() {
     assert!(says.contains("serves only Pods"), "{says}");
     assert_eq!((story.effects.first(), story.state.failures.len()), (Some(&JoinEffect::Leave), 0));
     assert!(story.state.stage.is_over());
+}
+
+/// A webhook that fails, a pod that hangs: nothing of that says that no pod can start here.
+#[test]
+fn what_could_not_be_tried_is_no_failure_when_the_time_is_over() {
+    let busy = || JoinEvent::Tried(Box::new(PodTrial::of(Err(Why::Busy("500".into())))));
+    let waits = networked().then(21, busy()).then(22, JoinEvent::Standing(Ok(vec![]))).then(100, busy());
+    assert_eq!(waits.state.stage, Stage::NetworkReady);
+    let story = waits.clone().then(141, busy());
+    assert!(
+        matches!(story.effects.last(), Some(JoinEffect::Report(JoinOutcome::Unproven { .. }))),
+        "{:?}",
+        story.effects
+    );
+    let heard = JoinCause::of(id!("kube-proxy.crash-loop"), "it ends");
+    let told = waits.then(101, JoinEvent::Trouble(heard)).then(141, busy());
+    assert!(told.failure().overdue, "what was heard for certain is said instead");
 }
 
 #[test]
@@ -1094,6 +1111,7 @@ fn any_trial(sandbox: Result<Sandbox, Why>) -> impl Strategy<Value = JoinEvent> 
     let stand_in = prop_oneof![
         Just(None),
         Just(Some(StandIn::Nobody)),
+        Just(Some(StandIn::Unlisted { says: "refused".into() })),
         Just(Some(StandIn::OnItsWay { pod: "a/b".into() })),
         Just(Some(StandIn::AgentDown { pod: "a/b".into() })),
     ];
@@ -1105,7 +1123,14 @@ fn any_trial(sandbox: Result<Sandbox, Why>) -> impl Strategy<Value = JoinEvent> 
     ];
     (sandbox, stand_in, reach, any::<bool>()).prop_map(|(sandbox, stand_in, reach, looked)| {
         let peers = if looked { Ok(PeerDial::default()) } else { Err(Why::NotCollected) };
-        JoinEvent::Tried(Box::new(PodTrial { sandbox, stand_in, reach, peers, refused_for: Vec::new() }))
+        JoinEvent::Tried(Box::new(PodTrial {
+            sandbox,
+            stand_in,
+            container: None,
+            reach,
+            peers,
+            refused_for: Vec::new(),
+        }))
     })
 }
 
@@ -1184,6 +1209,7 @@ proptest! {
         let local = match lives {
             0 => LocalJoin::Joined,
             1 => LocalJoin::Elsewhere { server: "s".into() },
+            2 => LocalJoin::Foreign { kubeconfig: "/var/lib/kubelet/kubeconfig".into() },
             _ => LocalJoin::Detached { why: "not there".into() },
         };
         let found = ExistingJoin { local, kubeadm: None, proven, registered, lease_renews: renewed, ..found };
@@ -1209,7 +1235,6 @@ proptest! {
         }
     }
 
-            2 => LocalJoin::Foreign { kubeconfig: "/var/lib/kubelet/kubeconfig".into() },
     #[test]
     fn whatever_came_time_ends_it(policy in any_policy(), events in prop::collection::vec(any_event(), 0..40), noise in prop::collection::vec(any_event(), 1..8)) {
         let (mut state, _) = JoinStatus::begin(policy, NOW);

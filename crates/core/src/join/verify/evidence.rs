@@ -30,6 +30,9 @@ pub struct NodeEvidence {
     /// Why the API server would not take the lease that this node has yet to make.
     #[serde(default)]
     pub lease_refusal: Option<String>,
+    /// Whether the kubelet starts containers; `None`: nobody has looked.
+    #[serde(default)]
+    pub container: Option<ContainerStart>,
     /// Whether the API server reaches this node's kubelet.
     #[serde(default = "not_collected")]
     pub reach: Result<KubeletReach, Why>,
@@ -47,6 +50,9 @@ pub struct NodeEvidence {
     /// The DaemonSet of kube-proxy's that selects this Node, where an admin could look.
     #[serde(default = "not_collected")]
     pub kube_proxy_set: Result<Option<String>, Why>,
+    /// The DaemonSet of a known pod network that selects this Node, where an admin could look.
+    #[serde(default = "not_collected")]
+    pub network_set: Result<Option<String>, Why>,
     /// Far ends of this node's tunnels that are reached over another interface than the one with the agent's address.
     #[serde(default = "not_collected")]
     pub detours: Result<Vec<String>, Why>,
@@ -102,12 +108,14 @@ impl Default for NodeEvidence {
             sandbox: Err(Why::NotCollected),
             stand_in: None,
             lease_refusal: None,
+            container: None,
             reach: not_collected(),
             peers: not_collected(),
             pods: Err(Why::NotCollected),
             addresses: Err(Why::NotCollected),
             agents: Err(Why::NotCollected),
             kube_proxy_set: Err(Why::NotCollected),
+            network_set: Err(Why::NotCollected),
             detours: Err(Why::NotCollected),
             standing: Err(Why::NotCollected),
         }
@@ -390,6 +398,20 @@ impl Sandbox {
     }
 }
 
+/// Whether a kubelet starts containers: a sandbox is made by the runtime alone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ContainerStart {
+    /// One of this pod's runs that is younger than the kubelet.
+    Runs { pod: String },
+    /// That of a throw-away Pod does not: what is said of it.
+    Fails { pod: String, says: String },
+    /// That of a throw-away Pod does not yet, and nobody says why.
+    Late { pod: String },
+    /// None that runs is younger than the kubelet, and none was made.
+    NotSeen,
+}
+
 /// Why no Pod proves the network yet, where its plugin serves nobody else.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -400,6 +422,8 @@ pub enum StandIn {
     OnItsWay { pod: String },
     /// The API server did not take a throw-away Pod: admission, a quota, a missing right.
     Refused { says: String },
+    /// The runtime refused a sandbox, and whether the plugins here serve one that is no Pod's is not known.
+    Unlisted { says: String },
     /// None that is younger than the kubelet and the agent, none on its way, and nobody who may make one.
     Nobody,
 }
@@ -412,6 +436,9 @@ pub enum KubeletReach {
     Answered,
     /// The kubelet answered that it does not let the API server in: its words.
     Refused { says: String },
+    /// The same, as it does not know the API server's certificate; `by_another_ca`: the CA that it lets in is not the one that
+    /// it trusts itself.
+    Unknown { says: String, by_another_ca: bool },
     /// It was reached, and TLS failed: what the API server says.
     Untrusted { says: String },
     /// It was not: what the API server says.
@@ -422,7 +449,10 @@ impl KubeletReach {
     /// Packets of the API server come to the kubelet, and its own go back.
     pub fn is_reached(&self) -> bool {
         match self {
-            KubeletReach::Answered | KubeletReach::Refused { .. } | KubeletReach::Untrusted { .. } => true,
+            KubeletReach::Answered
+            | KubeletReach::Refused { .. }
+            | KubeletReach::Unknown { .. }
+            | KubeletReach::Untrusted { .. } => true,
             KubeletReach::Unanswered { .. } => false,
         }
     }
@@ -517,6 +547,9 @@ pub struct AgentPod {
     /// The ids of its containers that run, as the API server has it.
     #[serde(default)]
     pub running: Vec<String>,
+    /// What kube-proxy says of itself where it does not write its rules: its pod is Ready all the same.
+    #[serde(default)]
+    pub lags: Option<String>,
 }
 
 impl AgentPod {

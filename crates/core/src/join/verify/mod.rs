@@ -21,9 +21,9 @@ pub mod proof;
 pub mod testing;
 
 pub use evidence::{
-    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, Dialled, DialledFrom, Kubelet,
-    KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial, Pressure,
-    Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, Dialled, DialledFrom,
+    Kubelet, KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial,
+    Pressure, Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
 };
 pub use proof::PROOFS;
 
@@ -186,7 +186,7 @@ pub fn holds(seen: &NodeEvidence, until: Until) -> bool {
 pub fn only_causes_are_open(seen: &NodeEvidence, until: Until) -> bool {
     let causes = proof::causes::PROOF.id;
     lacks_at_most(seen, until, &[causes])
-        || (nobody_makes_a_pod(seen) && lacks_at_most(seen, until, &[OF_A_POD[0], OF_A_POD[1], causes]))
+        || (is_open_by_a_pod(seen) && lacks_at_most(seen, until, &[OF_A_POD[0], OF_A_POD[1], causes]))
 }
 
 /// All but the last: that no cause stands is looked at when the rest is there.
@@ -199,11 +199,22 @@ pub fn holds_but_for_a_pod(seen: &NodeEvidence, until: Until) -> bool {
     nobody_makes_a_pod(seen) && lacks_at_most(seen, until, &OF_A_POD)
 }
 
+/// The same, whatever keeps a Pod from proving it: that it takes so long, or that the cluster cannot be asked for one.
+pub fn holds_but_for_what_a_pod_proves(seen: &NodeEvidence, until: Until) -> bool {
+    is_open_by_a_pod(seen) && lacks_at_most(seen, until, &OF_A_POD)
+}
+
+/// It was tried, and neither a sandbox nor a Pod has failed.
+fn is_open_by_a_pod(seen: &NodeEvidence) -> bool {
+    !matches!(seen.sandbox, Ok(_) | Err(Why::NotCollected | Why::Broken(_)))
+        && !matches!(seen.stand_in, Some(StandIn::AgentDown { .. }))
+}
+
 /// What a Pod proves where the network serves nobody else.
 const OF_A_POD: [&str; 2] = [proof::sandbox::PROOF.id, proof::address::PROOF.id];
 
 fn nobody_makes_a_pod(seen: &NodeEvidence) -> bool {
-    matches!(seen.stand_in, Some(StandIn::Nobody | StandIn::Refused { .. }))
+    matches!(seen.stand_in, Some(StandIn::Nobody | StandIn::Refused { .. } | StandIn::Unlisted { .. }))
 }
 
 /// Whether this one is all that is missing, but for what is looked at last.

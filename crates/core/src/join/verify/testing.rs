@@ -5,8 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use jiff::Timestamp;
 
 use super::{
-    AgentPod, CertificateRequest, ClientCertificate, Dialled, DialledFrom, Kubelet, LeaseRenewal, Node, NodeEvidence,
-    NodeLease, Peer, PeerDial, Proof, RuntimeConditions, Sandbox, Signing, StandingCause, Until, holds,
+    AgentPod, CertificateRequest, ClientCertificate, ContainerStart, Dialled, DialledFrom, Kubelet, LeaseRenewal, Node,
+    NodeEvidence, NodeLease, Peer, PeerDial, Proof, RuntimeConditions, Sandbox, Signing, StandingCause, Until, holds,
 };
 use crate::catalogue::{Class, Role, Stops};
 use crate::check::Outcome::{self, Fail, Pass};
@@ -48,6 +48,7 @@ pub fn joined() -> NodeEvidence {
         sandbox: Ok(Sandbox::new(IpAddr::from([10, 244, 1, 7]), vec!["10.244.1.0/24".into()])),
         addresses: Ok(vec![IpAddr::V4(Ipv4Addr::LOCALHOST), OWN_ADDRESS]),
         standing: Ok(Vec::new()),
+        container: Some(ContainerStart::Runs { pod: "kube-system/kube-proxy-1".into() }),
         agents: Ok(vec![agent("kube-system/kube-proxy-1"), agent("kube-flannel/kube-flannel-ds-1")]),
         reach: Err(Why::NotAdmin),
         peers: Err(Why::NotAdmin),

@@ -2,9 +2,12 @@
 //!
 //! Without it no Service can be reached from this node, not even the API server's own address inside the cluster; the node is
 //! Ready all the same. Some networks (cilium) take its place: that there is none is wrong only where --kubeconfig shows a
-//! DaemonSet of kube-proxy's that selects this Node.
+//! DaemonSet of kube-proxy's that selects this Node. Its pod is Ready as soon as it runs, also where it cannot write its
+//! rules (a lock on xtables that is held, another backend than the rules that are there): its own healthz tells, where it
+//! answers on this machine.
 //!
-//! See it yourself: `kubectl -n kube-system get pods -o wide -l k8s-app=kube-proxy --field-selector spec.nodeName=NAME`
+//! See it yourself: `kubectl -n kube-system get pods -o wide -l k8s-app=kube-proxy --field-selector spec.nodeName=NAME`,
+//! `curl -i http://127.0.0.1:10256/healthz`
 //! Fix: `kubectl -n kube-system describe pod` and `logs --previous` of it say why it is not ready
 
 use crate::catalogue::About;
@@ -27,6 +30,15 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let own: Vec<&AgentPod> = pods.iter().filter(|pod| pod.is_kube_proxy).collect();
     let Some(first) = own.first() else { return Ok(without(seen)) };
     // While one takes another's place there are two.
+    if let Some((pod, says)) = own.iter().find_map(|pod| Some((pod, pod.lags.as_ref().filter(|_| pod.ready)?))) {
+        let (namespace, name) = pod.name.split_once('/').unwrap_or(("kube-system", &pod.name));
+        return Ok(fail(format!(
+            "kube-proxy's pod {} runs and does not write its rules: Services are stale",
+            pod.name
+        ))
+        .seen(Evidence::of("127.0.0.1:10256/healthz", says.as_str()))
+        .fix(format!("kubectl -n {namespace} logs --tail=50 {name}    # says why")));
+    }
     if let Some(pod) = own.iter().find(|pod| pod.ready) {
         return Ok(pass(format!("kube-proxy's pod {} is ready", pod.name)));
     }
@@ -90,6 +102,13 @@ mod tests {
             &PROOF,
             [
                 ("ready", joined(), Pass),
+                (
+                    "ready, and writes no rules",
+                    with(|s| {
+                        s.agents = Ok(vec![AgentPod { lags: Some("503".into()), ..agent("kube-system/kube-proxy-1") }]);
+                    }),
+                    Fail,
+                ),
                 ("pulling", with(|s| s.agents = Ok(vec![proxy(0, Some("ContainerCreating"))])), Fail),
                 ("in a loop", with(|s| s.agents = Ok(vec![proxy(5, Some("CrashLoopBackOff"))])), Fail),
                 (

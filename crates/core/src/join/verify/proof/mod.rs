@@ -7,6 +7,7 @@ pub mod agent_address;
 pub mod causes;
 pub mod certificate;
 pub mod cluster;
+pub mod container;
 pub mod identity;
 pub mod kube_proxy;
 pub mod kubelet;
@@ -24,7 +25,7 @@ pub mod sandbox;
 pub mod taints;
 
 /// In the order in which they come true.
-pub const PROOFS: [&Proof; 20] = [
+pub const PROOFS: [&Proof; 21] = [
     &kubelet::PROOF,
     &cluster::PROOF,
     &certificate::PROOF,
@@ -41,6 +42,7 @@ pub const PROOFS: [&Proof; 20] = [
     &kube_proxy::PROOF,
     &sandbox::PROOF,
     &address::PROOF,
+    &container::PROOF,
     &kubelet_reached::PROOF,
     &peer::PROOF,
     &restarts::PROOF,

@@ -40,7 +40,7 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
 
 /// The cluster has put no pod of a pod network on this node, though its DaemonSets have had the time.
 fn no_agent(seen: &NodeEvidence) -> Option<Verdict> {
-    let (node, pods) = (seen.node.as_ref().ok()?, seen.agents.as_ref().ok()?);
+    let (node, pods, network_set) = (seen.node.as_ref().ok()?, seen.agents.as_ref().ok()?, &seen.network_set);
     if node.is_just_made() || pods.iter().any(|pod| !pod.is_kube_proxy) {
         return None;
     }
@@ -51,15 +51,22 @@ fn no_agent(seen: &NodeEvidence) -> Option<Verdict> {
     } else {
         (format!("the cluster has put no pod of a known pod network on node {name}"), "none of a known pod network")
     };
+    let verdict = fail(says).seen(Evidence::of("the node's pods", seen));
+    // A network may have no pod, or be none that is known: only a DaemonSet that is to be here, and is not, says why.
+    let verdict = match network_set {
+        Ok(Some(set)) => {
+            verdict.seen(Evidence::of(format!("DaemonSet {set}"), "selects this Node")).means(id!("cni.daemon-set"))
+        }
+        Ok(None) | Err(_) => verdict.explains([id!("node.network-not-ready")]),
+    };
     Some(
-        fail(says)
-            .seen(Evidence::of("the node's pods", seen))
+        verdict
             .fix(
                 "kubectl get daemonsets -A -o wide    # is there one of a pod network, and does its node selector fit?",
             )
             .fix("kubectl -n kube-system get pods -l component=kube-scheduler -o wide    # is it Running?")
             .fix(format!("kubectl get events -A --field-selector involvedObject.kind=Pod | grep -w {name}"))
-            .means(id!("cni.daemon-set")),
+            .fix("ls -l /etc/cni/net.d    # on this machine: a network without a pod is one file here"),
     )
 }
 
@@ -83,8 +90,15 @@ mod tests {
             (&["kube-system/kube-proxy-1"][..], "the cluster has put no pod of a known pod network on node w1"),
             (&[], "the cluster has put no pod on node w1: neither its pod network's nor kube-proxy's"),
         ] {
-            let verdict = judged(&PROOF, &without_agents(pods));
-            assert_eq!((verdict.says.as_str(), verdict.means.map(|about| about.id)), (says, Some("cni.daemon-set")));
+            let set = |set: Result<Option<String>, Why>| NodeEvidence { network_set: set, ..without_agents(pods) };
+            for (seen, means) in [
+                (set(Ok(Some("kube-flannel/kube-flannel-ds".into()))), Some("cni.daemon-set")),
+                (set(Ok(None)), None),
+                (set(Err(Why::NotAdmin)), None),
+            ] {
+                let verdict = judged(&PROOF, &seen);
+                assert_eq!((verdict.says.as_str(), verdict.means.map(|about| about.id)), (says, means));
+            }
         }
         let with_agent = judged(&PROOF, &without_agents(&["kube-flannel/kube-flannel-ds-1"]));
         assert!(with_agent.means.is_none(), "it is there, and still at work");

@@ -70,6 +70,10 @@ fn without_a_pod(stand_in: Option<&StandIn>) -> Verdict {
             "{ONLY_PODS}, and the cluster did not take a throw-away Pod: {says}"
         ))
         .fix("kubectl get pods -A -o wide    # once a new pod with an address runs on this node: carrick verify"),
+        Some(StandIn::Unlisted { says }) => unknown(format!(
+            "the runtime refused a sandbox, and this pod network may serve only Pods of the cluster: {says}"
+        ))
+        .fix("carrick verify --kubeconfig FILE    # proves it with a throw-away Pod"),
         Some(StandIn::Nobody) | None => {
             unknown(format!("{ONLY_PODS}, and none has started here since the kubelet and the network's agent did"))
                 .fix("carrick verify --kubeconfig FILE    # proves it with a throw-away Pod")
@@ -82,7 +86,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
     use crate::join::verify::testing::{joined, joined_with, table, with};
-    use crate::join::verify::{holds, holds_but_for_a_pod};
+    use crate::join::verify::{holds, holds_but_for_a_pod, holds_but_for_what_a_pod_proves};
 
     fn of(stand_in: StandIn) -> NodeEvidence {
         joined_with(|seen| (seen.sandbox, seen.stand_in) = (Err(Why::Absent), Some(stand_in)))
@@ -95,6 +99,7 @@ mod tests {
         for (seen, expected) in [
             (of(StandIn::Nobody), true),
             (of(StandIn::Refused { says: "quota".into() }), true),
+            (of(StandIn::Unlisted { says: "no such pod".into() }), true),
             (of(StandIn::OnItsWay { pod: "a/b".into() }), false),
             (of(StandIn::AgentDown { pod: "a/b".into() }), false),
             (with(|s| s.sandbox = Err(Why::TimedOut)), false),
@@ -102,6 +107,17 @@ mod tests {
         ] {
             assert_eq!(holds_but_for_a_pod(&seen, Until::Verified), expected, "{:?}", seen.stand_in);
             assert!(!holds(&seen, Until::Verified));
+        }
+        for (name, seen, expected) in [
+            ("one hangs on its way", of(StandIn::OnItsWay { pod: "a/b".into() }), true),
+            ("no answer", with(|s| s.sandbox = Err(Why::TimedOut)), true),
+            ("a webhook failed", with(|s| s.sandbox = Err(Why::Busy("500".into()))), true),
+            ("its agent is down", of(StandIn::AgentDown { pod: "a/b".into() }), false),
+            ("refused", with(|s| s.sandbox = Err(Why::Broken("no plugin".into()))), false),
+            ("not tried yet", with(|s| s.sandbox = Err(Why::NotCollected)), false),
+            ("nothing is open", joined(), false),
+        ] {
+            assert_eq!(holds_but_for_what_a_pod_proves(&seen, Until::Verified), expected, "{name}");
         }
     }
 
@@ -115,6 +131,7 @@ mod tests {
                 ("not tried", with(|s| s.sandbox = Err(Why::NotCollected)), Unknown),
                 ("only for Pods, and there is none", of(StandIn::Nobody), Unknown),
                 ("only for Pods, and one is coming", of(StandIn::OnItsWay { pod: "a/b".into() }), Unknown),
+                ("perhaps only for Pods", of(StandIn::Unlisted { says: "no such pod".into() }), Unknown),
                 ("only for Pods, and ours was refused", of(StandIn::Refused { says: "quota".into() }), Unknown),
                 ("only for Pods, and their agent is down", of(StandIn::AgentDown { pod: "a/b".into() }), Fail),
             ],
