@@ -382,7 +382,7 @@ pub fn network_set(sets: &[Value], node: &Value) -> Option<String> {
 pub fn serves_sandboxes(loaded: &[Candidate], pods: &Value) -> bool {
     let is_plain = |plugin: &cni::Plugin| {
         let serves = |flavour: &&Flavour| flavour.plugins.contains(&plugin.kind.as_str()) && !flavour.needs_pod;
-        let by_itself = REFERENCE_PLUGINS.contains(&plugin.kind.as_str()) || FLAVOURS.iter().any(|it| serves(&it));
+        let by_itself = REFERENCE_PLUGINS.contains(&plugin.kind.as_str()) || FLAVOURS.iter().any(serves);
         by_itself && plugin.ipam.as_deref().is_none_or(|ipam| REFERENCE_IPAM.contains(&ipam))
     };
     if loaded.is_empty() {

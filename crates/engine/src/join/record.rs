@@ -79,11 +79,13 @@ pub(super) async fn has_registered(host: &dyn Host, facts: &Facts, node: &str) -
     let seen = host.observe(&[Source::Dir(DIR)], &Progress::default()).await;
     let seen = gather(host.name(), host.now(), seen).0;
     let joins = seen.dir(DIR).unwrap_or_default();
-    let states = joins.iter().filter(|entry| entry.name.ends_with(".json"));
-    let began = states.filter_map(|entry| begun(&entry.name).filter(|begun| (*begun..=entry.mtime).contains(&written)));
-    let Some(begun) = began.max() else { return false };
+    let second = |state: &str| state.strip_suffix(".json")?.parse::<i64>().ok();
+    let of_it = joins.iter().filter_map(|entry| Some((second(&entry.name)?, entry.mtime)));
+    let Some((last, _)) = of_it.filter(|(begun, ended)| (*begun..=*ended).contains(&written)).max() else {
+        return false;
+    };
     let is_own = |known: &Node| known.name == node && known.identity == Some(true);
-    load(host, begun).await.is_ok_and(|saved| saved.state.seen.node.as_ref().is_ok_and(is_own))
+    load(host, last).await.is_ok_and(|saved| saved.state.seen.node.as_ref().is_ok_and(is_own))
 }
 
 /// The join that began in this second.

@@ -85,10 +85,10 @@ impl TrialPods<'_, '_> {
                         let sandbox = Sandbox { pod: Some(pod.full_name()), ..Sandbox::new(address, Vec::new()) };
                         proven = Some(Tried { dialled, ..Tried::of(Ok(sandbox)) });
                     }
-                    let start = start_of(&object, begun.elapsed());
+                    let start = Start::of(&object, begun.elapsed());
                     match proven.take() {
-                        Some(tried) if start.is_some() || !trial.makes_one => {
-                            return Tried { container: start.unwrap_or_default(), ..tried };
+                        Some(tried) if start != Start::Awaited || !trial.makes_one => {
+                            return Tried { container: start.seen(), ..tried };
                         }
                         tried => proven = tried,
                     }
@@ -116,14 +116,33 @@ impl TrialPods<'_, '_> {
     }
 }
 
-/// What has become of its container for good; of one whose image is not here nothing will, and nothing is known.
-fn start_of(pod: &Value, elapsed: Duration) -> Option<Option<ContainerStart>> {
-    const WITHOUT_IMAGE: [&str; 4] = ["ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff", "InvalidImageName"];
-    let waits = pod.pointer("/status/containerStatuses/0/state/waiting/reason").and_then(Value::as_str);
-    match observed::container_start(pod) {
-        Some(ContainerStart::Fails { .. }) if elapsed < COMPLAINS => None,
-        None => waits.is_some_and(|reason| WITHOUT_IMAGE.contains(&reason)).then_some(None),
-        start => Some(start),
+/// What has become of its container.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Start {
+    Awaited,
+    /// Its image is not here: nothing will come of it, and nothing is known.
+    WithoutImage,
+    Seen(ContainerStart),
+}
+
+impl Start {
+    /// A failure that has stood for as long as what passes takes is one.
+    fn of(pod: &Value, elapsed: Duration) -> Self {
+        const WITHOUT_IMAGE: [&str; 4] = ["ErrImageNeverPull", "ErrImagePull", "ImagePullBackOff", "InvalidImageName"];
+        let waits = pod.pointer("/status/containerStatuses/0/state/waiting/reason").and_then(Value::as_str);
+        match observed::container_start(pod) {
+            Some(ContainerStart::Fails { .. }) if elapsed < COMPLAINS => Start::Awaited,
+            Some(start) => Start::Seen(start),
+            None if waits.is_some_and(|reason| WITHOUT_IMAGE.contains(&reason)) => Start::WithoutImage,
+            None => Start::Awaited,
+        }
+    }
+
+    fn seen(self) -> Option<ContainerStart> {
+        match self {
+            Start::Seen(start) => Some(start),
+            Start::Awaited | Start::WithoutImage => None,
+        }
     }
 }
 
@@ -189,16 +208,16 @@ mod tests {
         let of = |reason: &str, elapsed| {
             let state = if reason.is_empty() { json!({"running": {}}) } else { json!({"waiting": {"reason": reason}}) };
             let pod = json!({"metadata": {"namespace": "a", "name": "b"}, "status": {"containerStatuses": [{"state": state}]}});
-            start_of(&pod, elapsed)
+            Start::of(&pod, elapsed)
         };
         let runs = ContainerStart::Runs { pod: "a/b".into() };
         let fails = ContainerStart::Fails { pod: "a/b".into(), says: "CreateContainerError".into() };
         for (reason, elapsed, expected) in [
-            ("", LOOK, Some(Some(runs))),
-            ("ContainerCreating", COMPLAINS, None),
-            ("CreateContainerError", LOOK, None),
-            ("CreateContainerError", COMPLAINS, Some(Some(fails))),
-            ("ErrImageNeverPull", LOOK, Some(None)),
+            ("", LOOK, Start::Seen(runs)),
+            ("ContainerCreating", COMPLAINS, Start::Awaited),
+            ("CreateContainerError", LOOK, Start::Awaited),
+            ("CreateContainerError", COMPLAINS, Start::Seen(fails)),
+            ("ErrImageNeverPull", LOOK, Start::WithoutImage),
         ] {
             assert_eq!(of(reason, elapsed), expected, "{reason:?} after {elapsed:?}");
         }
