@@ -30,9 +30,7 @@ use carrick_engine::act::{self, Actor, journal, undo};
 use carrick_engine::dialer;
 use carrick_engine::join::inspect::LiveDiagnosis;
 use carrick_engine::join::verify::look;
-use carrick_engine::join::{
-    Fixer, JoinOptions, JoinProgress, JoinReport, NodeObserver, NotFixed, join, joins, verify,
-};
+use carrick_engine::join::{Fixer, JoinOptions, JoinProgress, JoinReport, NodeObserver, NotFixed, join, joins};
 use carrick_engine::{Stop, StopTeller, unit};
 use carrick_host::{BoxFuture, Host, Locked, PathEntry, Probe};
 use carrick_testkit::memory_api::Fault;
@@ -2017,7 +2015,7 @@ async fn a_certificate_that_cannot_be_read_is_unknown_and_not_stale() {
     for (times, expected) in [(0, Ok(ClientCertificate::Trusted)), (1000, Err("Input/output error"))] {
         machine.fail_looks(KUBELET_CONF, times);
         let mut observer = NodeObserver::new(&shared, NODE.to_owned(), identity.clone(), None);
-        let seen = verify::look(&mut observer, Until::Registered, None, &diagnosis, &mut |_| ()).await;
+        let seen = look(&mut observer, Until::Registered, None, &diagnosis, &mut |_| ()).await;
         match (&seen.certificate, expected) {
             (Ok(seen), Ok(expected)) => assert_eq!(*seen, expected),
             (Err(Why::Broken(why)), Err(expected)) => assert!(why.contains(expected), "{why}"),

@@ -490,21 +490,7 @@ impl<'a, 'm> Driver<'a, 'm> {
             JoinEffect::WakeKubelet => {
                 vec![attended(Box::pin(self.wake_kubelet()), "systemd starts the kubelet", state, tell).await]
             }
-            JoinEffect::Check => {
-                let (says, stop) = ("a token is made for this join", self.actor.stop.clone());
-                let providing = attended(Box::pin(self.provide_token()), says, state, tell);
-                match stop.or(providing).await {
-                    Ok(Ok(())) => {
-                        let checked = self.check(state, tell).await;
-                        // Who was told to stop while `--fix` asked, or fixed, has not failed.
-                        let is_cut_short = stop.told().is_some() && matches!(checked, JoinEvent::Failed(_));
-                        if is_cut_short { Vec::new() } else { vec![checked] }
-                    }
-                    Ok(Err(event)) => vec![event],
-                    // Where it was made already, its id is known.
-                    Err(_) => Vec::new(),
-                }
-            }
+            JoinEffect::Check => self.provide_and_check(state, tell).await.into_iter().collect(),
             JoinEffect::Prepare => {
                 let prepared = self.prepare(state, tell).await;
                 if self.actor.stop.told().is_some() && prepared != Ok(JoinEvent::Prepared) {
@@ -545,17 +531,7 @@ impl<'a, 'm> Driver<'a, 'm> {
                 Vec::new()
             }
             JoinEffect::CleanUp => {
-                let says = "what was changed is put back";
-                let cleaned = attended(Box::pin(self.clean_up()), says, state, tell).await;
-                self.left.stuck = cleaned.is_err();
-                if let Err(problem) = cleaned {
-                    tell(JoinProgress::Says(format!("not all of it could be cleaned up: {problem}")));
-                }
-                if self.left.in_cluster {
-                    let says =
-                        "the kubelet has its certificate by now: the machine is in the cluster, and is left there";
-                    tell(JoinProgress::Says(says.to_owned()));
-                }
+                self.put_back(state, tell).await;
                 Vec::new()
             }
             JoinEffect::Halt => {
@@ -564,21 +540,55 @@ impl<'a, 'm> Driver<'a, 'm> {
                 vec![JoinEvent::Halted { certificate }]
             }
             JoinEffect::Diagnose => {
-                let overdue = state.failures.last().is_some_and(|failure| failure.overdue);
-                let stop = self.actor.stop.clone();
-                // The look before it may have been let go of a second after its last word.
-                tell(waits(state, Duration::ZERO, "the cause is looked for"));
-                let looking = async {
-                    let words = if overdue { self.last_words().await } else { Vec::new() };
-                    (self.diagnose(state).await, words)
-                };
-                let looked = stop.or(attended(Box::pin(looking), "the cause is looked for", state, tell)).await;
-                if let Ok((diagnosis, words)) = looked {
-                    (self.diagnosis, self.last_words) = (Some(diagnosis), words);
-                }
+                self.look_for_the_cause(state, tell).await;
                 Vec::new()
             }
             JoinEffect::Report(_) => Vec::new(),
+        }
+    }
+
+    /// Nothing where it was told to stop meanwhile.
+    async fn provide_and_check(
+        &mut self,
+        state: &JoinStatus,
+        tell: &mut (dyn FnMut(JoinProgress) + Send),
+    ) -> Option<JoinEvent> {
+        let (says, stop) = ("a token is made for this join", self.actor.stop.clone());
+        // Where it was made already, its id is known.
+        let provided = stop.or(attended(Box::pin(self.provide_token()), says, state, tell)).await.ok()?;
+        if let Err(event) = provided {
+            return Some(event);
+        }
+        let checked = self.check(state, tell).await;
+        // Who was told to stop while `--fix` asked, or fixed, has not failed.
+        let is_cut_short = stop.told().is_some() && matches!(checked, JoinEvent::Failed(_));
+        (!is_cut_short).then_some(checked)
+    }
+
+    async fn put_back(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
+        let cleaned = attended(Box::pin(self.clean_up()), "what was changed is put back", state, tell).await;
+        self.left.stuck = cleaned.is_err();
+        if let Err(problem) = cleaned {
+            tell(JoinProgress::Says(format!("not all of it could be cleaned up: {problem}")));
+        }
+        if self.left.in_cluster {
+            let says = "the kubelet has its certificate by now: the machine is in the cluster, and is left there";
+            tell(JoinProgress::Says(says.to_owned()));
+        }
+    }
+
+    async fn look_for_the_cause(&mut self, state: &JoinStatus, tell: &mut (dyn FnMut(JoinProgress) + Send)) {
+        let overdue = state.failures.last().is_some_and(|failure| failure.overdue);
+        let stop = self.actor.stop.clone();
+        // The look before it may have been let go of a second after its last word.
+        tell(waits(state, Duration::ZERO, "the cause is looked for"));
+        let looking = async {
+            let words = if overdue { self.last_words().await } else { Vec::new() };
+            (self.diagnose(state).await, words)
+        };
+        let looked = stop.or(attended(Box::pin(looking), "the cause is looked for", state, tell)).await;
+        if let Ok((diagnosis, words)) = looked {
+            (self.diagnosis, self.last_words) = (Some(diagnosis), words);
         }
     }
 
