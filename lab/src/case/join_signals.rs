@@ -86,7 +86,7 @@ fn stopped(bench: &mut Bench, worker: &Machine, point: &str, name: &str, signal:
 /// Whether kubeadm was at work by the last event, and is to go on: nobody watches any more, and nobody asked for an end.
 fn goes_on(events: &str, signal: Signal) -> bool {
     let reached = |line: &&str| line.contains(r#""event":"reached""#);
-    let last = events.lines().filter(reached).next_back().unwrap_or_default();
+    let last = events.lines().rfind(reached).unwrap_or_default();
     let works = ["joining", "kubelet-up", "certificate-requested"];
     signal == Signal::HUP && works.iter().any(|stage| last.contains(&format!(r#""state":"{stage}""#)))
 }
