@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::suspect::Suspect;
 use crate::catalogue::{self, About, Role};
-use crate::check::{Needed, Subsystem};
+use crate::check::{Evidence, Needed, Subsystem};
 use crate::names::Names;
 use crate::report::{Cause, Confidence, Noted};
 use crate::signature::{Library, Severity, Signature};
@@ -96,7 +96,7 @@ fn ordered(library: &Library, suspects: &[Suspect]) -> Ordered {
     let reach: Vec<BTreeSet<&str>> = suspects.iter().map(|suspect| graph.reach(suspect)).collect();
     let explains = |a: usize, b: usize| {
         a != b
-            && reach[a].contains(suspects[b].id.as_str())
+            && (reach[a].contains(suspects[b].id.as_str()) || says_why(&suspects[a], &suspects[b]))
             && may_explain(&suspects[a], &suspects[b])
             && !is_guess(library, &suspects[a], &suspects[b])
             && !begins_after(&suspects[a], &suspects[b])
@@ -174,6 +174,14 @@ fn is_trouble(suspect: &Suspect) -> bool {
 /// A line that is only a warning explains no failure; a fact about the machine may.
 fn may_explain(a: &Suspect, b: &Suspect) -> bool {
     a.checked || a.severity >= Severity::Error.min(b.severity)
+}
+
+/// On the very line on which one says only that something is wrong, the other says why.
+fn says_why(a: &Suspect, b: &Suspect) -> bool {
+    let on_one_line = |a: &Evidence, b: &Evidence| a.line.is_some() && (&a.source, a.line) == (&b.source, b.line);
+    is_symptom(b)
+        && !is_symptom(a)
+        && a.evidence.iter().any(|seen| b.evidence.iter().any(|other| on_one_line(seen, other)))
 }
 
 /// Words that nobody knows are no reason of what is certain.

@@ -271,3 +271,17 @@ fn what_blocks_earlier_comes_first() {
         assert_eq!(ids, ["kernel.ip-forward", "api.ca-pin"]);
     }
 }
+
+/// Who says on a line only that something is wrong does not hide who says why on the same line.
+#[test]
+fn a_line_that_says_why_is_told_by_that() {
+    let refused = "\t[ERROR ImagePull]: failed to pull image \"registry.k8s.io/kube-apiserver:v1.30.0\": rpc error: code = Unknown desc = \
+                   failed to do request: Head \"https://registry.k8s.io/v2/kube-apiserver/manifests/v1.30.0\": dial tcp 10.9.8.7:443: \
+                   i/o timeout\n";
+    let ids = |text: &str| report(text).causes.into_iter().map(|cause| cause.id).collect::<Vec<_>>();
+    assert_eq!(ids(refused), ["runtime.registry-unreachable"]);
+    let unknown = "\t[ERROR Frob]: no frob\n";
+    assert_eq!(ids(unknown), ["kubeadm.preflight-error"]);
+    // Of another line it says nothing.
+    assert_eq!(ids(&format!("{refused}{unknown}")), ["kubeadm.preflight-error", "runtime.registry-unreachable"]);
+}
