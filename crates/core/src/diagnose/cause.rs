@@ -118,8 +118,7 @@ fn ordered(library: &Library, suspects: &[Suspect]) -> Ordered {
         let effects = effects[n].len();
         (
             is_leftover(suspect),
-            // A guess at the reason does not come before what surely happened.
-            is_symptom(suspect) && suspect.certainty < Confidence::Certain,
+            standing(suspect),
             Reverse(suspect.severity.max(Severity::Error)),
             Reverse(suspect.certainty.min(proof(suspect, effects))),
             Reverse(effects),
@@ -165,6 +164,15 @@ fn is_leftover(suspect: &Suspect) -> bool {
 /// It says only that something is wrong: who says why has the first word.
 fn is_symptom(suspect: &Suspect) -> bool {
     catalogue::about(&suspect.id).is_some_and(|about| about.role == Role::Symptom)
+}
+
+/// Who says why comes first. Only what surely happened stands beside a mere guess at the reason.
+fn standing(suspect: &Suspect) -> u8 {
+    match (is_symptom(suspect), suspect.certainty) {
+        (false, Confidence::Certain | Confidence::Likely) => 0,
+        (false, Confidence::Possible) | (true, Confidence::Certain) => 1,
+        (true, Confidence::Likely | Confidence::Possible) => 2,
+    }
 }
 
 fn is_trouble(suspect: &Suspect) -> bool {
