@@ -319,6 +319,7 @@ fn structured(text: &str) -> Option<Piece<'static>> {
     let mut fields = String::new();
     let mut stamp = None;
     let mut is_log = false;
+    let mut ended = None;
     json::walk(text, &mut |path, value| {
         match value.key {
             Some("msg" | "log") if path.is_empty() && said.is_none() => said = Some(value.text.into_owned()),
@@ -326,7 +327,11 @@ fn structured(text: &str) -> Option<Piece<'static>> {
                 stamp = when::Cursor::new(&value.text).iso().or_else(|| milliseconds(&value.text));
                 is_log = true;
             }
-            Some("level" | "severity" | "caller" | "v" | "stream" | "logger") if path.is_empty() => is_log = true,
+            Some("level" | "severity") if path.is_empty() => {
+                ended = matches!(value.text.as_ref(), "fatal" | "panic").then_some(value.text);
+                is_log = true;
+            }
+            Some("caller" | "v" | "stream" | "logger") if path.is_empty() => is_log = true,
             Some(key) => {
                 let quote = if value.quoted { "\"" } else { "" };
                 // As klog does: a field does not end the line.
@@ -337,7 +342,12 @@ fn structured(text: &str) -> Option<Piece<'static>> {
         ControlFlow::Continue(())
     });
     let said = said.filter(|_| is_log && text.trim_start().starts_with('{'))?;
-    Some(Piece { stamp, ..Piece::of(Cow::Owned(format!("{}{fields}", said.trim_end()))) })
+    // With which words a program ended is told by nothing but the level.
+    let text = match ended {
+        Some(level) => format!("level={level} msg=\"{}\"{fields}", said.trim_end().replace('"', "\\\"")),
+        None => format!("{}{fields}", said.trim_end()),
+    };
+    Some(Piece { stamp, ..Piece::of(Cow::Owned(text)) })
 }
 
 /// klog's `ts` in JSON: milliseconds since 1970, with a fraction; zap's: seconds.
