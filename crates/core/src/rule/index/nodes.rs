@@ -54,7 +54,9 @@ impl RuleIndex {
             entry.state = WriteState::Idle;
         }
         let back = !differs && entry.hears_again(&node, &self.rules);
-        let undone = if differs { entry.undone(&node, &self.rules, now) } else { None };
+        // While a write of ours is under way, what comes may be that write: its answer may be the slower one.
+        let ours = entry.state.written_since().is_some();
+        let undone = if differs && !ours { entry.undone(&node, &self.rules, now) } else { None };
         node.name = Arc::clone(&entry.node.name);
         entry.node = node;
         if differs || newer || back {

@@ -449,6 +449,27 @@ fn who_fights_another_controller_gives_way_and_says_so() {
     world.is_as_it_should_be();
 }
 
+/// The watch may be quicker than the answer: a write of our own is not somebody else's.
+#[test]
+fn a_write_that_is_seen_before_it_is_answered_is_no_other_controllers() {
+    let mut world = world(vec![node("n")], vec![live("r")]);
+    world.settle();
+    for round in 0..8 {
+        world.change_node("n", |it| set_condition(it, CONDITION, if round % 2 == 0 { "True" } else { "False" }));
+        world.hear_node();
+        world.take_jobs();
+        let job = world.node_jobs.pop_front().unwrap();
+        world.change_node("n", |it| merge(it, &job.patch()));
+        world.hear_node();
+        let version = world.version.to_string().into();
+        world.index.answer_node(&job, NodeAnswer::Written(version), world.now, wall(world.now));
+        world.now += seconds(1);
+        world.take_jobs();
+        assert!(world.node_jobs.is_empty(), "round {round}");
+    }
+    assert!(world.events.iter().all(|it| it.kind != RuleEventKind::OtherController));
+}
+
 #[test]
 fn upstreams_definition_prunes_and_that_is_no_reason_to_write_for_ever() {
     let mut world = world(vec![node("n")], vec![live("r")]);
