@@ -18,6 +18,7 @@ use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostPar
 use kube::client::Body;
 use kube::core::Request as Path;
 use kube::core::request::Error as Unbuilt;
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::timeout;
@@ -268,12 +269,21 @@ impl ClusterClient {
         self.send(path.create_subresource(subresource, name, &PostParams::default(), object)).await
     }
 
-    pub(crate) async fn patch<K: Kind>(&self, name: &str, patch: &Patch<Value>) -> Result<Value, ApiError> {
-        self.send(self.path::<K>(None, name)?.patch(name, &PatchParams::default(), patch)).await
+    pub(crate) async fn patch<K: Kind, T: DeserializeOwned>(
+        &self,
+        name: &str,
+        patch: &Patch<impl Serialize + fmt::Debug>,
+    ) -> Result<T, ApiError> {
+        self.send_for(self.path::<K>(None, name)?.patch(name, &PatchParams::default(), patch)).await
     }
 
-    pub(crate) async fn patch_status<K: Kind>(&self, name: &str, patch: &Patch<Value>) -> Result<Value, ApiError> {
-        self.send(self.path::<K>(None, name)?.patch_subresource("status", name, &PatchParams::default(), patch)).await
+    pub(crate) async fn patch_status<K: Kind, T: DeserializeOwned>(
+        &self,
+        name: &str,
+        patch: &Patch<impl Serialize + fmt::Debug>,
+    ) -> Result<T, ApiError> {
+        let (served, how) = (self.path::<K>(None, name)?, PatchParams::default());
+        self.send_for(served.patch_subresource("status", name, &how, patch)).await
     }
 
     /// That there is none any more is fine.
@@ -290,14 +300,23 @@ impl ClusterClient {
     }
 
     async fn send(&self, request: Result<Request<Vec<u8>>, Unbuilt>) -> Result<Value, ApiError> {
+        self.send_for(request).await
+    }
+
+    /// Of the answer only what is asked for is built.
+    async fn send_for<T: DeserializeOwned>(&self, request: Result<Request<Vec<u8>>, Unbuilt>) -> Result<T, ApiError> {
         let unbuilt = |error: Unbuilt| self.error(ApiProblem::BadRequest(error.to_string()));
         self.answer(request.map_err(unbuilt)?).await
     }
 
     /// A merge patch of an object without a namespace, answered with its metadata alone.
-    pub(crate) async fn patch_for_metadata<K: Kind>(&self, name: &str, change: &Value) -> Result<Value, ApiError> {
+    pub(crate) async fn patch_for_metadata<K: Kind, T: DeserializeOwned>(
+        &self,
+        name: &str,
+        change: &Value,
+    ) -> Result<T, ApiError> {
         let path = self.path::<K>(None, name)?;
-        self.send(path.patch_metadata(name, &PatchParams::default(), &Patch::Merge(change))).await
+        self.send_for(path.patch_metadata(name, &PatchParams::default(), &Patch::Merge(change))).await
     }
 
     /// A page of a list, or whatever else a path and a query give, read as what is asked for and no more.

@@ -27,6 +27,10 @@ use crate::tls;
 /// whole deadline then.
 const KEPT: Duration = Duration::from_secs(30);
 
+/// What a connection reads before anybody asks for it. hyper's own 400 kB would be kept by each that once had a large answer, and by
+/// every watch.
+const READ_AHEAD: usize = 64 << 10;
+
 /// As many as requests are made at once. What is spawned for each lives as long as its connection, and holds no machine.
 pub(crate) struct Connections(Arc<Pool>);
 
@@ -109,7 +113,7 @@ impl Pool {
         let stream = self.dial(until).await?;
         let stream = tls::connect(stream, self.name.clone(), &self.tls, self.dialer.now()).await;
         let stream = stream.map_err(|error| ApiProblem::of_io(&error))?;
-        let opened = http1::handshake(TokioIo::new(stream)).await;
+        let opened = http1::Builder::new().max_buf_size(READ_AHEAD).handshake(TokioIo::new(stream)).await;
         let (sender, connection) = opened.map_err(|error| ApiProblem::of(&error))?;
         // Ends with the sender; its error comes out of the request that is under way.
         tokio::spawn(connection);

@@ -11,11 +11,12 @@ use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{DeleteParams, Patch, Preconditions};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::client::ClusterClient;
 use crate::error::{ApiError, ApiProblem, ServerMessage};
-use crate::watch::{Watch, Watched};
+use crate::watch::{Watch, Watched, WatchedObject};
 
 /// What a label says of a control plane; older ones are still about.
 const CONTROL_PLANE: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
@@ -26,6 +27,12 @@ pub async fn get(client: &ClusterClient, name: &str) -> Result<Value, ApiError> 
 }
 
 pub type NodeWatch = Watch<Node, WireNode>;
+
+impl WatchedObject for WireNode {
+    fn version(&self) -> &str {
+        self.resource_version()
+    }
+}
 
 /// Follows all Nodes, and reads of each what rules are about.
 pub fn watch(client: &ClusterClient) -> NodeWatch {
@@ -48,9 +55,22 @@ pub async fn all(client: &ClusterClient) -> Result<Vec<WireNode>, ApiError> {
 
 /// Carries out what the index wants; the version that the Node has then.
 pub async fn write(client: &ClusterClient, job: &NodeJob) -> Result<Box<str>, ApiError> {
-    let metadata = client.patch_for_metadata::<Node>(&job.node, &job.patch()).await?;
-    let version = metadata.pointer("/metadata/resourceVersion").and_then(Value::as_str);
-    version.map(Into::into).ok_or_else(|| client.error(ApiProblem::Unexpected("it has no resourceVersion")))
+    let Written { metadata } = client.patch_for_metadata::<Node, _>(&job.node, &job.patch()).await?;
+    let version = Some(metadata.resource_version).filter(|version| !version.is_empty());
+    version.ok_or_else(|| client.error(ApiProblem::Unexpected("it has no resourceVersion")))
+}
+
+/// Of a Node that was written: the version alone. Who has set which field comes with it, and is skipped.
+#[derive(Deserialize)]
+struct Written {
+    metadata: WrittenMetadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WrittenMetadata {
+    #[serde(default)]
+    resource_version: Box<str>,
 }
 
 /// Who answered where the API server was asked to reach a kubelet.
@@ -202,7 +222,7 @@ async fn set_not_ready(
     });
     // Strategic: the other conditions stay, as each has a type of its own.
     let status = Patch::Strategic(json!({ "status": { "conditions": [not_ready] } }));
-    client.patch_status::<Node>(name, &status).await?;
+    client.patch_status::<Node, Value>(name, &status).await?;
     Ok(Some(node))
 }
 
@@ -231,7 +251,7 @@ pub fn has_our_mark(node: &Value) -> bool {
 async fn set_cordon(client: &ClusterClient, name: &str) -> Result<(), ApiError> {
     let mark = json!({ "annotations": { CORDONED: to_the_second(client) } });
     let cordoned = Patch::Merge(json!({ "metadata": mark, "spec": { "unschedulable": true } }));
-    client.patch::<Node>(name, &cordoned).await.map(drop)
+    client.patch::<Node, Value>(name, &cordoned).await.map(drop)
 }
 
 /// Cordons a node before it is drained, unless somebody has.
@@ -246,5 +266,5 @@ pub async fn uncordon(client: &ClusterClient, name: &str) -> Result<bool, ApiErr
     }
     let mark = json!({ "annotations": { CORDONED: null } });
     let uncordoned = Patch::Merge(json!({ "metadata": mark, "spec": { "unschedulable": null } }));
-    client.patch::<Node>(name, &uncordoned).await.map(|_| true)
+    client.patch::<Node, Value>(name, &uncordoned).await.map(|_| true)
 }

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::client::ClusterClient;
 use crate::error::{ApiError, ApiProblem};
-use crate::watch::Watch;
+use crate::watch::{Watch, WatchedObject};
 
 /// Where rules are served; their content is core's.
 pub struct RuleKind(ObjectMeta);
@@ -46,6 +46,12 @@ impl Resource for RuleKind {
 
 pub type RuleWatch = Watch<RuleKind, NodeReadinessRule>;
 
+impl WatchedObject for NodeReadinessRule {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+}
+
 /// Follows all rules.
 pub fn watch(client: &ClusterClient) -> RuleWatch {
     Watch::new(client.clone())
@@ -62,14 +68,15 @@ pub async fn list(client: &ClusterClient) -> Result<Vec<NodeReadinessRule>, ApiE
 
 /// Carries out what the index wants; the rule as it is then, `None` where it went with its last finalizer.
 pub async fn write(client: &ClusterClient, job: &RuleJob) -> Result<Option<NodeReadinessRule>, ApiError> {
-    let patch = Patch::Merge(job.patch.clone());
-    let written = match job.kind {
-        RuleJobKind::AddFinalizer | RuleJobKind::RemoveFinalizer => client.patch::<RuleKind>(&job.rule, &patch).await?,
-        RuleJobKind::Status => client.patch_status::<RuleKind>(&job.rule, &patch).await?,
+    let patch = Patch::Merge(&job.patch);
+    let written: NodeReadinessRule = match job.kind {
+        RuleJobKind::AddFinalizer | RuleJobKind::RemoveFinalizer => {
+            client.patch::<RuleKind, _>(&job.rule, &patch).await?
+        }
+        RuleJobKind::Status => client.patch_status::<RuleKind, _>(&job.rule, &patch).await?,
     };
-    let gone = written.pointer("/metadata/deletionTimestamp").is_some()
-        && written.pointer("/metadata/finalizers").and_then(Value::as_array).is_none_or(Vec::is_empty);
-    if gone { Ok(None) } else { read(client, written).map(Some) }
+    let gone = written.metadata.deletion_timestamp.is_some() && written.metadata.finalizers.is_empty();
+    Ok((!gone).then_some(written))
 }
 
 fn read(client: &ClusterClient, rule: Value) -> Result<NodeReadinessRule, ApiError> {

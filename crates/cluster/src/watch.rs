@@ -10,13 +10,14 @@ use hyper::StatusCode;
 use hyper::body::Bytes;
 use kube::Resource;
 use kube::client::Body;
+use memchr::memchr;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, Deserializer};
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
 use crate::client::ClusterClient;
-use crate::error::{ApiError, ApiProblem};
+use crate::error::{ApiError, ApiProblem, ServerMessage};
 
 /// The server ends a watch after this; another goes on where it ended.
 const LASTS: u32 = 290;
@@ -24,12 +25,12 @@ const LASTS: u32 = 290;
 const DEAD: Duration = Duration::from_secs(150);
 /// A watch that ends sooner, with nothing told, is no watch: who asks again at once would ask for ever.
 const TOO_SOON: Duration = Duration::from_secs(1);
-/// Of a page where the server cannot stream: 250 Nodes have 5 MB at most.
-const PAGE: u32 = 250;
+/// Of a page where the server cannot stream: it is in memory as a whole, and 100 Nodes have 2 MB at most.
+const PAGE: u32 = 100;
 /// The largest object that etcd takes has 1.5 MiB.
 const LONGEST_LINE: usize = 8 << 20;
 /// How many pages a list may have: far more nodes than Kubernetes supports.
-const MOST_PAGES: u32 = 1000;
+const MOST_PAGES: u32 = 2000;
 
 /// What a watch tells.
 #[derive(Debug)]
@@ -64,24 +65,38 @@ pub struct Watch<K, T> {
     kind: PhantomData<fn() -> K>,
 }
 
+/// What of an object is read: its version besides, to go on behind it.
+pub trait WatchedObject: DeserializeOwned {
+    /// Empty: it names none.
+    fn version(&self) -> &str;
+}
+
+/// A line of a watch. The server writes the type first: so the object is read as what it is in one go, and the 8 to 19 kB of a
+/// Node are walked through once.
 #[derive(Deserialize)]
-struct Head {
+#[serde(tag = "type", content = "object", rename_all = "UPPERCASE")]
+enum Line<T> {
+    Added(T),
+    Modified(T),
+    Deleted(T),
+    Bookmark(Value),
+    Error(Value),
+}
+
+/// What a line says.
+enum Change<T> {
+    Object { version: String, watched: Watched<T> },
+    Bookmark(Value),
+    Error(Value),
+}
+
+/// A line whose object is not what it should be.
+#[derive(Deserialize)]
+struct OddLine {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
-    object: HeadObject,
-}
-
-/// Of any object the version; the rest is skipped.
-#[derive(Default, Deserialize)]
-struct HeadObject {
-    #[serde(default)]
-    metadata: PageMetadata,
-}
-
-#[derive(Deserialize)]
-struct Of<T> {
-    object: T,
+    object: Value,
 }
 
 #[derive(Deserialize)]
@@ -113,7 +128,7 @@ struct PageMetadata {
     next: Option<String>,
 }
 
-impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
+impl<K: Resource<DynamicType = ()>, T: WatchedObject> Watch<K, T> {
     pub fn new(client: ClusterClient) -> Self {
         let (pending, page) = (VecDeque::new(), None);
         Watch { client, version: None, streams: true, open: None, listing: false, pending, page, kind: PhantomData }
@@ -136,15 +151,20 @@ impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
                 continue;
             };
             match open.next(&self.client).await {
-                Ok(Some(line)) => match self.told(&line) {
-                    Ok(None) => {}
-                    Ok(Some(told)) => return Ok(told),
-                    // What the line was about comes again: the next watch begins before it.
-                    Err(error) => {
-                        self.close();
-                        return Err(error);
+                Ok(Some(line)) => {
+                    let change = read(line).map_err(|error| {
+                        self.client.error(ApiProblem::NotJson { line: error.line(), column: error.column() })
+                    });
+                    match change.and_then(|change| self.told(change)) {
+                        Ok(None) => {}
+                        Ok(Some(told)) => return Ok(told),
+                        // What the line was about comes again: the next watch begins before it.
+                        Err(error) => {
+                            self.close();
+                            return Err(error);
+                        }
                     }
-                },
+                }
                 // Ended as it should: another goes on.
                 Ok(None) => {
                     let too_soon = open.is_empty() && open.since.elapsed() < TOO_SOON;
@@ -222,47 +242,52 @@ impl<K: Resource<DynamicType = ()>, T: DeserializeOwned> Watch<K, T> {
         }
     }
 
-    fn told(&mut self, line: &[u8]) -> Result<Option<Watched<T>>, ApiError> {
-        let broken = |client: &ClusterClient, error: &serde_json::Error| {
-            client.error(ApiProblem::NotJson { line: error.line(), column: error.column() })
-        };
-        let head: Head = serde_json::from_slice(line).map_err(|error| broken(&self.client, &error))?;
-        match head.kind.as_str() {
-            kind @ ("ADDED" | "MODIFIED" | "DELETED") => {
-                let version = head.object.metadata.resource_version;
+    fn told(&mut self, change: Change<T>) -> Result<Option<Watched<T>>, ApiError> {
+        match change {
+            Change::Object { version, watched } => {
                 // What is there comes in no order of versions: only its end says where to go on.
                 if !self.listing && !version.is_empty() {
                     self.version = Some(version);
                 }
-                Ok(Some(match serde_json::from_slice::<Of<T>>(line) {
-                    Ok(Of { object }) if kind == "DELETED" => Watched::Deleted(object),
-                    Ok(Of { object }) => Watched::Applied(object),
-                    Err(error) => {
-                        let of: Option<Of<Value>> = serde_json::from_slice(line).ok();
-                        let name = of.map(|of| name_of(&of.object)).unwrap_or_default();
-                        Watched::Unreadable { name, why: error.to_string() }
-                    }
-                }))
+                Ok(Some(watched))
             }
-            "BOOKMARK" => {
-                let bookmark: Of<Value> = serde_json::from_slice(line).map_err(|error| broken(&self.client, &error))?;
-                let metadata = &bookmark.object["metadata"];
+            Change::Bookmark(bookmark) => {
+                let metadata = &bookmark["metadata"];
                 self.version = metadata["resourceVersion"].as_str().map(str::to_owned).or(self.version.take());
                 let ends = metadata["annotations"]["k8s.io/initial-events-end"] == "true";
-                if ends && self.listing {
-                    self.listing = false;
-                    return Ok(Some(Watched::Synced));
-                }
-                Ok(None)
+                Ok((ends && std::mem::take(&mut self.listing)).then_some(Watched::Synced))
             }
             // The state it is at is not known any more, or something went wrong there: everything comes anew.
-            _ => {
-                let status: Of<Value> = serde_json::from_slice(line).map_err(|error| broken(&self.client, &error))?;
+            Change::Error(status) => {
                 self.version = None;
-                let said = status.object["message"].as_str().map(str::to_owned);
-                Err(self.client.error(ApiProblem::Gone(crate::error::ServerMessage(said))))
+                let said = status["message"].as_str().map(str::to_owned);
+                Err(self.client.error(ApiProblem::Gone(ServerMessage(said))))
             }
         }
+    }
+}
+
+/// Reads a line; an error where it is no JSON.
+fn read<T: WatchedObject>(line: &[u8]) -> serde_json::Result<Change<T>> {
+    let error = match serde_json::from_slice(line) {
+        Ok(Line::Added(object) | Line::Modified(object)) => return Ok(Change::of(object, Watched::Applied)),
+        Ok(Line::Deleted(object)) => return Ok(Change::of(object, Watched::Deleted)),
+        Ok(Line::Bookmark(bookmark)) => return Ok(Change::Bookmark(bookmark)),
+        Ok(Line::Error(status)) => return Ok(Change::Error(status)),
+        Err(error) => error,
+    };
+    let OddLine { kind, object } = serde_json::from_slice(line)?;
+    if !matches!(kind.as_str(), "ADDED" | "MODIFIED" | "DELETED") {
+        return Ok(Change::Error(object));
+    }
+    let version = object.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let watched = Watched::Unreadable { name: name_of(&object), why: error.to_string() };
+    Ok(Change::Object { version, watched })
+}
+
+impl<T: WatchedObject> Change<T> {
+    fn of(object: T, watched: impl FnOnce(T) -> Watched<T>) -> Self {
+        Change::Object { version: object.version().to_owned(), watched: watched(object) }
     }
 }
 
@@ -279,7 +304,7 @@ fn is_unknown_version(problem: &ApiProblem) -> bool {
     }
 }
 
-/// A body, line by line.
+/// A body, line by line; a line stands until the next one is asked for.
 struct Lines {
     body: Body,
     since: Instant,
@@ -298,22 +323,22 @@ impl Lines {
         self.read.capacity() == 0
     }
 
-    async fn next(&mut self, client: &ClusterClient) -> Result<Option<Vec<u8>>, ApiError> {
+    async fn next(&mut self, client: &ClusterClient) -> Result<Option<&[u8]>, ApiError> {
+        if self.at > self.read.len() / 2 {
+            self.read.drain(..self.at);
+            self.at = 0;
+        }
         let mut searched = self.at;
         loop {
             let rest = self.read.get(searched..).unwrap_or_default();
-            if let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-                let line = self.read.get(self.at..searched + end).unwrap_or_default().to_vec();
-                self.at = searched + end + 1;
-                if self.at > self.read.len() / 2 {
-                    self.read.drain(..self.at);
-                    self.at = 0;
-                }
+            if let Some(end) = memchr(b'\n', rest) {
+                let line = self.at..searched + end;
+                self.at = line.end + 1;
                 if line.is_empty() {
                     searched = self.at;
                     continue;
                 }
-                return Ok(Some(line));
+                return Ok(self.read.get(line));
             }
             searched = self.read.len();
             if searched - self.at > LONGEST_LINE {
@@ -338,4 +363,52 @@ fn encoded(text: &str) -> String {
         _ => format!("%{byte:02X}"),
     };
     text.bytes().map(letter).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use carrick_core::rule::NodeReadinessRule;
+    use carrick_core::rule::testing::rule;
+    use serde_json::json;
+
+    use super::*;
+
+    /// What a line says, in few words.
+    fn told(line: &str) -> String {
+        match read::<NodeReadinessRule>(line.as_bytes()) {
+            Ok(Change::Object { version, watched }) => match watched {
+                Watched::Applied(rule) => format!("{} applied at {version}", rule.metadata.name),
+                Watched::Deleted(rule) => format!("{} deleted at {version}", rule.metadata.name),
+                Watched::Unreadable { name, why } => format!("{name} unreadable at {version}: {why}"),
+                other => format!("{other:?}"),
+            },
+            Ok(Change::Bookmark(at)) => format!("bookmark {}", at["metadata"]["resourceVersion"]),
+            Ok(Change::Error(status)) => format!("error {}", status["code"]),
+            Err(error) => error.to_string(),
+        }
+    }
+
+    #[test]
+    fn a_line_is_read_in_one_go_and_an_odd_one_hides_no_other() {
+        let object = json!(rule("r").0);
+        let mut odd = object.clone();
+        odd["spec"]["enforcementMode"] = "sometimes".into();
+        let of = |kind: &str, object: &Value| json!({ "type": kind, "object": object }).to_string();
+        for (line, says) in [
+            (of("ADDED", &object), "r applied at 1"),
+            (of("MODIFIED", &object), "r applied at 1"),
+            (of("DELETED", &object), "r deleted at 1"),
+            (json!({ "object": object, "type": "ADDED" }).to_string(), "r applied at 1"),
+            (of("BOOKMARK", &json!({"metadata": {"resourceVersion": "9"}})), "bookmark \"9\""),
+            (of("ERROR", &json!({"kind": "Status", "code": 410})), "error 410"),
+            (of("MODIFIED", &odd), "r unreadable at 1: unknown variant `sometimes`"),
+            (of("DELETED", &json!({"metadata": {"name": "bare"}})), "bare unreadable at : missing field `spec`"),
+            // Of a kind that is still to be invented: everything is asked for anew.
+            (of("RESET", &json!({"code": 1})), "error 1"),
+            ("{\"type\":\"ADDED\",".to_owned(), "EOF while parsing"),
+        ] {
+            let told = told(&line);
+            assert!(told.starts_with(says), "{line}: {told}");
+        }
+    }
 }

@@ -365,6 +365,27 @@ async fn one_connection_is_used_again_and_a_closed_one_is_made_anew() {
     }
 }
 
+/// A service account's is replaced every hour, while connections are kept.
+#[tokio::test(start_paused = true)]
+async fn a_token_that_was_replaced_is_asked_with_from_then_on() {
+    let ca = Authority::new();
+    let server = Server::new(&ca, |_| Reply::json("200 OK", &node()));
+    let client = server.client(&ca);
+    for (token, taken, says) in [
+        ("n3xt\n", true, "authorization: Bearer n3xt\r\n"),
+        // A file that is empty, or was read while it was written.
+        ("\n", false, "authorization: Bearer n3xt\r\n"),
+        ("two\nlines", false, "authorization: Bearer n3xt\r\n"),
+        ("l4st", true, "authorization: Bearer l4st\r\n"),
+    ] {
+        assert_eq!(client.set_token(token), taken, "{token:?}");
+        assert!(nodes::get(&client, "w1").await.is_ok());
+        let head = server.asked().last().unwrap().head.clone();
+        assert!(head.contains(says), "{token:?}: {head}");
+    }
+    assert_eq!(server.connections(), 1);
+}
+
 /// A server may close in the moment it is asked again: only what changes nothing is sent twice.
 #[tokio::test(start_paused = true)]
 async fn what_changes_something_is_never_sent_twice() {

@@ -170,6 +170,10 @@ impl WireNode {
     pub fn name(&self) -> &str {
         &self.metadata.name
     }
+
+    pub fn resource_version(&self) -> &str {
+        &self.metadata.resource_version
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

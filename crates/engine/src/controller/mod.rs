@@ -34,6 +34,8 @@ pub mod tls;
 pub mod webhook;
 mod work;
 
+/// What watches have read and nobody has heard yet: whole objects. Beyond that the API server waits, which has them anyway.
+const HEARD: usize = 64;
 /// Writes that are under way when it is told to stop are waited for.
 const LAST_WRITES: Duration = Duration::from_secs(5);
 
@@ -163,7 +165,7 @@ impl Controller {
     pub async fn run(self, stop: Stop) -> Result<(), ControllerEnd> {
         let Controller { client, options, notices, questions, health } = self;
         let clock = Clock(Instant::now());
-        let (told, tell) = (mpsc::channel(1024), mpsc::channel(1024));
+        let (told, tell) = (mpsc::channel(HEARD), mpsc::channel(1024));
         // Until when it leads: who cannot renew stops by itself, whatever else is going on.
         let (leads, led) = watch::channel(options.election.is_none().then_some(Duration::MAX));
         // Only the election tells it to go, after the last write.
