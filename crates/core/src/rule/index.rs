@@ -27,7 +27,7 @@ mod rule_jobs;
 mod rules;
 mod written;
 
-pub use job::{NodeAnswer, NodeJob, RuleAnswer, RuleJob, RuleJobKind};
+pub use job::{NodeAnswer, NodeJob, RuleAnswer, RuleJob, RuleJobKind, RulePatch};
 
 /// After a conflict the newer Node is on its way; who has not seen it by then tries again.
 const NEWER_COMES_WITHIN: Duration = Duration::from_secs(10);
@@ -35,10 +35,14 @@ const NEWER_COMES_WITHIN: Duration = Duration::from_secs(10);
 const RETRY: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(5));
 /// One write of a rule's status in this time at most.
 const STATUS_EVERY: Duration = Duration::from_secs(1);
-/// While nodes still change, a status waits for them to come to rest, but no longer than this: each write costs the API server
-/// as much as hundreds of nodes' writes.
+/// While nodes still change, or wait to be written, a status waits for them to come to rest, but no longer than this: each write
+/// costs the API server as much as hundreds of nodes' writes.
 const STATUS_REST: Duration = Duration::from_millis(500);
 const STATUS_WITHIN: Duration = Duration::from_secs(5);
+/// After one that took long, the next waits for so many times as long, so that statuses have a twentieth of the API server's time
+/// and the nodes the rest; but no longer than this.
+const STATUS_SHARE: u32 = 20;
+const STATUS_AFTER: Duration = Duration::from_secs(10);
 /// Another controller is at work where our write of the same node is undone so often, within the time.
 const UNDONE: u8 = 3;
 const UNDONE_WITHIN: Duration = Duration::from_mins(1);
@@ -67,6 +71,7 @@ pub struct RuleIndex {
     pub node_queue: QueueMetrics,
     pub rule_queue: QueueMetrics,
 }
+
 impl RuleIndex {
     /// Whether all nodes and rules have been seen once.
     pub fn is_synced(&self) -> bool {
@@ -100,7 +105,13 @@ impl RuleIndex {
     /// When a write of a rule, or an event, is due though nothing happens.
     pub fn next_rule_due(&self) -> Option<Uptime> {
         let idle = self.rules.values().filter(|entry| self.is_synced() && entry.busy.is_none());
-        [idle.filter_map(RuleEntry::next_due).min(), self.gate.next_due()].into_iter().flatten().min()
+        let nodes_wait = self.nodes_wait();
+        [idle.filter_map(|entry| entry.next_due(nodes_wait)).min(), self.gate.next_due()].into_iter().flatten().min()
+    }
+
+    /// Nodes are to be looked at that were not yet: the API server takes no more writes now.
+    fn nodes_wait(&self) -> bool {
+        !self.queue.is_empty()
     }
 
     /// Looks at every node once more: the repair of what no event told.

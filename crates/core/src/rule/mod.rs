@@ -39,7 +39,7 @@ pub use decide::{NodeDecision, NodeWrite, RuleOutcome, TaintChange, decide};
 pub use evaluate::{ConditionVerdict, Evaluation, evaluate, results, verdicts};
 pub use event::{EventGate, EventObject, RuleEvent, RuleEventKind};
 pub use explain::{Explanation, Standing, explain};
-pub use index::{NodeAnswer, NodeJob, RuleAnswer, RuleIndex, RuleJob, RuleJobKind};
+pub use index::{NodeAnswer, NodeJob, RuleAnswer, RuleIndex, RuleJob, RuleJobKind, RulePatch};
 pub use metrics::{ControllerMetrics, Histogram, QueueMetrics, RuleCounters, RuleGauges};
 pub use node::{COMPLETED, NodeCondition, OWNED, SlimNode, Texts, Uptime, WireNode};
 pub use object::{

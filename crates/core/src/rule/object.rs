@@ -214,11 +214,6 @@ impl RuleStatus {
     pub fn is_empty(&self) -> bool {
         *self == RuleStatus::default()
     }
-
-    /// Without what upstream's definition of the object prunes.
-    pub fn as_upstream(&self) -> RuleStatus {
-        RuleStatus { summary: None, conditions: Vec::new(), ..self.clone() }
-    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

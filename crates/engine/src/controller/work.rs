@@ -35,7 +35,7 @@ pub(super) enum Told {
 
 enum Done {
     Node(Box<NodeJob>, NodeAnswer, Duration),
-    Rule(RuleJob, RuleAnswer, Duration),
+    Rule(Box<RuleJob>, RuleAnswer, Duration),
 }
 
 pub(super) async fn follow_nodes(
@@ -401,7 +401,7 @@ async fn write_rule(client: ClusterClient, job: RuleJob) -> Done {
             Problem::Refused => RuleAnswer::Refused(error.problem.to_string()),
         },
     };
-    Done::Rule(job, done, begun.elapsed())
+    Done::Rule(Box::new(job), done, begun.elapsed())
 }
 
 enum Problem {

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use serde_json::{Value, json};
+use serde::Serialize;
 
-use super::{STATUS_EVERY, STATUS_REST, STATUS_WITHIN, UNDONE, UNDONE_WITHIN};
+use super::{STATUS_AFTER, STATUS_EVERY, STATUS_REST, STATUS_SHARE, STATUS_WITHIN, UNDONE, UNDONE_WITHIN};
 use crate::rule::compiled::{CompiledRule, RuleStage};
 use crate::rule::decide::TaintChange;
 use crate::rule::event::{EventObject, RuleEvent, RuleEventKind, note};
@@ -81,8 +82,9 @@ pub(super) struct RuleEntry {
     /// Of what we wrote last, whether or not an answer came: upstream's fields.
     pub(super) sent: Option<u64>,
     pub(super) conditions: Vec<RuleCondition>,
-    /// When a status was last written, and since when and when last something is to be told.
+    /// When a status was last written, how long that took, and since when and when last something is to be told.
     pub(super) written: Option<Uptime>,
+    pub(super) took: Duration,
     pub(super) changed: Option<(Uptime, Uptime)>,
     /// A write of it is under way since.
     pub(super) busy: Option<Uptime>,
@@ -173,6 +175,7 @@ impl RuleEntry {
             sent: None,
             conditions: told.conditions.clone(),
             written: None,
+            took: Duration::ZERO,
             changed: Some((now, now)),
             busy: None,
             retry: None,
@@ -197,16 +200,19 @@ impl RuleEntry {
         self.touch(now);
     }
 
-    pub(super) fn status_due(&self) -> Option<Uptime> {
+    /// `nodes_wait`: writes of nodes are queued, which go first.
+    pub(super) fn status_due(&self, nodes_wait: bool) -> Option<Uptime> {
         let (first, last) = self.changed?;
-        let rested = (last + STATUS_REST).min(first + STATUS_WITHIN);
-        let allowed = self.written.map_or(Duration::ZERO, |written| written + STATUS_EVERY);
+        let latest = first + STATUS_WITHIN;
+        let rested = if nodes_wait { latest } else { latest.min(last + STATUS_REST) };
+        let pause = self.took.saturating_mul(STATUS_SHARE).clamp(STATUS_EVERY, STATUS_AFTER);
+        let allowed = self.written.map_or(Duration::ZERO, |written| written + pause);
         Some(rested.max(allowed))
     }
 
-    pub(super) fn next_due(&self) -> Option<Uptime> {
+    pub(super) fn next_due(&self, nodes_wait: bool) -> Option<Uptime> {
         let rival = self.rival.as_ref().map(|(_, until)| *until);
-        let status = self.status_due().filter(|_| !self.rule.is_deleting());
+        let status = self.status_due(nodes_wait).filter(|_| !self.rule.is_deleting());
         let status = status.map(|due| self.retry.map_or(due, |retry| due.max(retry)));
         [rival, status, self.retry].into_iter().flatten().min()
     }
@@ -243,9 +249,17 @@ pub(super) fn told_nodes(status: &RuleStatus) -> BTreeMap<Box<str>, Told> {
 
 impl StatusPrint {
     pub(super) fn of(status: &RuleStatus) -> Self {
-        let upstream = status.as_upstream();
-        let own = (&status.summary, &status.conditions);
-        StatusPrint { upstream: print(&json!(upstream)), own: print(&json!(own)) }
+        let RuleStatus {
+            observed_generation,
+            applied_nodes,
+            failed_nodes,
+            node_evaluations,
+            dry_run_results,
+            summary,
+            conditions,
+        } = status;
+        let upstream = (observed_generation, applied_nodes, failed_nodes, node_evaluations, dry_run_results);
+        StatusPrint { upstream: print(&upstream), own: print(&(summary, conditions)) }
     }
 }
 
@@ -256,8 +270,48 @@ pub(super) fn print_of(held: bool, statuses: impl Iterator<Item = ConditionStatu
     hasher.finish()
 }
 
-pub(super) fn print(value: &Value) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.to_string().hash(&mut hasher);
-    hasher.finish()
+/// Of its JSON, which is never built.
+fn print(value: &impl Serialize) -> u64 {
+    struct Hashed(DefaultHasher);
+    impl io::Write for Hashed {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.write(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut hashed = Hashed(DefaultHasher::new());
+    // Neither a status nor this writer knows an error.
+    let _ = serde_json::to_writer(&mut hashed, value);
+    hashed.0.finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::testing::rule;
+    use super::*;
+
+    /// What changed first and last, the status before and how long its write took, and whether writes of nodes wait.
+    #[test]
+    fn a_status_waits_for_nodes_and_takes_turns_with_them() {
+        for (case, (first, last), before, nodes_wait, due) in [
+            ("at rest", (10_000, 10_000), None, false, 10_500),
+            ("nodes still change", (10_000, 14_800), None, false, 15_000),
+            ("writes of nodes wait", (10_000, 10_000), None, true, 15_000),
+            ("another one just now", (10_000, 10_000), Some((9_800, 10)), false, 10_800),
+            ("one that took a third of a second", (10_000, 10_000), Some((9_000, 333)), false, 15_660),
+            ("one that took long", (10_000, 10_000), Some((9_000, 3_000)), false, 19_000),
+            ("one that took long, a while ago", (10_000, 10_000), Some((0, 3_000)), true, 15_000),
+        ] {
+            let mut entry = RuleEntry::new(rule("r").compiled(), &RuleStatus::default(), Duration::ZERO);
+            entry.changed = Some((Duration::from_millis(first), Duration::from_millis(last)));
+            if let Some((written, took)) = before {
+                (entry.written, entry.took) = (Some(Duration::from_millis(written)), Duration::from_millis(took));
+            }
+            assert_eq!(entry.status_due(nodes_wait), Some(Duration::from_millis(due)), "{case}");
+        }
+    }
 }

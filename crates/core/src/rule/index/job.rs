@@ -3,10 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
 use serde_json::Value;
 
 use crate::rule::decide::{NodeWrite, RuleOutcome};
-use crate::rule::object::NodeReadinessRule;
+use crate::rule::object::{NodeReadinessRule, RuleStatus};
 
 /// A write of a Node.
 #[derive(Debug)]
@@ -37,12 +39,56 @@ pub enum NodeAnswer {
     Refused(String),
 }
 
-/// A write of a rule: a merge patch.
+/// A write of a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RuleJob {
     pub rule: Arc<str>,
     pub kind: RuleJobKind,
-    pub patch: Value,
+    pub patch: RulePatch,
+}
+
+/// A merge patch of a rule. It is written out of the status itself: with hundreds of nodes in it, a tree of JSON would be megabytes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct RulePatch {
+    pub(super) metadata: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) status: Option<PatchedStatus>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PatchedStatus {
+    pub(super) status: RuleStatus,
+    /// The server's definition may have the fields that are Carrick's own.
+    pub(super) extended: bool,
+}
+
+/// With what is not there as null: a merge patch leaves alone what it does not name.
+impl Serialize for PatchedStatus {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        fn filled<T>(list: &[T]) -> Option<&[T]> {
+            Some(list).filter(|list| !list.is_empty())
+        }
+        let RuleStatus {
+            observed_generation,
+            applied_nodes,
+            failed_nodes,
+            node_evaluations,
+            dry_run_results,
+            summary,
+            conditions,
+        } = &self.status;
+        let mut map = to.serialize_map(None)?;
+        map.serialize_entry("observedGeneration", observed_generation)?;
+        map.serialize_entry("appliedNodes", &filled(applied_nodes))?;
+        map.serialize_entry("failedNodes", &filled(failed_nodes))?;
+        map.serialize_entry("nodeEvaluations", &filled(node_evaluations))?;
+        map.serialize_entry("dryRunResults", dry_run_results)?;
+        if self.extended {
+            map.serialize_entry("summary", summary)?;
+            map.serialize_entry("conditions", &filled(conditions))?;
+        }
+        map.end()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::entry::StatusPrint;
-use super::job::{RuleAnswer, RuleJob, RuleJobKind};
+use super::job::{PatchedStatus, RuleAnswer, RuleJob, RuleJobKind, RulePatch};
 use super::{NEWER_COMES_WITHIN, RuleIndex, STATUS_EVERY, backoff, decided};
 use crate::rule::compiled::{CompiledRule, RuleStage};
 use crate::rule::decide::{RuleOutcome, TaintChange};
@@ -64,7 +64,7 @@ impl RuleIndex {
         };
         let finalizers = if finalizers.is_empty() { Value::Null } else { json!(finalizers) };
         let metadata = json!({ "finalizers": finalizers, "resourceVersion": rule.resource_version });
-        Some(RuleJob { rule: Arc::clone(name), kind, patch: json!({ "metadata": metadata }) })
+        Some(RuleJob { rule: Arc::clone(name), kind, patch: RulePatch { metadata, status: None } })
     }
 
     /// No node has a taint left that goes with the rule.
@@ -78,7 +78,7 @@ impl RuleIndex {
 
     fn status_job(&mut self, name: &Arc<str>, now: Uptime, wall: Timestamp) -> Option<RuleJob> {
         let entry = self.rules.get(name)?;
-        let due = entry.status_due()?;
+        let due = entry.status_due(self.nodes_wait())?;
         if now < due || entry.rule.is_deleting() {
             return None;
         }
@@ -93,8 +93,8 @@ impl RuleIndex {
             return None;
         }
         entry.sent = Some(print.upstream);
-        let version = &entry.rule.resource_version;
-        let patch = json!({ "metadata": { "resourceVersion": version }, "status": status_patch(&desired, extended) });
+        let metadata = json!({ "resourceVersion": entry.rule.resource_version });
+        let patch = RulePatch { metadata, status: Some(PatchedStatus { status: desired, extended }) };
         Some(RuleJob { rule: Arc::clone(name), kind: RuleJobKind::Status, patch })
     }
 
@@ -131,8 +131,9 @@ impl RuleIndex {
                 entry.attempts = 0;
                 if job.kind == RuleJobKind::Status {
                     entry.written = Some(now);
+                    entry.took = now.saturating_sub(entry.busy.unwrap_or(now));
                     if let Some(stored) = &stored
-                        && job.patch.pointer("/status/conditions").is_some()
+                        && job.patch.status.as_ref().is_some_and(|of| of.extended)
                     {
                         self.extended = Some(!stored.status.conditions.is_empty());
                     }
@@ -179,15 +180,6 @@ impl RuleIndex {
             }
         }
     }
-}
-
-/// With what is not there as null: a merge patch leaves alone what it does not name.
-fn status_patch(status: &RuleStatus, extended: bool) -> Value {
-    let said = json!(status);
-    let fields: &[&str] = &["observedGeneration", "appliedNodes", "failedNodes", "nodeEvaluations", "dryRunResults"];
-    let own: &[&str] = if extended { &["summary", "conditions"] } else { &[] };
-    let value = |field: &&&str| ((**field).to_owned(), said.get(**field).cloned().unwrap_or_default());
-    fields.iter().chain(own).map(|field| value(&field)).collect::<serde_json::Map<_, _>>().into()
 }
 
 /// As the API server keeps times.
