@@ -9,7 +9,7 @@ use std::time::Duration;
 use carrick_cluster::{ClusterClient, ClusterCredentials};
 use carrick_core::lease::LeaseTiming;
 use carrick_core::rule::MOST_AT_ONCE;
-use carrick_engine::controller::http::{Served, listen, listen_securely, parse_address};
+use carrick_engine::controller::http::{self, Served, listen, listen_securely};
 use carrick_engine::controller::tls::Certificate;
 use carrick_engine::controller::webhook;
 use carrick_engine::controller::{
@@ -235,10 +235,8 @@ async fn serve_all(
         }
     }
     if args.enable_webhook {
-        let certificate = Certificate::read(&args.webhook_cert_dir);
-        let certificate = certificate.map_err(|why| Failure::usage(format!("--enable-webhook: {why}")))?;
-        let listener = bind("--webhook-bind-address", &args.webhook_bind_address).await?;
-        tasks.spawn(webhook::serve(listener, certificate, handle.clone(), notices.clone()));
+        let (address, directory) = (args.webhook_bind_address.clone(), args.webhook_cert_dir.clone());
+        tasks.spawn(serve_webhook(address, directory, handle.clone(), notices.clone()));
     }
     Ok(async move {
         match tasks.join_next().await {
@@ -250,6 +248,17 @@ async fn serve_all(
     })
 }
 
+/// As soon as its certificate is there: nodes do not wait for it.
+async fn serve_webhook(
+    address: String,
+    directory: PathBuf,
+    handle: ControllerHandle,
+    notices: NoticeSink,
+) -> std::io::Result<()> {
+    let certificate = Certificate::awaited(&directory, "webhook", &notices).await;
+    webhook::serve(http::bind(&address).await?, certificate, handle, notices).await
+}
+
 fn metrics_certificate(directory: &str) -> Result<Arc<Certificate>, Failure> {
     let certificate = match directory {
         "" => Certificate::self_signed(),
@@ -259,8 +268,7 @@ fn metrics_certificate(directory: &str) -> Result<Arc<Certificate>, Failure> {
 }
 
 async fn bind(flag: &str, address: &str) -> Result<TcpListener, Failure> {
-    let parsed = parse_address(address).map_err(|error| Failure::usage(format!("{flag}: {error}")))?;
-    TcpListener::bind(parsed).await.map_err(|error| Failure::usage(format!("{flag} {address}: {error}")))
+    http::bind(address).await.map_err(|error| Failure::usage(format!("{flag} {address}: {error}")))
 }
 
 fn say(notices: &NoticeSink, level: NoticeLevel, says: &str) {

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -61,10 +61,16 @@ pub(super) async fn accept(listener: &TcpListener) -> TcpStream {
     }
 }
 
-/// An address as Go takes it: `:8081` is every address of this machine.
-pub fn parse_address(address: &str) -> std::io::Result<SocketAddr> {
-    let whole = if address.starts_with(':') { format!("0.0.0.0{address}") } else { address.to_owned() };
-    whole.parse().map_err(|_| std::io::Error::other(format!("{address:?} is not HOST:PORT or :PORT")))
+/// An address as Go takes it: `:8081` is every address of this machine, of both families where it has both.
+pub async fn bind(address: &str) -> std::io::Result<TcpListener> {
+    let wrong = || std::io::Error::other("not HOST:PORT or :PORT");
+    let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+    let port: u16 = port.parse().map_err(|_| wrong())?;
+    if host.is_empty() {
+        let every = [IpAddr::from(Ipv6Addr::UNSPECIFIED), IpAddr::from(Ipv4Addr::UNSPECIFIED)];
+        return TcpListener::bind(&every.map(|it| SocketAddr::from((it, port)))[..]).await;
+    }
+    TcpListener::bind(address).await
 }
 
 /// `/metrics` over TLS, for those whom the API server lets read it: whose token it knows and who may `get` that path, as
@@ -280,6 +286,18 @@ mod tests {
         serving.abort();
         teller.tell(StopSignal::Terminate);
         let _ = running.await;
+    }
+
+    #[tokio::test]
+    async fn an_address_is_taken_as_go_takes_it() {
+        for (address, asked) in [(":0", "127.0.0.1"), ("127.0.0.1:0", "127.0.0.1"), ("localhost:0", "localhost")] {
+            let listener = bind(address).await.unwrap();
+            let port = listener.local_addr().unwrap().port();
+            assert!(TcpStream::connect((asked, port)).await.is_ok(), "{address}");
+        }
+        for address in ["8081", "", "localhost", "localhost:", ":many", "::"] {
+            assert!(bind(address).await.is_err(), "{address}");
+        }
     }
 
     /// Without a directory there is one all the same.

@@ -12,7 +12,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
-use tokio::time::{MissedTickBehavior, interval};
+use tokio::time::{MissedTickBehavior, interval, sleep};
 use tokio_rustls::TlsAcceptor;
 
 use super::{NoticeLevel, NoticeSink, notice};
@@ -32,6 +32,22 @@ impl Certificate {
     pub fn read(directory: &Path) -> Result<Arc<Self>, String> {
         let current = RwLock::new(load(directory)?);
         Ok(Arc::new(Certificate { directory: Some(directory.to_owned()), current }))
+    }
+
+    /// As soon as it is there: who makes it may be slower than we are.
+    pub async fn awaited(directory: &Path, what: &str, notices: &NoticeSink) -> Arc<Self> {
+        let mut last = String::new();
+        loop {
+            match Self::read(directory) {
+                Ok(certificate) => return certificate,
+                Err(why) if why != last => {
+                    notice(notices, NoticeLevel::Warning, format!("{what}: off until there is a certificate: {why}"));
+                    last = why;
+                }
+                Err(_) => {}
+            }
+            sleep(LOOK).await;
+        }
     }
 
     /// For `localhost`, signed by itself: whoever asks cannot tell whom they ask, as with controller-runtime's own.
@@ -148,6 +164,23 @@ pub(super) mod testing {
 mod tests {
     use super::testing::issue;
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_certificate_that_is_not_there_yet_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let said = Arc::new(std::sync::Mutex::new(Vec::new()));
+        let sink = said.clone();
+        let notices: NoticeSink = Arc::new(move |notice| sink.lock().unwrap().push(notice.says));
+        let waiting = async { Certificate::awaited(directory.path(), "webhook", &notices).await };
+        let made = async {
+            sleep(3 * LOOK).await;
+            issue(directory.path());
+        };
+        let (certificate, ()) = tokio::join!(waiting, made);
+        assert_eq!(certificate.reload(), Ok(false));
+        let said = said.lock().unwrap();
+        assert!(said.len() == 1 && said[0].starts_with("webhook: off until there is a certificate"), "{said:?}");
+    }
 
     #[test]
     fn a_certificate_that_is_replaced_is_served_and_a_broken_one_is_not() {

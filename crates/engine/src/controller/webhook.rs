@@ -1,5 +1,5 @@
-//! The admission webhook: what the definition's own rules cannot say, because it takes other rules to know. Without a certificate it
-//! is off; then the definition and the controller's `Conflicting` condition do. Nodes never wait for it.
+//! The admission webhook: what the definition's own rules cannot say, because it takes other rules to know. It is off until there
+//! is a certificate; then the definition and the controller's `Conflicting` condition do. Nodes never wait for it.
 
 use std::convert::Infallible;
 use std::sync::Arc;
