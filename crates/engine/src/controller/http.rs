@@ -216,8 +216,9 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio_rustls::TlsConnector;
 
+    use super::super::Controller;
+    use super::super::tests::options;
     use super::super::tls::testing::issue;
-    use super::super::{Controller, ControllerOptions};
     use super::*;
     use crate::StopTeller;
     use crate::dialer::stub;
@@ -262,15 +263,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let quiet: NoticeSink = Arc::new(|_| {});
-        let options = ControllerOptions {
-            instance: "a".to_owned(),
-            election: None,
-            workers: 1,
-            rate: None,
-            node_state_metrics: false,
-            version: String::new(),
-        };
-        let (controller, handle) = Controller::new(stub::saying(None), options, quiet.clone());
+        let (controller, handle) = Controller::new(stub::saying(None), options("a", false), quiet.clone());
         let (teller, stop) = StopTeller::new();
         let running = tokio::spawn(controller.run(stop));
         let serving = tokio::spawn(listen_securely(listener, certificate, stub::answering(says), handle, quiet));

@@ -27,7 +27,8 @@ fn clock() -> Timestamp {
     "2026-11-18T12:00:00Z".parse().unwrap()
 }
 
-fn options(name: &str, elect: bool) -> ControllerOptions {
+/// Of every controller under test.
+pub(super) fn options(name: &str, elect: bool) -> ControllerOptions {
     let election = elect.then(|| ElectionOptions {
         namespace: "kube-system".to_owned(),
         identity: name.to_owned(),
@@ -129,6 +130,9 @@ async fn nodes_are_held_until_their_condition_holds_with_one_write_each() {
     assert_eq!(status["summary"]["releasedNodes"], 50, "{status}");
     assert_eq!(status["appliedNodes"].as_array().map(Vec::len), Some(50));
     assert!(api.count(STATUS) <= 4, "{}", api.count(STATUS));
+    // A line a happening, none an evaluation.
+    let said = running.said.lock().unwrap().clone();
+    assert_eq!(said, ["50 nodes and 1 rules are known"]);
     // Nothing changes: nothing is written, for an hour.
     let before = api.asked().iter().filter(|shape| !shape.starts_with("watch") && !shape.starts_with("list")).count();
     sleep(Duration::from_hours(1)).await;

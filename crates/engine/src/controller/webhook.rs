@@ -126,7 +126,8 @@ mod tests {
 
     use super::super::tls::testing::issue;
     use super::*;
-    use crate::controller::{Controller, ControllerOptions};
+    use crate::controller::Controller;
+    use crate::controller::tests::options;
 
     async fn ask(port: u16, trusted: &str, review: &Value) -> Value {
         let mut roots = RootCertStore::empty();
@@ -159,17 +160,9 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let quiet: NoticeSink = Arc::new(|_| {});
-        let options = ControllerOptions {
-            instance: "a".to_owned(),
-            election: None,
-            workers: 1,
-            rate: None,
-            node_state_metrics: false,
-            version: String::new(),
-        };
         // An API server that never answers: the webhook does all the same.
         let client = crate::dialer::stub::saying(None);
-        let (controller, handle) = Controller::new(client, options, quiet.clone());
+        let (controller, handle) = Controller::new(client, options("a", false), quiet.clone());
         let running = tokio::spawn(controller.run(crate::Stop::never()));
         let serving = tokio::spawn(serve(listener, certificate, handle, quiet));
         let review = |operation: &str, object: Value, old: Value| {

@@ -236,7 +236,9 @@ impl Worker {
         let (now, wall) = (self.clock.now(), wall(&self.client));
         let leads = self.leads_until.is_some_and(|until| now < until);
         let health = ControllerHealth { synced: self.index.is_synced(), leads, broken: false };
-        if self.health.send_if_modified(|told| std::mem::replace(told, health) != health) && health.synced {
+        let first = health.synced && !self.health.borrow().synced;
+        self.health.send_if_modified(|told| std::mem::replace(told, health) != health);
+        if first {
             let says = format!("{} nodes and {} rules are known", self.index.node_count(), self.index.rules().count());
             notice(&self.notices, NoticeLevel::Info, says);
         }

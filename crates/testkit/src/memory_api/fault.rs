@@ -20,6 +20,8 @@ pub enum Fault {
     Conflict,
     /// 410 as the answer's own status: the version is not known any more.
     Gone,
+    /// Whoever asked panics in the middle of it, as by a mistake of its own.
+    Panic,
 }
 
 /// Faults that wait for the requests they are for.

@@ -325,6 +325,7 @@ impl Shared {
             Some(Fault::Delay(time)) => sleep(time).await,
             Some(Fault::Refuse) => return Err(io::ErrorKind::ConnectionRefused.into()),
             Some(Fault::TooManyRequests) => return Ok(self.too_many_requests()),
+            Some(Fault::Panic) => panic!("as if by a mistake of who asked"),
             _ => {}
         }
         let peer = peer.or_else(|| parts.extensions.get::<User>().cloned());

@@ -5,6 +5,9 @@ use serde_json::Value;
 use super::*;
 use crate::dialer::stub::asking_by;
 
+/// No line of the log has it.
+const NEVER_SAID: &str = "\u{0}";
+
 fn condition(api: &MemoryApi, rule: &str, kind: &str) -> Value {
     let rule = api.object(&format!("{RULES}/{rule}")).unwrap_or_default();
     let conditions = rule["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -175,6 +178,13 @@ async fn a_panic_in_any_task_ends_the_controller() {
         ("watch of rules", "watch of rules", Some(("watch nodereadinessrules.readiness.node.x-k8s.io", Fault::Refuse))),
         ("election", "this instance leads", None),
         ("events", "event TaintAdded", Some(("create events.events.k8s.io", Fault::Status(500)))),
+        ("a write of a node", NEVER_SAID, Some(("patch nodes", Fault::Panic))),
+        ("a write of a rule", NEVER_SAID, Some(("patch nodereadinessrules.readiness.node.x-k8s.io", Fault::Panic))),
+        (
+            "a write of a status",
+            NEVER_SAID,
+            Some(("patch nodereadinessrules.readiness.node.x-k8s.io/status", Fault::Panic)),
+        ),
     ] {
         let api = MemoryApi::new(clock);
         put_rule(&api, &rule("r"));
