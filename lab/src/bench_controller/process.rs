@@ -25,9 +25,18 @@ pub fn cpu_seconds(process: u32) -> f64 {
 
 /// The most that was resident at once, in MiB.
 pub fn peak_mebibytes(process: u32) -> f64 {
+    mebibytes(process, "VmHWM:")
+}
+
+/// What is resident now and not read from a file, in MiB.
+pub fn private_mebibytes(process: u32) -> f64 {
+    mebibytes(process, "RssAnon:")
+}
+
+fn mebibytes(process: u32, field: &str) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
-    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kibibytes = peak.and_then(|it| it.trim().trim_end_matches(" kB").trim().parse::<f64>().ok());
+    let line = status.lines().find_map(|line| line.strip_prefix(field));
+    let kibibytes = line.and_then(|it| it.trim().trim_end_matches(" kB").trim().parse::<f64>().ok());
     kibibytes.unwrap_or_default() / 1024.0
 }
 

@@ -1,12 +1,13 @@
 //! `carrick controller` against a real API server, with its own service account and rights: the definition, the taints, two
 //! instances of which one is killed, and what the audit log says about all of it.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use serde_json::{Value, json};
 
 use super::{Bench, Case};
-use crate::controller::{DEADLINE, GATE, Ground, RULES, rule, wait};
+use crate::controller::{ACCOUNT, DEADLINE, GATE, Ground, RULES, rule, told, wait};
 use crate::coverage::Covers;
 use crate::demand;
 use crate::error::{During, Result};
@@ -82,6 +83,17 @@ fn looked_at(bench: &mut Bench, ground: &Ground) -> Result<()> {
         let done = Run::new(&ground.carrick).args(words).deadline(DEADLINE).done()?;
         crate::carrick::holds(bench, &line, &done, exit, &[says])?;
     }
+    only_looked(ground)
+}
+
+/// By the audit log: what the admin had `carrick rule` do changed nothing.
+fn only_looked(ground: &Ground) -> Result<()> {
+    let audit = ground.api.audit().map_err(told)?;
+    let is_carrick = |event: &&Value| event["userAgent"].as_str().is_some_and(|agent| agent.starts_with("carrick/"));
+    let by_admin = audit.iter().filter(is_carrick).filter(|event| event["user"]["username"] != ACCOUNT);
+    let verbs: BTreeSet<&str> = by_admin.filter_map(|event| event["verb"].as_str()).collect();
+    let reads = |verb: &&str| matches!(*verb, "get" | "list" | "watch");
+    demand!(!verbs.is_empty() && verbs.iter().all(reads), "carrick rule asked the API server to {verbs:?}");
     Ok(())
 }
 
