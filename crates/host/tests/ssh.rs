@@ -186,7 +186,7 @@ async fn what_was_read_in_part_is_not_taken_for_all() {
     let Some(sshd) = Sshd::start("") else { return };
     let ssh = sshd.connect(BOX).await;
     let argv = ["head", "-c", "16777300", "/dev/zero"];
-    let ended = ssh.run(&argv, Duration::from_secs(60)).await.unwrap();
+    let ended = ssh.run(&argv, Duration::from_mins(1)).await.unwrap();
     assert!(ended.cut);
     assert!(ended.well(&argv).unwrap_err().to_string().contains("more of it than 16 MiB"));
     assert_eq!(ssh.run(&["echo", "short"], BOX).await.unwrap().well(&["echo"]).unwrap(), "short\n");
