@@ -1,11 +1,23 @@
+use std::net::IpAddr;
+
+use jiff::SignedDuration;
 use proptest::prelude::*;
 
+use super::causes::{CAUSES_AGAIN, MOST_TROUBLES};
+use super::trial::{POD_AGAIN, REACH_AGAIN, SANDBOX_AGAIN};
 use super::*;
-use crate::catalogue::{Stops, about};
-use crate::join::existing::LocalJoin;
+use crate::catalogue::{Class, about};
+use crate::fact::Why;
+use crate::id;
 use crate::join::existing::sample::any_found;
+use crate::join::existing::{ExistingJoin, LocalJoin};
+use crate::join::failure::{Circumstance, JoinFailure};
+use crate::join::output::Milestone;
 use crate::join::verify::testing as sample;
-use crate::join::verify::{Dialled, DialledFrom, Pressure, Resource};
+use crate::join::verify::{
+    AgentPod, CertificateRequest, Dialled, DialledFrom, Kubelet, KubeletHalt, KubeletReach, Node, PeerDial, Pressure,
+    Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
+};
 use crate::testing::NOW;
 
 fn at(seconds: i64) -> Timestamp {
