@@ -156,6 +156,25 @@ pub struct ExistingJoin {
 }
 
 impl ExistingJoin {
+    /// Of a machine on which nothing of a join is, and a name that is free.
+    pub fn nothing(name: &str) -> Self {
+        ExistingJoin {
+            local: LocalJoin::Nothing,
+            name: name.to_owned(),
+            kubeadm: None,
+            node: Err(Why::Absent),
+            lease_age: None,
+            lease_renews: false,
+            admin: false,
+            path: None,
+            proven: true,
+            named: None,
+            renamed: None,
+            registered: true,
+            blockers: Vec::new(),
+        }
+    }
+
     /// What forbids a join beside the reason for which it is refused. A machine on which a kubelet lives is fit, whatever
     /// the checks find on it now.
     pub fn other_blockers(&self, refused: &JoinCause) -> impl Iterator<Item = &JoinCause> {
@@ -479,18 +498,11 @@ pub mod sample {
         let age = proptest::option::of(0i64..200);
         (local, any::<bool>(), seen, age, any::<bool>()).prop_map(|(local, kubeadm, node, age, admin)| ExistingJoin {
             local,
-            name: "w1".into(),
             kubeadm: kubeadm.then_some(NOW),
             node,
             lease_age: age.map(SignedDuration::from_secs),
-            lease_renews: false,
             admin,
-            path: None,
-            proven: true,
-            named: None,
-            renamed: None,
-            registered: true,
-            blockers: Vec::new(),
+            ..ExistingJoin::nothing("w1")
         })
     }
 }
@@ -513,21 +525,7 @@ mod tests {
     const T: Timestamp = crate::testing::NOW;
 
     fn found(local: LocalJoin, node: Result<Node, Why>) -> ExistingJoin {
-        ExistingJoin {
-            local,
-            name: "w1".into(),
-            kubeadm: None,
-            node,
-            lease_age: None,
-            lease_renews: false,
-            admin: false,
-            path: None,
-            proven: true,
-            named: None,
-            renamed: None,
-            registered: true,
-            blockers: Vec::new(),
-        }
+        ExistingJoin { local, node, ..ExistingJoin::nothing("w1") }
     }
 
     fn kind(decision: &Decision) -> &'static str {

@@ -38,31 +38,12 @@ fn tried(sandbox: Result<Sandbox, Why>) -> JoinEvent {
     JoinEvent::Tried(Box::new(PodTrial::of(sandbox)))
 }
 
-/// A machine on which nothing of a join is, and a name that is free.
-fn nothing_found() -> ExistingJoin {
-    ExistingJoin {
-        local: LocalJoin::Nothing,
-        name: "w1".into(),
-        kubeadm: None,
-        node: Err(Why::Absent),
-        lease_age: None,
-        lease_renews: false,
-        admin: false,
-        path: None,
-        proven: true,
-        named: None,
-        renamed: None,
-        registered: true,
-        blockers: Vec::new(),
-    }
-}
-
 /// One of each kind of event, with its name on the drawing.
 fn events() -> Vec<(&'static str, JoinEvent)> {
     let started = Some(BEGIN);
     let found = |local, node, admin, age: Option<i64>| {
         let lease_age = age.map(SignedDuration::from_secs);
-        JoinEvent::Found(ExistingJoin { local, node, lease_age, admin, ..nothing_found() })
+        JoinEvent::Found(ExistingJoin { local, node, lease_age, admin, ..ExistingJoin::nothing("w1") })
     };
     let node = |identity, ready| Node {
         name: "w1".into(),
@@ -78,7 +59,7 @@ fn events() -> Vec<(&'static str, JoinEvent)> {
     let refused = || JoinCause::of(id!("kubelet.config-invalid"), "");
     let ended = |cause| JoinEvent::ProgramEnded { who: "the kubelet".into(), causes: vec![cause] };
     let request = |state| JoinEvent::Request(Ok(CertificateRequest { name: "csr".into(), state }));
-    let attached = ExistingJoin { kubeadm: started, ..nothing_found() };
+    let attached = ExistingJoin { kubeadm: started, ..ExistingJoin::nothing("w1") };
     vec![
         ("nothing here, name free", found(LocalJoin::Nothing, Err(Why::Absent), false, None)),
         ("kubeadm still at work", JoinEvent::Found(attached)),

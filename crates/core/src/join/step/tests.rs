@@ -89,22 +89,7 @@ impl Story {
 }
 
 fn nothing() -> ExistingJoin {
-    let (local, node) = (LocalJoin::Nothing, Err(Why::Absent));
-    ExistingJoin {
-        local,
-        name: "w1".into(),
-        kubeadm: None,
-        node,
-        lease_age: None,
-        lease_renews: false,
-        admin: false,
-        path: None,
-        proven: true,
-        named: None,
-        renamed: None,
-        registered: true,
-        blockers: Vec::new(),
-    }
+    ExistingJoin::nothing("w1")
 }
 
 fn kubelet() -> JoinEvent {
