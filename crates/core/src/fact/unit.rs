@@ -170,7 +170,7 @@ impl Unit {
     }
 
     /// A key of `[Service]` that is a list: an empty assignment takes back all before it.
-    fn service_list(&self, key: &str) -> Vec<(&UnitFile, &Directive)> {
+    pub(super) fn service_list(&self, key: &str) -> Vec<(&UnitFile, &Directive)> {
         let mut list = Vec::new();
         for (file, directive) in self.directives().filter(|(_, it)| it.section == "Service" && it.key == key) {
             if directive.value.is_empty() {
@@ -180,6 +180,12 @@ impl Unit {
             }
         }
         list
+    }
+
+    /// A key of `[Service]` of which the last assignment counts, with its place.
+    pub fn setting(&self, key: &str) -> Option<(String, Evidence)> {
+        let (file, directive) = self.service_list(key).pop()?;
+        Some((directive.value.clone(), directive.cite(file)))
     }
 
     /// The command that would be started.
@@ -200,6 +206,11 @@ impl Unit {
             }
         }
         variables
+    }
+
+    /// The variables that `Environment=` sets for it: name, value, and where.
+    pub fn variables(&self) -> impl Iterator<Item = (String, String, Evidence)> {
+        self.environment().into_iter().map(|(name, Variable { value, seen })| (name, value, seen))
     }
 
     pub fn environment_files(&self) -> Vec<EnvironmentFile> {
