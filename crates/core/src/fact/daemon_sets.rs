@@ -36,6 +36,12 @@ pub fn parse(text: &str) -> Result<Vec<DaemonSet>, String> {
     items.iter().map(read).collect()
 }
 
+/// The items of the list, as the API server gives them.
+fn objects(text: &str) -> Vec<Value> {
+    let root: Value = serde_json::from_str(text).unwrap_or_default();
+    root.get("items").and_then(Value::as_array).cloned().unwrap_or_default()
+}
+
 impl DaemonSet {
     pub fn is_of_pod_network(&self) -> bool {
         Flavour::of_daemon_set(&self.name).is_some()
@@ -45,14 +51,23 @@ impl DaemonSet {
 impl Facts {
     /// Those of a pod network.
     pub fn network_daemon_sets(&self) -> Known<Vec<DaemonSet>> {
+        let all = parse(self.daemon_sets()?).map_err(|detail| Missing::broken("daemon sets", detail))?;
+        Ok(all.into_iter().filter(DaemonSet::is_of_pod_network).collect())
+    }
+
+    /// All of them, with what says on which nodes their pods are to run.
+    pub fn daemon_set_objects(&self) -> Known<Vec<Value>> {
+        self.daemon_sets().map(objects)
+    }
+
+    fn daemon_sets(&self) -> Known<&str> {
         let capture = self.api(CALL).map_err(|missing| match missing.why {
             Why::Denied => {
                 Missing::broken("daemon sets", "the user of --kubeconfig is not accepted, or may not list them")
             }
             _ => missing,
         })?;
-        let all = parse(&capture.text).map_err(|detail| Missing::broken("daemon sets", detail))?;
-        Ok(all.into_iter().filter(DaemonSet::is_of_pod_network).collect())
+        Ok(&capture.text)
     }
 }
 

@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use super::evidence::Evidence;
 use super::keep::USUAL;
 use super::{Facts, Known, Missing, OrAbsent, Query, Source, Why};
+use crate::join::taint::Taint;
 
 pub const FILE: &str = "/var/lib/kubelet/config.yaml";
 /// What kubeadm 1.34 writes of this machine alone into the configuration, its runtime's socket; it stays where a join fails.
@@ -72,6 +73,8 @@ pub struct KubeletConfig {
     pub rotate_certificates: Option<bool>,
     #[serde(rename = "serverTLSBootstrap")]
     pub server_tls_bootstrap: Option<bool>,
+    /// What it taints its Node with when it makes it.
+    pub register_with_taints: Option<Vec<Taint>>,
     /// 0: it has none.
     pub healthz_port: Option<u16>,
     /// Below what the kubelet evicts pods, by signal: where one is set, the others have none.

@@ -6,13 +6,14 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::existing::RequestedCluster;
-use super::failure::JoinCause;
+use super::failure::{Circumstance, JoinCause};
 use super::placement;
 use super::state::later;
 use super::taint::Taint;
 use super::verify::{
-    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, Kubelet, KubeletFlag,
-    KubeletHalt, KubeletReach, LeaseRenewal, Node, Pressure, Resource, RuntimeConditions, Signing,
+    AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, KeptOff, Kubelet,
+    KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, Pressure, Resource, RuntimeConditions,
+    Signing,
 };
 use crate::catalogue::About;
 use crate::check::Evidence;
@@ -29,6 +30,7 @@ use crate::fact::{
 };
 use crate::id;
 use crate::redact::redact;
+use crate::report::Confidence;
 use crate::reset::pods::ListedSandbox;
 
 /// What is looked at again and again while a join is watched; the runtime's status comes over its socket.
@@ -209,7 +211,7 @@ pub fn node(node: &Value, own: &MachineIdentity) -> Node {
         seen_at: None,
         takes_pods: text("/status/allocatable/pods").parse().ok(),
         pressures: Resource::ALL.into_iter().filter_map(pressure).collect(),
-        taints: taints(node),
+        taints: placement::taints(node),
         internal_ips: internal.filter_map(|address| address.get("address")?.as_str()?.parse().ok()).collect(),
         agent_addresses: agent_addresses(node),
     }
@@ -266,12 +268,6 @@ pub fn held_against_runtime(agents: &mut [AgentPod], facts: &Facts) {
             (pod.ready, pod.says) = (false, "a container of it has just ended".to_owned());
         }
     }
-}
-
-fn taints(node: &Value) -> Vec<Taint> {
-    let all = node.pointer("/spec/taints").and_then(Value::as_array).into_iter().flatten();
-    let text = |taint: &Value, key: &str| taint.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    all.map(|it| Taint { key: text(it, "key"), value: text(it, "value"), effect: text(it, "effect") }).collect()
 }
 
 /// Where pods on this node get their addresses from.
@@ -389,6 +385,21 @@ pub fn serves_sandboxes(loaded: &[Candidate], pods: &Value) -> bool {
         return network(pods).is_some_and(|flavour| !flavour.needs_pod);
     }
     loaded.iter().all(|file| matches!(&file.conf, Ok(Ok(conf)) if conf.plugins.iter().all(is_plain)))
+}
+
+/// The pod network's DaemonSet that is meant for this Node and kept off by a taint; none where another of its kind is not.
+pub fn kept_off(sets: &[Value], node: &Value) -> Option<KeptOff> {
+    let is_agents = |set: &&Value| {
+        let named = set.pointer("/metadata/name").and_then(Value::as_str);
+        let in_host_network = set.pointer("/spec/template/spec/hostNetwork").is_some_and(|it| it == true);
+        in_host_network && named.and_then(Flavour::of_daemon_set).is_some()
+    };
+    let meant: Vec<&Value> = sets.iter().filter(is_agents).filter(|set| placement::is_for(set, node)).collect();
+    let kept: Vec<KeptOff> = meant
+        .iter()
+        .filter_map(|set| Some(KeptOff { set: name(set), taint: placement::kept_off_by(set, node)? }))
+        .collect();
+    (kept.len() == meant.len()).then(|| kept.into_iter().next()).flatten()
 }
 
 /// The pod network whose agent runs among these pods; who only calls another is not the one that gives addresses.
@@ -624,6 +635,38 @@ pub(super) fn held_up(agents: &[AgentPod]) -> Vec<JoinCause> {
         pod.is_crash_looping().then(|| JoinCause::of(crash_loop, says).seen(seen).fixed_by([pod.look()]))
     };
     agents.iter().filter_map(cause).collect()
+}
+
+/// The pod network has not come to this node, and a taint that is not Kubernetes' own keeps it off: for certain where its
+/// DaemonSet was seen; who may not look knows of NoExecute, which few networks tolerate, that it may.
+pub(super) fn kept_from_node(seen: &NodeEvidence) -> Option<JoinCause> {
+    let (Ok(agents), Ok(node)) = (&seen.agents, &seen.node) else { return None };
+    if agents.iter().any(|pod| !pod.is_kube_proxy) {
+        return None;
+    }
+    let cause = |says: String, taint: &Taint| {
+        let follows =
+            [id!("cni.config"), id!("cni.network-ready"), id!("cni.subnet-env"), id!("node.network-not-ready")];
+        JoinCause::of(id!("cni.agent-taint"), says)
+            .seen([Evidence::of("Node spec.taints", taint.to_string())])
+            .explaining(follows.map(|about| about.id.to_owned()))
+            .under(Circumstance::GoesOn)
+    };
+    match &seen.kept_off {
+        Ok(Some(kept)) => Some(cause(kept.says(), &kept.taint).fixed_by(kept.ways_out(&node.name))),
+        Ok(None) => None,
+        Err(_) => {
+            let taint = node.taints.iter().find(|it| it.effect == "NoExecute" && !it.is_kubernetes_own())?;
+            let says =
+                format!("the pod network may not tolerate the node's taint {taint}: no pod of it is on this node");
+            let looks = "kubectl get daemonsets -A -o custom-columns=NAME:.metadata.name,TOLERATES:.spec.template.spec.tolerations    # only looks";
+            let out = format!(
+                "kubectl taint node {} {}:{}-    # where the network's does not",
+                node.name, taint.key, taint.effect
+            );
+            Some(cause(says, taint).sure(Confidence::Possible).fixed_by([looks.to_owned(), out]))
+        }
+    }
 }
 
 /// What a pod of kube-proxy's, or of the network, waits for: its image, or the time after a crash.

@@ -5,6 +5,8 @@
 
 use serde_json::Value;
 
+use super::taint::Taint;
+
 /// What the controller tolerates for every pod of a DaemonSet.
 const TOLERATED: [(&str, &str); 6] = [
     ("node.kubernetes.io/not-ready", "NoExecute"),
@@ -19,8 +21,26 @@ const OF_HOST_NETWORK: (&str, &str) = ("node.kubernetes.io/network-unavailable",
 
 /// Whether the pods of this DaemonSet are to run on this Node, both as the API server has them.
 pub fn selects(set: &Value, node: &Value) -> bool {
+    is_for(set, node) && kept_off_by(set, node).is_none()
+}
+
+/// Whether they are, but for the Node's taints.
+pub fn is_for(set: &Value, node: &Value) -> bool {
     let Some(pod) = set.pointer("/spec/template/spec") else { return false };
-    is_named(pod, node) && has_labels(pod, node) && is_near(pod, node) && tolerates_all(pod, node)
+    is_named(pod, node) && has_labels(pod, node) && is_near(pod, node)
+}
+
+/// The first of the Node's taints that its pods do not tolerate.
+pub fn kept_off_by(set: &Value, node: &Value) -> Option<Taint> {
+    let pod = set.pointer("/spec/template/spec").unwrap_or(&Value::Null);
+    taints(node).into_iter().filter(Taint::keeps_off).find(|taint| !tolerates(pod, taint))
+}
+
+pub fn taints(node: &Value) -> Vec<Taint> {
+    let text = |taint: &Value, key: &str| taint.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let spec = node.get("spec").unwrap_or(&Value::Null);
+    let all = array(spec, "taints");
+    all.map(|it| Taint { key: text(it, "key"), value: text(it, "value"), effect: text(it, "effect") }).collect()
 }
 
 fn is_named(pod: &Value, node: &Value) -> bool {
@@ -72,25 +92,17 @@ fn matches_one(asked: &Value, value: Option<&str>) -> bool {
     }
 }
 
-fn tolerates_all(pod: &Value, node: &Value) -> bool {
-    let keeps_off = |taint: &&Value| {
-        taint.get("effect").and_then(Value::as_str).is_some_and(|effect| ["NoSchedule", "NoExecute"].contains(&effect))
-    };
-    let spec = node.get("spec").unwrap_or(&Value::Null);
-    array(spec, "taints").filter(keeps_off).all(|taint| tolerates(pod, taint))
-}
-
-fn tolerates(pod: &Value, taint: &Value) -> bool {
+fn tolerates(pod: &Value, taint: &Taint) -> bool {
     let text = |value: &Value, key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let (key, effect) = (text(taint, "key"), text(taint, "effect"));
+    let Taint { key, value, effect } = taint;
     let in_host_network = pod.get("hostNetwork").is_some_and(|it| it == true);
     let by_controller = TOLERATED.iter().chain(in_host_network.then_some(&OF_HOST_NETWORK));
     let own = |toleration: &Value| {
         let (for_key, for_effect) = (text(toleration, "key"), text(toleration, "effect"));
         let exists = text(toleration, "operator") == "Exists";
-        let is_key = for_key == key || (for_key.is_empty() && exists);
-        let is_value = exists || text(toleration, "value") == text(taint, "value");
-        is_key && is_value && (for_effect.is_empty() || for_effect == effect)
+        let is_key = for_key == *key || (for_key.is_empty() && exists);
+        let is_value = exists || text(toleration, "value") == *value;
+        is_key && is_value && (for_effect.is_empty() || for_effect == *effect)
     };
     by_controller.into_iter().any(|known| *known == (key.as_str(), effect.as_str()))
         || array(pod, "tolerations").any(own)

@@ -16,6 +16,19 @@ pub struct Taint {
     pub effect: String,
 }
 
+impl Taint {
+    /// A pod that does not tolerate it does not run here.
+    pub fn keeps_off(&self) -> bool {
+        matches!(self.effect.as_str(), "NoSchedule" | "NoExecute")
+    }
+
+    /// Who sets it, and takes it away, is Kubernetes itself.
+    pub fn is_kubernetes_own(&self) -> bool {
+        let prefixes = ["node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node-role.kubernetes.io/"];
+        prefixes.iter().any(|prefix| self.key.starts_with(prefix))
+    }
+}
+
 impl fmt::Display for Taint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sign = if self.value.is_empty() { "" } else { "=" };

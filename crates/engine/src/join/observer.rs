@@ -21,7 +21,7 @@ use carrick_core::join::existing::RequestedCluster;
 use carrick_core::join::observed::{self, FreshPod, PeerPod};
 use carrick_core::join::step::PodTrial;
 use carrick_core::join::verify::{
-    AgentPod, ClientCertificate, ContainerStart, Dialled, DialledFrom, KubeletReach, LeaseRenewal, Node, Peer,
+    AgentPod, ClientCertificate, ContainerStart, Dialled, DialledFrom, KeptOff, KubeletReach, LeaseRenewal, Node, Peer,
     PeerDial, Sandbox, StandIn,
 };
 use carrick_core::judge::Ignore;
@@ -250,18 +250,19 @@ impl<'a> NodeObserver<'a> {
         Ok(observed::kube_proxy_set(&daemon_sets::all(admin).await?, node))
     }
 
-    /// The same of the pod network's.
-    pub async fn network_set(
+    /// The same of the pod network's; and the one that a taint keeps off this Node.
+    pub async fn network_sets(
         &self,
         agents: &Result<Vec<AgentPod>, Why>,
         node: &Result<Value, Why>,
-    ) -> Result<Option<String>, Why> {
+    ) -> Result<(Option<String>, Option<KeptOff>), Why> {
         let admin = self.admin()?;
         let (agents, node) = (agents.as_ref().map_err(Clone::clone)?, node.as_ref().map_err(Clone::clone)?);
         if agents.iter().any(|pod| !pod.is_kube_proxy) {
             return Err(Why::NotCollected);
         }
-        Ok(observed::network_set(&daemon_sets::all(admin).await?, node))
+        let sets = daemon_sets::all(admin).await?;
+        Ok((observed::network_set(&sets, node), observed::kept_off(&sets, node)))
     }
 
     async fn pods(&self) -> Result<Value, Why> {

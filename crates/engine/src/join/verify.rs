@@ -78,7 +78,9 @@ async fn evidence(
     }
     seen.agents = agents(observer, tell).await;
     seen.kube_proxy_set = observer.kube_proxy_set(&seen.agents, &object).await;
-    seen.network_set = observer.network_set(&seen.agents, &object).await;
+    let sets = observer.network_sets(&seen.agents, &object).await;
+    seen.network_set = sets.clone().map(|(set, _)| set);
+    seen.kept_off = sets.map(|(_, kept)| kept);
     // Where something before it fails, no sandbox is needed to say so.
     if until < Until::Verified || judge(&seen, Until::Network).iter().any(|it| it.verdict == Outcome::Fail) {
         return seen;

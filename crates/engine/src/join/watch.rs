@@ -72,8 +72,10 @@ impl Driver<'_, '_> {
             if matches!(lease, Ok(_) | Err(Why::Absent)) && node.is_ok() {
                 events.extend(self.would_be_refused(&observer, lease.is_ok()).await);
             }
+            let sets = observer.network_sets(&found, &node).await;
             events.extend([
-                JoinEvent::NetworkSet(observer.network_set(&found, &node).await),
+                JoinEvent::NetworkSet(sets.clone().map(|(set, _)| set)),
+                JoinEvent::KeptOff(sets.map(|(_, kept)| kept)),
                 JoinEvent::KubeProxySet(observer.kube_proxy_set(&found, &node).await),
                 JoinEvent::Agents(found.clone()),
                 JoinEvent::Node(observer.node(&node)),

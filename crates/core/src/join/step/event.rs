@@ -7,7 +7,7 @@ use crate::join::existing::ExistingJoin;
 use crate::join::failure::JoinCause;
 use crate::join::output::Milestone;
 use crate::join::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, Kubelet, KubeletReach, LeaseRenewal,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, KeptOff, Kubelet, KubeletReach, LeaseRenewal,
     Node, PeerDial, RuntimeConditions, Sandbox, StandIn, StandingCause,
 };
 use crate::stop::StopSignal;
@@ -63,6 +63,8 @@ pub enum JoinEvent {
     KubeProxySet(Result<Option<String>, Why>),
     /// That of a known pod network.
     NetworkSet(Result<Option<String>, Why>),
+    /// The DaemonSet of the pod network's that a taint keeps off this Node.
+    KeptOff(Result<Option<KeptOff>, Why>),
     /// After [`super::JoinEffect::Sandbox`].
     Tried(Box<PodTrial>),
     /// Far ends of this node's tunnels that are reached otherwise than its agent's address says.

@@ -15,6 +15,8 @@ use crate::report::Confidence;
 const UNSIGNED: SignedDuration = SignedDuration::from_secs(20);
 /// A runtime that is restarted answers again sooner than this.
 const RUNTIME_DOWN: SignedDuration = SignedDuration::from_secs(3);
+/// A DaemonSet's pod is on a new Node within a second or two.
+const PLACED: SignedDuration = SignedDuration::from_secs(4);
 /// One that takes long to answer may only be busy: with images, or on a machine that is.
 const RUNTIME_SILENT: SignedDuration = SignedDuration::from_secs(20);
 /// A kubelet that a restart of its runtime took along comes back once; one that ended twice will end again.
@@ -46,6 +48,7 @@ impl JoinStatus {
             JoinEvent::Agents(agents) => seen.agents.clone_from(agents),
             JoinEvent::KubeProxySet(set) => seen.kube_proxy_set.clone_from(set),
             JoinEvent::NetworkSet(set) => seen.network_set.clone_from(set),
+            JoinEvent::KeptOff(kept) => seen.kept_off.clone_from(kept),
             JoinEvent::Detours(detours) => seen.detours.clone_from(detours),
             JoinEvent::Standing(standing) => seen.standing.clone_from(standing),
             JoinEvent::LeaseRefused(says) => seen.lease_refusal.clone_from(says),
@@ -139,7 +142,10 @@ impl JoinStatus {
 
     /// What holds the network's and kube-proxy's pods up is told once; what no longer does is forgotten.
     fn mind_agents(&mut self, agents: &[AgentPod], now: Timestamp) -> Vec<JoinEffect> {
-        let held_up = observed::held_up(agents);
+        let mut held_up = observed::held_up(agents);
+        // Who places a DaemonSet's pods does so within seconds of the Node's registration.
+        let is_placed = self.memory.registered_since.is_some_and(|since| now >= later(since, PLACED));
+        held_up.extend(observed::kept_from_node(&self.seen).filter(|_| is_placed));
         let now_said: Vec<String> = held_up.iter().map(|cause| cause.id.clone()).collect();
         let over = std::mem::replace(&mut self.memory.held_up, now_said);
         self.troubles.retain(|known| !over.contains(&known.id) || self.memory.held_up.contains(&known.id));

@@ -13,10 +13,11 @@ use crate::join::existing::sample::any_found;
 use crate::join::existing::{ExistingJoin, LocalJoin};
 use crate::join::failure::{Circumstance, JoinFailure};
 use crate::join::output::Milestone;
+use crate::join::taint::Taint;
 use crate::join::verify::testing as sample;
 use crate::join::verify::{
-    AgentPod, CertificateRequest, Dialled, DialledFrom, Kubelet, KubeletHalt, KubeletReach, Node, PeerDial, Pressure,
-    Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
+    AgentPod, CertificateRequest, Dialled, DialledFrom, KeptOff, Kubelet, KubeletHalt, KubeletReach, Node, PeerDial,
+    Pressure, Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
 };
 use crate::testing::NOW;
 
@@ -983,6 +984,41 @@ fn a_cause_that_no_waiting_fixes_is_looked_for_once_more_and_believed() {
 }
 
 #[test]
+fn a_taint_that_keeps_the_network_off_is_told_by_name_and_is_the_cause_when_time_is_over() {
+    let taint = |key: &str| Taint { key: key.into(), value: String::new(), effect: "NoExecute".into() };
+    let tainted = |key: &str| JoinEvent::Node(Ok(Node { taints: vec![taint(key)], ready: false, ..sample::node() }));
+    let only_proxy = || JoinEvent::Agents(Ok(vec![sample::agent("kube-system/kube-proxy-1")]));
+    let kept = |taint: Option<Taint>| {
+        JoinEvent::KeptOff(Ok(taint.map(|taint| KeptOff { set: "kube-flannel/kube-flannel-ds".into(), taint })))
+    };
+    let causes = |story: Story| -> Vec<(String, Confidence)> {
+        let failure = story.then(400, JoinEvent::Tick).failure().clone();
+        failure.causes.iter().take(1).map(|cause| (cause.id.clone(), cause.confidence)).collect()
+    };
+    let registered =
+        || Story::registered(JoinPolicy::default()).then(10, JoinEvent::Lease(Ok(sample::renewal("2", 15))));
+    let agent_taint = |sure| [("cni.agent-taint".to_owned(), sure)];
+
+    let seen =
+        registered().then(10, tainted("dedicated")).then(10, kept(Some(taint("dedicated")))).then(11, only_proxy());
+    assert!(seen.effects.is_empty(), "its pod may be placed a moment later: {:?}", seen.effects);
+    let told = seen.then(15, only_proxy());
+    let [JoinEffect::Tell(says)] = told.effects.as_slice() else { panic!("{:?}", told.effects) };
+    assert_eq!(says, "DaemonSet kube-flannel/kube-flannel-ds does not tolerate the node's taint dedicated:NoExecute");
+    assert!(told.clone().then(16, only_proxy()).effects.is_empty(), "once");
+    assert_eq!(causes(told.clone()), agent_taint(Confidence::Certain));
+    let taken_away = told.then(17, kept(None)).then(17, only_proxy());
+    assert_ne!(causes(taken_away), agent_taint(Confidence::Certain));
+
+    // Who may not look at DaemonSets.
+    let blind = registered().then(10, tainted("dedicated")).then(15, only_proxy());
+    assert!(blind.effects.is_empty(), "{:?}", blind.effects);
+    assert_eq!(causes(blind), agent_taint(Confidence::Possible));
+    let own = registered().then(10, tainted("node.kubernetes.io/not-ready")).then(15, only_proxy());
+    assert!(!causes(own).iter().any(|(id, _)| id == "cni.agent-taint"), "every network tolerates that");
+}
+
+#[test]
 fn a_cause_that_may_pass_is_looked_at_until_the_time_is_over() {
     let loops = || JoinEvent::Standing(Ok(vec![stands("kube-proxy.crash-loop")]));
     let mut story = all_but_causes(JoinPolicy::default());
@@ -1084,6 +1120,7 @@ fn any_event() -> impl Strategy<Value = JoinEvent> {
         agents,
         Just(JoinEvent::Agents(seen.agents)),
         Just(JoinEvent::Addresses(seen.addresses)),
+        Just(JoinEvent::KeptOff(Ok(None))),
         Just(JoinEvent::KubeProxySet(Ok(Some("kube-system/kube-proxy".to_owned())))),
         Just(JoinEvent::Runtime(seen.runtime)),
         Just(JoinEvent::Runtime(Err(Why::TimedOut))),

@@ -7,9 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Until;
 use crate::catalogue::{About, Class, Role, Stops};
-use crate::check::{Evidence, Needed, Subsystem};
+use crate::check::{Evidence, Needed, Subsystem, Verdict, fail};
 use crate::fact::Why;
 use crate::fact::cidr::Cidr;
+use crate::id;
 use crate::join::failure::JoinCause;
 use crate::join::taint::Taint;
 
@@ -53,6 +54,9 @@ pub struct NodeEvidence {
     /// The DaemonSet of a known pod network that selects this Node, where an admin could look.
     #[serde(default = "not_collected")]
     pub network_set: Result<Option<String>, Why>,
+    /// The pod network's DaemonSet that a taint keeps off this Node, where an admin could look.
+    #[serde(default = "not_collected")]
+    pub kept_off: Result<Option<KeptOff>, Why>,
     /// Far ends of this node's tunnels that are reached over another interface than the one with the agent's address.
     #[serde(default = "not_collected")]
     pub detours: Result<Vec<String>, Why>,
@@ -116,6 +120,7 @@ impl Default for NodeEvidence {
             agents: Err(Why::NotCollected),
             kube_proxy_set: Err(Why::NotCollected),
             network_set: Err(Why::NotCollected),
+            kept_off: not_collected(),
             detours: Err(Why::NotCollected),
             standing: Err(Why::NotCollected),
         }
@@ -296,6 +301,39 @@ impl Resource {
             Resource::Memory => "MemoryPressure",
             Resource::Pids => "PIDPressure",
         }
+    }
+}
+
+/// A DaemonSet that is meant for this Node, and the taint that keeps its pods off.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeptOff {
+    /// `NAMESPACE/NAME`
+    pub set: String,
+    pub taint: Taint,
+}
+
+impl KeptOff {
+    pub fn says(&self) -> String {
+        format!("DaemonSet {} does not tolerate the node's taint {}", self.set, self.taint)
+    }
+
+    pub(super) fn verdict(&self, node: &str) -> Verdict {
+        let failed = fail(self.says()).seen([Evidence::of("Node spec.taints", self.taint.to_string())]);
+        self.ways_out(node).into_iter().fold(failed, Verdict::fix).means(id!("cni.agent-taint"))
+    }
+
+    /// Either of the two gives way.
+    pub fn ways_out(&self, node: &str) -> Vec<String> {
+        let Taint { key, effect, .. } = &self.taint;
+        let (namespace, name) = self.set.split_once('/').unwrap_or_default();
+        let patch = format!(
+            r#"[{{"op":"add","path":"/spec/template/spec/tolerations/-","value":{{"key":"{key}","operator":"Exists","effect":"{effect}"}}}}]"#
+        );
+        vec![
+            format!("kubectl -n {namespace} patch daemonset {name} --type json -p '{patch}'    # its pods are to run in spite of the taint"),
+            format!("kubectl taint node {node} {key}:{effect}-    # or the node is to be without it"),
+            "grep -s register-with-taints /var/lib/kubelet/kubeadm-flags.env /etc/default/kubelet /etc/sysconfig/kubelet; grep -s -A4 registerWithTaints /var/lib/kubelet/config.yaml    # only looks: where the kubelet has it from".to_owned(),
+        ]
     }
 }
 

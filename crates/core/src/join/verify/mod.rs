@@ -22,7 +22,7 @@ pub mod testing;
 
 pub use evidence::{
     AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, Dialled, DialledFrom,
-    Kubelet, KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial,
+    KeptOff, Kubelet, KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial,
     Pressure, Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
 };
 pub use proof::PROOFS;

@@ -26,7 +26,11 @@ fn judge(seen: &NodeEvidence, _: Until) -> Known<Verdict> {
     let agents: Vec<&AgentPod> = pods.iter().filter(|pod| !pod.is_kube_proxy).collect();
     let down: Vec<&AgentPod> = agents.iter().copied().filter(|pod| !pod.ready).collect();
     Ok(match (down.first(), agents.first()) {
-        (None, None) => skip("no pod of a known network runs on this node"),
+        // Where the runtime has no network either, verify.runtime-network says so.
+        (None, None) => match (&seen.kept_off, &seen.node, &seen.runtime) {
+            (Ok(Some(kept)), Ok(node), Ok(runtime)) if runtime.network_ready => kept.verdict(&node.name),
+            _ => skip("no pod of a known network runs on this node"),
+        },
         (None, Some(pod)) => pass(format!("the network's pod {} is ready", pod.name)),
         (Some(pod), _) => {
             let failed = fail(format!("the network's pod {} is not ready", pod.name)).fix(pod.look());
@@ -52,7 +56,28 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Skip, Unknown};
     use crate::fact::Why;
-    use crate::join::verify::testing::{agent, joined, judged, pod, table, with};
+    use crate::join::taint::Taint;
+    use crate::join::verify::KeptOff;
+    use crate::join::verify::testing::{agent, joined, joined_with, judged, pod, table, with};
+
+    fn kept_off() -> NodeEvidence {
+        let taint = Taint { key: "gpu".into(), value: "yes".into(), effect: "NoExecute".into() };
+        joined_with(|seen| {
+            seen.agents = Ok(vec![agent("kube-system/kube-proxy-1")]);
+            seen.kept_off = Ok(Some(KeptOff { set: "kube-flannel/kube-flannel-ds".into(), taint }));
+        })
+    }
+
+    #[test]
+    fn what_keeps_it_off_is_named() {
+        let verdict = judged(&PROOF, &kept_off());
+        assert_eq!(verdict.means.map(|about| about.id), Some("cni.agent-taint"));
+        assert_eq!(
+            verdict.says,
+            "DaemonSet kube-flannel/kube-flannel-ds does not tolerate the node's taint gpu=yes:NoExecute"
+        );
+        assert!(verdict.remedy[1].starts_with("kubectl taint node w1 gpu:NoExecute-"), "{:?}", verdict.remedy);
+    }
 
     #[test]
     fn judges() {
@@ -63,6 +88,8 @@ mod tests {
                 ("not yet", with(|s| s.agents = Ok(vec![pod(0, Some("PodInitializing"))])), Fail),
                 ("in a loop", with(|s| s.agents = Ok(vec![agent("net/a"), pod(3, Some("CrashLoopBackOff"))])), Fail),
                 ("only kube-proxy", with(|s| s.agents = Ok(vec![agent("kube-system/kube-proxy-1")])), Skip),
+                ("kept off by a taint", kept_off(), Fail),
+                ("kept off before, and there now", with(|s| s.kept_off = kept_off().kept_off), Pass),
                 ("not asked", with(|s| s.agents = Err(Why::TimedOut)), Unknown),
             ],
         );

@@ -45,6 +45,9 @@ fn no_agent(seen: &NodeEvidence) -> Option<Verdict> {
         return None;
     }
     let name = &node.name;
+    if let Ok(Some(kept)) = &seen.kept_off {
+        return Some(kept.verdict(name));
+    }
     let (says, seen) = if pods.is_empty() {
         let says = format!("the cluster has put no pod on node {name}: neither its pod network's nor kube-proxy's");
         (says, "none of kube-proxy's and of a known pod network")
@@ -74,8 +77,9 @@ fn no_agent(seen: &NodeEvidence) -> Option<Verdict> {
 mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown};
-    use crate::join::verify::RuntimeConditions;
+    use crate::join::taint::Taint;
     use crate::join::verify::testing::{agent, joined, joined_with, judged, table, with};
+    use crate::join::verify::{KeptOff, RuntimeConditions};
 
     fn without_agents(pods: &[&str]) -> NodeEvidence {
         joined_with(|s| {
@@ -102,6 +106,16 @@ mod tests {
         }
         let with_agent = judged(&PROOF, &without_agents(&["kube-flannel/kube-flannel-ds-1"]));
         assert!(with_agent.means.is_none(), "it is there, and still at work");
+    }
+
+    #[test]
+    fn a_taint_that_keeps_the_network_off_is_named_first() {
+        let taint = Taint { key: "gpu".into(), value: "yes".into(), effect: "NoExecute".into() };
+        let kept = KeptOff { set: "kube-flannel/kube-flannel-ds".into(), taint };
+        let seen = NodeEvidence { kept_off: Ok(Some(kept)), ..without_agents(&["kube-system/kube-proxy-1"]) };
+        let verdict = judged(&PROOF, &seen);
+        assert_eq!(verdict.means.map(|about| about.id), Some("cni.agent-taint"));
+        assert!(verdict.says.ends_with("does not tolerate the node's taint gpu=yes:NoExecute"), "{}", verdict.says);
     }
 
     #[test]
