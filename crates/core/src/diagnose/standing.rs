@@ -5,7 +5,7 @@
 
 use super::suspect::Suspect;
 use crate::catalogue::{self, About};
-use crate::join::verify::StandingCause;
+use crate::join::verify::{StandingCause, evidence};
 use crate::judge::Ignore;
 use crate::report::{Cause, Confidence};
 use crate::signature::{Library, Severity, Signature};
@@ -32,10 +32,15 @@ pub(super) fn of(library: &Library, suspects: &[Suspect], causes: &[Cause], igno
             title: cause.title.clone(),
             evidence: cause.evidence.clone(),
             remedy: cause.remedy.clone(),
+            denies_addresses: find(&cause.id).is_some_and(says_no_address),
         })
     };
     let is_ignored = |cause: &&Cause| ignore.covers(&cause.id);
     causes.iter().filter(|cause| !is_ignored(cause)).filter_map(under).collect()
+}
+
+fn says_no_address(suspect: &Suspect) -> bool {
+    !suspect.checked && evidence::denies_addresses(&suspect.id, suspect.explains.iter().map(String::as_str))
 }
 
 /// What is known of an id; of a signature of the operator's own, by its file.
@@ -78,6 +83,21 @@ mod tests {
         assert_eq!(standing(facts(), &[]), []);
         let swap = "Filename Type Size Used Priority\n/dev/sda2 partition 1 0 -2\n";
         assert_eq!(standing(facts().with_file("/proc/swaps", swap), &[]), [], "the proofs see what comes of it");
+    }
+
+    #[test]
+    fn what_a_sandbox_would_prove_past_is_marked() {
+        let none_left = r#"E1115 20:39:46.2 812 pod_workers.go:1301] "Error syncing pod, skipping" err="failed to setup network for sandbox \"0d1c\": plugin type=\"bridge\" failed (add): failed to allocate for range 0: no IP addresses available in range set: 10.244.1.1-10.244.1.254" pod="default/web""#;
+        let library = Library::built_in().unwrap();
+        let ignore = Ignore::default();
+        let marked = |facts: Facts| -> Vec<(String, bool)> {
+            let found = Case::of_facts(&library, facts, None).standing(&ignore);
+            found.into_iter().map(|cause| (cause.id, cause.denies_addresses)).collect()
+        };
+        let read = kubelet(&format!("{REGISTERED}\n{none_left}"));
+        assert_eq!(marked(read), [("cni.no-addresses-left".to_owned(), true)]);
+        let checked = facts().with_file("/proc/sys/net/ipv4/ip_forward", "0\n");
+        assert_eq!(marked(checked), [("kernel.ip-forward".to_owned(), false)], "a check looked at what is so now");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use super::existing::decide;
 use super::failure::JoinCause;
 use super::state::{JoinPolicy, JoinStatus, Memory, Stage, later};
-use super::verify::{ClientCertificate, NodeEvidence, Until, holds, holds_but_causes, is_overruled};
+use super::verify::{ClientCertificate, NodeEvidence, Until, holds, holds_but_causes, is_overruled, is_proven_over};
 use crate::catalogue::{self, Stops};
 use crate::report::Confidence;
 
@@ -214,7 +214,9 @@ impl JoinStatus {
         let until = self.policy.until;
         let forbids = |trouble: &JoinCause| {
             let stops = catalogue::about(&trouble.id).map_or(Stops::Nothing, |about| about.stops);
-            let counts = trouble.confidence == Confidence::Certain && !is_overruled(&self.seen, &trouble.id);
+            let counts = trouble.confidence == Confidence::Certain
+                && !is_overruled(&self.seen, &trouble.id)
+                && !is_proven_over(&self.seen, trouble);
             counts && stops.forbidden_from().is_some_and(|from| from <= until)
         };
         self.troubles.iter().any(forbids)

@@ -10,7 +10,8 @@ use carrick_core::fact::{Facts, Why};
 use carrick_core::join::observed;
 use carrick_core::join::step::{PodTrial, UNREACHED};
 use carrick_core::join::verify::{
-    AgentPod, ClientCertificate, NodeEvidence, NodeLease, StandIn, Until, awaits_renewal, judge, only_causes_are_open,
+    AgentPod, ClientCertificate, LeaseRenewal, NodeEvidence, NodeLease, StandIn, Until, awaits_renewal, judge,
+    only_causes_are_open,
 };
 use carrick_core::judge::Ignore;
 use serde_json::Value;
@@ -171,27 +172,33 @@ async fn agents(observer: &NodeObserver<'_>, tell: &mut (dyn FnMut(&str) + Send)
     }
 }
 
-/// Looks at the lease until it is seen renewed, or has run out. Whether that took a while.
+/// Looks at the lease until it is seen renewed, or has run out; at none until the kubelet makes it anew. Whether that took a while.
 async fn wait_for_renewal(
     observer: &NodeObserver<'_>,
     seen: &mut NodeEvidence,
     tell: &mut (dyn FnMut(&str) + Send),
 ) -> bool {
     let begun = Instant::now();
-    seen.lease = observer.lease().await.map(|renewal| NodeLease { first: renewal.clone(), last: renewal });
+    let of = |renewal: LeaseRenewal| NodeLease { first: renewal.clone(), last: renewal };
+    seen.lease = observer.lease().await.map(of);
     if matches!(seen.lease, Ok(_) | Err(Why::Absent)) {
         seen.lease_refusal = observer.lease_refusal().await;
     }
     let mut waited = false;
-    while awaits_renewal(seen).is_some() && begun.elapsed() < LONGEST_LEASE {
+    loop {
+        let longest = if seen.lease.is_ok() { LONGEST_LEASE } else { COMES_BY_ITSELF };
+        if awaits_renewal(seen).is_none() || begun.elapsed() >= longest {
+            return waited;
+        }
         tell("its kubelet renews the node's lease every 10 s: not seen yet");
         sleep(AGAIN).await;
         waited = true;
-        if let (Ok(lease), Ok(last)) = (&mut seen.lease, observer.lease().await) {
-            lease.last = last;
+        match (&mut seen.lease, observer.lease().await) {
+            (Ok(lease), Ok(last)) => lease.last = last,
+            (none @ Err(_), Ok(made)) => *none = Ok(of(made)),
+            (_, Err(_)) => {}
         }
     }
-    waited
 }
 
 /// Watches the agents until one restarts, or the time is over. One answer that does not come is no reason to give up.

@@ -83,9 +83,10 @@ impl JoinStatus {
     fn overdue(&mut self, now: Timestamp) -> Vec<JoinEffect> {
         let (stage, mut causes) = (self.stage, std::mem::take(&mut self.troubles));
         let mut failing = self.needed().map(|until| failures(&self.seen, until)).unwrap_or_default();
-        if stage == Stage::CertificateIssued && failing.is_empty() {
-            // What could not be told is no proof that the Node is not there.
-            failing.extend(first_lacking(&self.seen, Until::Registered));
+        if failing.is_empty() && matches!(stage, Stage::CertificateIssued | Stage::NetworkReady) {
+            // What could not be told is no proof that the Node is not there, or not Ready.
+            let until = if stage == Stage::NetworkReady { self.policy.until } else { Until::Registered };
+            failing.extend(first_lacking(&self.seen, until));
         }
         let signing = self.seen.request.as_ref().ok().map(|request| &request.state);
         let (symptom, says) = match (stage, signing) {

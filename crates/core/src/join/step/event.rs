@@ -7,8 +7,8 @@ use crate::join::existing::ExistingJoin;
 use crate::join::failure::JoinCause;
 use crate::join::output::Milestone;
 use crate::join::verify::{
-    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, KeptOff, Kubelet, KubeletReach, LeaseRenewal,
-    Node, PeerDial, RuntimeConditions, Sandbox, StandIn, StandingCause,
+    AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, KeptOff, Kubelet, KubeletReach,
+    LeaseRenewal, Node, PeerDial, RuntimeConditions, Sandbox, StandIn, StandingCause,
 };
 use crate::stop::StopSignal;
 

@@ -120,7 +120,7 @@ fn a_network_that_refuses_every_sandbox_is_given_twenty_seconds() {
     let ended = known.then(60, refused());
     assert_eq!(ended.state.stage, Stage::Failed);
     let ids: Vec<&str> = ended.failure().causes.iter().map(|cause| cause.id.as_str()).collect();
-    assert_eq!(ids, ["cni.no-subnet-env", "node.not-ready"]);
+    assert_eq!(ids, ["cni.no-subnet-env", "verify.sandbox"], "whether the node is Ready, its Node says");
     assert!(!ended.failure().overdue && !ended.effects.contains(&JoinEffect::CleanUp), "{:?}", ended.effects);
     assert!(ended.effects.contains(&JoinEffect::Leave), "its token must not stay: {:?}", ended.effects);
 }
@@ -981,6 +981,24 @@ fn a_cause_that_no_waiting_fixes_is_looked_for_once_more_and_believed() {
     assert_eq!((ids.as_slice(), failure.overdue), (&["firewall.vxlan", "kube-proxy.crash-loop"][..], false));
     assert_eq!(failure.causes[0].remedy, ["fix firewall.vxlan"]);
     assert!(ended.effects.contains(&JoinEffect::Leave) && !ended.effects.contains(&JoinEffect::CleanUp));
+}
+
+#[test]
+fn an_address_that_a_pod_got_overrules_lines_that_none_is_left() {
+    let none_left = || JoinCause::of(id!("cni.no-addresses-left"), "none").explaining(["pod.no-address".to_owned()]);
+    let heard = |cause: JoinCause| {
+        Story::networked(JoinPolicy::default())
+            .then(10, JoinEvent::Trouble(cause.under(Circumstance::GoesOn)))
+            .then(11, tried(sample::joined().sandbox))
+            .then(12, JoinEvent::Node(Ok(sample::node())))
+            .then(13, JoinEvent::Standing(Ok(vec![])))
+    };
+    assert_eq!(heard(none_left()).state.stage, Stage::Verified);
+    let loops = || JoinCause::of(id!("kube-proxy.crash-loop"), "it ends");
+    assert_eq!(heard(loops()).state.stage, Stage::NetworkReady, "of that an address says nothing");
+    let read = StandingCause { denies_addresses: true, ..stands("cni.no-addresses-left") };
+    let story = all_but_causes(JoinPolicy::default()).then(13, JoinEvent::Standing(Ok(vec![read])));
+    assert_eq!(story.state.stage, Stage::Verified);
 }
 
 #[test]

@@ -5,10 +5,9 @@ use jiff::{SignedDuration, Timestamp};
 use super::{JoinEffect, JoinEvent, JoinOutcome, PodTrial};
 use crate::catalogue::Class;
 use crate::fact::Why;
-use crate::id;
 use crate::join::failure::{JoinCause, worst};
 use crate::join::state::{JoinStatus, Stage, later};
-use crate::join::verify::{StandIn, first_missing, holds_but_for_a_pod, is_unreached, unreached};
+use crate::join::verify::{StandIn, failed_sandbox, first_missing, holds_but_for_a_pod, is_unreached, unreached};
 
 /// Between two sandboxes: the network agent may be a moment behind the CNI configuration, and a refusal costs the runtime 0.1 s.
 pub(super) const SANDBOX_AGAIN: SignedDuration = SignedDuration::from_millis(300);
@@ -114,7 +113,10 @@ impl JoinStatus {
         let is_said = |trouble: &JoinCause| lasting.iter().any(|cause| cause.id == trouble.id);
         let others: Vec<JoinCause> =
             std::mem::take(&mut self.troubles).into_iter().rev().filter(|trouble| !is_said(trouble)).collect();
-        let symptom = JoinCause::of(id!("node.not-ready"), why.clone());
-        Some(self.fail(why, lasting.into_iter().chain(others).chain([symptom]).collect(), now))
+        let mut symptom = failed_sandbox(&self.seen);
+        if let Some(failed) = &mut symptom {
+            failed.says.clone_from(&why);
+        }
+        Some(self.fail(why, lasting.into_iter().chain(others).chain(symptom).collect(), now))
     }
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Until;
 use crate::catalogue::{About, Class, Role, Stops};
-use crate::check::{Evidence, Needed, Subsystem, Verdict, fail};
+use crate::check::{self, Evidence, Needed, Subsystem, Verdict, fail};
 use crate::fact::Why;
 use crate::fact::cidr::Cidr;
 use crate::id;
@@ -77,6 +77,15 @@ pub struct StandingCause {
     pub title: String,
     pub evidence: Vec<Evidence>,
     pub remedy: Vec<String>,
+    /// Only lines say so, and they say that pods get no address: one that gets an address proves that they are past.
+    #[serde(default)]
+    pub denies_addresses: bool,
+}
+
+/// Whether a cause that was read in lines says that pods get no address here. What a check finds is so now, whatever a sandbox
+/// gets.
+pub(crate) fn denies_addresses<'a>(id: &str, explains: impl IntoIterator<Item = &'a str>) -> bool {
+    check::about(id).is_none() && explains.into_iter().any(|caused| caused == id!("pod.no-address").id)
 }
 
 impl StandingCause {
@@ -87,7 +96,7 @@ impl StandingCause {
 
     /// As the cause of a join that ended because of it.
     pub(crate) fn as_cause(&self) -> JoinCause {
-        let StandingCause { id, class, role, stops, subsystem, title, evidence, remedy } = self;
+        let StandingCause { id, class, role, stops, subsystem, title, evidence, remedy, denies_addresses: _ } = self;
         let about =
             About { id, class: *class, role: *role, stops: *stops, subsystem: *subsystem, needed: Needed::Always };
         JoinCause::of(about, title).seen(evidence.clone()).fixed_by(remedy.clone())

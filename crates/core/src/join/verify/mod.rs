@@ -22,8 +22,8 @@ pub mod testing;
 
 pub use evidence::{
     AgentAddress, AgentPod, CertificateRequest, ClientCertificate, ClusterPins, ContainerStart, Dialled, DialledFrom,
-    KeptOff, Kubelet, KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer, PeerDial,
-    Pressure, Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
+    KeptOff, Kubelet, KubeletFlag, KubeletHalt, KubeletReach, LeaseRenewal, Node, NodeEvidence, NodeLease, Peer,
+    PeerDial, Pressure, Resource, RuntimeConditions, Sandbox, Signing, StandIn, StandingCause,
 };
 pub use proof::PROOFS;
 
@@ -168,12 +168,19 @@ pub fn judge(seen: &NodeEvidence, until: Until) -> Vec<Judged> {
     judged
 }
 
-/// What the lease is still waited for to show, where waiting makes sense: its kubelet runs, and it was not yet seen renewed.
+/// What the lease is still waited for to show, where waiting makes sense: its kubelet runs, and it was not yet seen renewed; or
+/// somebody deleted it, and the kubelet makes it anew at its next renewal.
 pub fn awaits_renewal(seen: &NodeEvidence) -> Option<String> {
     let until = Until::Registered;
-    let runs = proof::kubelet::PROOF.verdict(seen, until).outcome == Outcome::Pass && seen.lease.is_ok();
+    let runs = proof::kubelet::PROOF.verdict(seen, until).outcome == Outcome::Pass;
+    let is_to_come = seen.lease == Err(Why::Absent) && seen.node.is_ok() && seen.lease_refusal.is_none();
+    let changes = |verdict: &Verdict| match verdict.outcome {
+        Outcome::Unknown => seen.lease.is_ok(),
+        Outcome::Fail => is_to_come,
+        Outcome::Skip | Outcome::Pass | Outcome::Warn => false,
+    };
     Some(proof::lease::PROOF.verdict(seen, until))
-        .filter(|verdict| runs && verdict.outcome == Outcome::Unknown)
+        .filter(|verdict| runs && changes(verdict))
         .map(|verdict| verdict.says)
 }
 
@@ -237,7 +244,16 @@ pub(super) fn failures(seen: &NodeEvidence, until: Until) -> Vec<JoinCause> {
 /// The causes that stand over which nobody says *joined*, as far as it was asked for.
 pub(super) fn forbidding(seen: &NodeEvidence, until: Until) -> impl Iterator<Item = &StandingCause> {
     let standing = seen.standing.iter().flatten();
-    standing.filter(move |cause| cause.forbids(until) && !is_overruled(seen, &cause.id))
+    standing.filter(move |cause| {
+        let is_over = cause.denies_addresses && seen.sandbox.is_ok();
+        cause.forbids(until) && !is_over && !is_overruled(seen, &cause.id)
+    })
+}
+
+/// Whether a cause that was heard is over: it says that pods get no address, nobody who looked says so, and in this look one got
+/// an address.
+pub(super) fn is_proven_over(seen: &NodeEvidence, heard: &JoinCause) -> bool {
+    seen.sandbox.is_ok() && evidence::denies_addresses(&heard.id, heard.explains.iter().map(String::as_str))
 }
 
 /// What the rules of this machine seem to forbid and was seen to work: packets may take another way, as with konnectivity.
@@ -259,6 +275,12 @@ pub(super) fn is_unreached(seen: &NodeEvidence) -> bool {
 pub(super) fn unreached(seen: &NodeEvidence) -> Option<JoinCause> {
     let reach = [&proof::kubelet_reached::PROOF, &proof::peer::PROOF];
     reach.into_iter().find_map(|proof| proof.cause(proof.verdict(seen, Until::Verified)))
+}
+
+/// What fails of what was tried with a sandbox, as a cause.
+pub(super) fn failed_sandbox(seen: &NodeEvidence) -> Option<JoinCause> {
+    let tried = [&proof::sandbox::PROOF, &proof::address::PROOF];
+    tried.into_iter().find_map(|proof| proof.cause(proof.verdict(seen, Until::Verified)))
 }
 
 /// The first thing that is missing and does not fail: what could not be told, as a possible cause of a join that waited for it.

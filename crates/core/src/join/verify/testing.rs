@@ -104,6 +104,7 @@ pub fn standing(id: &str, stops: Stops) -> StandingCause {
         title: "it is so".into(),
         evidence: vec![Evidence::of(id, "seen")],
         remedy: vec![format!("fix {id}")],
+        denies_addresses: false,
     }
 }
 

@@ -1,6 +1,6 @@
 use std::net::IpAddr;
 
-use super::testing::{joined, looked_at, node, pod, with};
+use super::testing::{joined, joined_with, looked_at, node, pod, with};
 use super::*;
 use crate::report::Overall;
 use Outcome::{Fail, Pass, Skip, Unknown};
@@ -117,6 +117,10 @@ fn a_renewal_is_waited_for_where_a_kubelet_could_bring_it() {
     assert!(awaits_renewal(&with(|s| s.lease = Ok(looked_at(2, 17)))).is_some());
     assert_eq!(awaits_renewal(&with(|s| s.lease = Ok(looked_at(2, 42)))), None);
     assert_eq!(awaits_renewal(&with(|s| s.lease = Err(Why::TimedOut))), None);
+    let deleted = || joined_with(|s| s.lease = Err(Why::Absent));
+    assert!(awaits_renewal(&deleted()).is_some(), "the kubelet makes it anew");
+    assert_eq!(awaits_renewal(&NodeEvidence { lease_refusal: Some("no".into()), ..deleted() }), None);
+    assert_eq!(awaits_renewal(&NodeEvidence { node: Err(Why::Absent), ..deleted() }), None);
     let stopped = with(|s| (s.lease, s.kubelet) = (Ok(looked_at(2, 17)), Ok(Kubelet::default())));
     assert_eq!(awaits_renewal(&stopped), None);
 }
