@@ -2,7 +2,7 @@
 
 use super::keep::USUAL;
 use super::runtime_sockets::Runtime;
-use super::{Facts, Known, Missing, Query, Source};
+use super::{Facts, Known, Missing, Query, Source, Why};
 
 /// A directory that is not there yet will be made on its nearest parent that is. Old and small versions of `df` know no
 /// `--output`; what POSIX has must do there, without inodes.
@@ -27,6 +27,13 @@ pub const DOCKER: Query =
 pub const KUBERNETES: Query =
     Query { name: "df /etc/kubernetes", argv: &["sh", "-c", SCRIPT, "sh", "/etc/kubernetes"], keep: USUAL };
 
+pub const CNI: Query =
+    Query { name: "df /var/lib/cni", argv: &["sh", "-c", SCRIPT, "sh", "/var/lib/cni"], keep: USUAL };
+pub const PLUGINS: Query =
+    Query { name: "df /opt/cni/bin", argv: &["sh", "-c", SCRIPT, "sh", "/opt/cni/bin"], keep: USUAL };
+pub const RUN: Query = Query { name: "df /run", argv: &["sh", "-c", SCRIPT, "sh", "/run"], keep: USUAL };
+pub const LOGS: Query = Query { name: "df /var/log", argv: &["sh", "-c", SCRIPT, "sh", "/var/log"], keep: USUAL };
+
 pub const SOURCES: &[Source] = &[
     Source::Query(&ROOT),
     Source::Query(&KUBELET),
@@ -34,6 +41,10 @@ pub const SOURCES: &[Source] = &[
     Source::Query(&CONTAINERS),
     Source::Query(&DOCKER),
     Source::Query(&KUBERNETES),
+    Source::Query(&CNI),
+    Source::Query(&PLUGINS),
+    Source::Query(&RUN),
+    Source::Query(&LOGS),
 ];
 
 /// A directory Kubernetes writes to, and who asks for the room there.
@@ -51,6 +62,8 @@ pub enum Holds {
     Pods,
     Images,
     Certificates,
+    /// Addresses of pods, plugins, sockets: little, but it must be written.
+    Little,
     Anything,
 }
 
@@ -61,6 +74,14 @@ pub const PLACES: [KubernetesDirectory; 6] = [
     KubernetesDirectory { path: "/var/lib/docker", query: &DOCKER, holds: Holds::Images },
     KubernetesDirectory { path: "/etc/kubernetes", query: &KUBERNETES, holds: Holds::Certificates },
     KubernetesDirectory { path: "/", query: &ROOT, holds: Holds::Anything },
+];
+
+/// What else may lie on a disk of its own. Who did not ask for these knows what matters most all the same.
+const BESIDES: [KubernetesDirectory; 4] = [
+    KubernetesDirectory { path: "/var/lib/cni", query: &CNI, holds: Holds::Little },
+    KubernetesDirectory { path: "/opt/cni/bin", query: &PLUGINS, holds: Holds::Little },
+    KubernetesDirectory { path: "/run", query: &RUN, holds: Holds::Little },
+    KubernetesDirectory { path: "/var/log", query: &LOGS, holds: Holds::Anything },
 ];
 
 /// One filesystem as `df` shows it. What a form of `df` does not show is `None`.
@@ -271,7 +292,11 @@ impl Facts {
         let is_known = PLACES.iter().any(|place| place.path == images);
         let unknown = || Missing::broken(format!("df {images}"), "images are kept there, and it was not looked at");
         let ours = PLACES.iter().filter(|place| place.holds != Holds::Images || place.path == images);
-        ours.map(Ok).chain((!is_known).then(|| Err(unknown()))).collect()
+        let asked = |place: &&KubernetesDirectory| {
+            !matches!(self.query(place.query), Err(Missing { why: Why::NotCollected, .. }))
+        };
+        let all = ours.chain(BESIDES.iter().filter(asked)).map(Ok);
+        all.chain((!is_known).then(|| Err(unknown()))).collect()
     }
 
     /// The room where a path lies, or will lie.

@@ -10,7 +10,7 @@
 use super::space::{threshold, worst};
 use crate::catalogue::{Class, Role, Stops};
 use crate::check::{
-    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, fail, nothing, pass, warn,
+    Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Outcome, Subsystem, Verdict, fail, nothing, pass, warn,
 };
 use crate::fact::kubelet_config::Threshold;
 use crate::fact::space::{Holds, KubernetesDirectory, Space};
@@ -34,15 +34,42 @@ pub const CHECK: Check = Check {
 
 /// The kubelet's own nodefs.inodesFree and imagefs.inodesFree.
 const USUAL: Threshold = Threshold::Share(500);
+/// A sandbox takes a handful.
+const FEW: u64 = 16;
 /// Unpacking a large image can take as much again.
 const NEAR: u64 = 10;
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
-    let places = facts.kubernetes_directories().into_iter();
-    let is_watched = |place: &&KubernetesDirectory| matches!(place.holds, Holds::Pods | Holds::Images);
-    let watched = places.filter(|place| place.as_ref().map_or(true, is_watched));
-    let verdicts = watched.map(|place| place.and_then(|place| judge_place(facts, place, &facts.space(place.query)?)));
-    Ok(worst(verdicts)?.unwrap_or_else(|| pass("inodes enough wherever Kubernetes writes")))
+    let judged = |place: Known<&'static KubernetesDirectory>| match place {
+        Ok(place) if matches!(place.holds, Holds::Pods | Holds::Images) => {
+            Some(facts.space(place.query).and_then(|space| judge_place(facts, place, &space)))
+        }
+        Ok(place) => judge_beside(place, &facts.space(place.query).ok()?).map(Ok),
+        Err(missing) => Some(Err(missing)),
+    };
+    let verdict = worst(facts.kubernetes_directories().into_iter().filter_map(judged))?;
+    let verdict = verdict.unwrap_or_else(|| pass("inodes enough wherever Kubernetes writes"));
+    // Whoever could not write says "no space left on device" of either.
+    let room = (super::space::CHECK.judge)(facts, &CheckPolicy::default());
+    let is_why = verdict.outcome == Outcome::Fail && room.is_ok_and(|room| room.outcome == Outcome::Pass);
+    Ok(if is_why { verdict.explains([id!("filesystem.space")]) } else { verdict })
+}
+
+/// Nothing is evicted for a disk that holds neither pods nor images; without any inode, no file can be made there.
+fn judge_beside(place: &KubernetesDirectory, space: &Space) -> Option<Verdict> {
+    let (all, free) = (space.inodes?, space.inodes_free?);
+    if all == 0 || free >= FEW {
+        return None;
+    }
+    let failed = fail(format!("{} has {free} inodes left: files cannot be made there", place.path));
+    Some(cited(failed, place, space).explains([id!("pod.no-address"), id!("node.not-ready")]))
+}
+
+fn cited(verdict: Verdict, place: &KubernetesDirectory, space: &Space) -> Verdict {
+    let (free, all) = (space.inodes_free.unwrap_or_default(), space.inodes.unwrap_or_default());
+    verdict
+        .seen([Evidence::at(place.query.name, space.line, format!("{free} of {all} inodes free on {}", space.target))])
+        .fix(format!("du -x --inodes -d3 '{}' | sort -n | tail", space.target))
 }
 
 fn judge_place(facts: &Facts, place: &KubernetesDirectory, space: &Space) -> Known<Verdict> {
@@ -69,9 +96,7 @@ fn judge_place(facts: &Facts, place: &KubernetesDirectory, space: &Space) -> Kno
     } else {
         return Ok(pass(format!("{} has {percent} % of its inodes free", place.path)));
     };
-    Ok(verdict
-        .seen(Evidence::at(place.query.name, space.line, format!("{free} of {all} inodes free on {}", space.target)))
-        .fix(format!("du -x --inodes -d3 '{}' | sort -n | tail", space.target)))
+    Ok(cited(verdict, place, space))
 }
 
 #[cfg(test)]
@@ -79,7 +104,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
     use crate::fact::kubelet_config::sample;
-    use crate::fact::space::{CONTAINERD, KUBELET};
+    use crate::fact::space::{CNI, CONTAINERD, KUBELET, PLACES};
     use crate::fact::{Source, Why, kubeconfig};
     use crate::testing::{facts, table};
 
@@ -98,6 +123,26 @@ mod tests {
     }
 
     const LESS: &str = "evictionHard: {nodefs.inodesFree: 2%, imagefs.inodesFree: 2%}\n";
+
+    fn df(target: &str, free: u64) -> String {
+        format!(
+            "File Mounted on Type 1B-blocks Used Avail Inodes IUsed IFree\n\
+             {target} {target} ext4 270553174016 25282101248 245271072768 1000 {} {free}\n",
+            1000 - free
+        )
+    }
+
+    #[test]
+    fn a_disk_of_its_own_without_inodes_is_named() {
+        let roomy = PLACES.iter().fold(with(1000, 900), |facts, place| facts.with_query(place.query, &df("/", 900)));
+        let full = roomy.clone().with_query(&CNI, &df("/var/lib/cni", 0));
+        let verdict = CHECK.verdict(&full, &CheckPolicy::default());
+        assert_eq!(verdict.says, "/var/lib/cni has 0 inodes left: files cannot be made there");
+        assert!(verdict.explains.contains(&"filesystem.space"), "what says that no space is left means this");
+        let short = with(1000, 49).with_query(&CNI, &df("/var/lib/cni", 40));
+        assert!(CHECK.verdict(&short, &CheckPolicy::default()).says.starts_with("/var/lib/kubelet has 4 %"));
+        assert_eq!(CHECK.verdict(&roomy, &CheckPolicy::default()).outcome, Pass);
+    }
 
     #[test]
     fn judges() {

@@ -64,6 +64,7 @@ fn need(place: &KubernetesDirectory) -> Need {
         }
         // Certificates and kubeconfigs: kilobytes, but they must be written.
         Holds::Certificates => Need { evicts_by: None, needs: 16 * MIB, wants: 64 * MIB },
+        Holds::Little => Need { evicts_by: None, needs: MIB, wants: 16 * MIB },
         // Packages, /tmp, what is logged: nothing of the join itself.
         Holds::Anything => Need { evicts_by: None, needs: 16 * MIB, wants: GIB },
     }
@@ -114,7 +115,8 @@ fn judge_place(facts: &Facts, place: &KubernetesDirectory, space: &Space) -> Kno
     Ok(verdict
         .seen(Evidence::at(place.query.name, space.line, space.shown()))
         .fix(format!("du -xhd2 '{}' | sort -h | tail -20    # what takes the room", space.target))
-        .fix("journalctl --vacuum-size=200M; crictl rmi --prune"))
+        .fix("journalctl --vacuum-size=200M    # removes old journals")
+        .fix("crictl rmi --prune    # removes unused images; or, without crictl, one by one: ctr -n k8s.io images ls -q; ctr -n k8s.io images rm NAME"))
 }
 
 /// Below what the kubelet evicts pods by a signal, and whether that is told, or only the default.
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
     use crate::check::Outcome::{Fail, Pass, Unknown, Warn};
     use crate::fact::kubelet_config::sample;
-    use crate::fact::space::{CONTAINERD, CONTAINERS, KUBELET, KUBERNETES, PLACES, ROOT};
+    use crate::fact::space::{CNI, CONTAINERD, CONTAINERS, KUBELET, KUBERNETES, LOGS, PLACES, ROOT};
     use crate::fact::{Query, Source, Why, kubeconfig};
     use crate::testing::{facts, table};
 
@@ -244,6 +246,9 @@ mod tests {
                 ("no room for certificates", df(roomy(), &KUBERNETES, "/etc", GIB, 16 * MIB - 1), Fail),
                 ("little room for certificates", df(roomy(), &KUBERNETES, "/etc", GIB, 64 * MIB - 1), Warn),
                 ("room for certificates", df(roomy(), &KUBERNETES, "/etc", GIB, 64 * MIB), Pass),
+                ("no room for the addresses of pods", df(roomy(), &CNI, "/var/lib/cni", GIB, 0), Fail),
+                ("room for them", df(roomy(), &CNI, "/var/lib/cni", 64 * MIB, 32 * MIB), Pass),
+                ("no room for logs", df(roomy(), &LOGS, "/var/log", 20 * GIB, MIB), Fail),
                 ("root is full", df(roomy(), &ROOT, "/", 20 * GIB, 0), Fail),
                 ("root has a few megabytes", df(roomy(), &ROOT, "/", 20 * GIB, 16 * MIB - 1), Fail),
                 ("root is nearly full", df(roomy(), &ROOT, "/", 20 * GIB, GIB - 1), Warn),
