@@ -64,6 +64,10 @@ impl Names {
             .with("server_port", Some(port))
     }
 
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
     pub fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }

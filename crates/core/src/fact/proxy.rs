@@ -1,6 +1,9 @@
 //! Proxy variables: of the environment a command gets here, and of /etc/environment.
 
+use std::net::IpAddr;
+
 use super::cidr::Cidr;
+use super::evidence::Evidence;
 use super::keep::USUAL;
 use super::{Facts, Known, OrAbsent, Query, Source};
 
@@ -13,6 +16,14 @@ pub const ENVIRONMENT: Query = Query {
 pub const ETC_ENVIRONMENT: &str = "/etc/environment";
 
 pub const SOURCES: &[Source] = &[Source::Query(&ENVIRONMENT), Source::File(ETC_ENVIRONMENT)];
+
+/// The proxy that a unit sets for its own process, and where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnitProxy {
+    pub proxy: Proxy,
+    /// Of what sends HTTPS to it.
+    pub seen: Evidence,
+}
 
 /// A variable that is set, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,6 +54,19 @@ impl Proxy {
         lists.flat_map(|setting| setting.value.split(',')).map(str::trim).filter(|entry| !entry.is_empty())
     }
 
+    /// Whether a host, a name or an address, is reached without the proxy; as Go reads the list.
+    pub fn spares_host(&self, host: &str) -> bool {
+        let address = host.parse::<IpAddr>().ok();
+        let is_it = |entry: &str| {
+            let domain = entry.trim_start_matches("*.").trim_start_matches('.');
+            let within =
+                address.zip(entry.parse::<Cidr>().ok()).is_some_and(|(address, range)| range.contains(address));
+            let below = host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+            entry == "*" || within || (!domain.is_empty() && below)
+        };
+        self.exceptions().any(is_it)
+    }
+
     /// Whether every address of a range is reached without the proxy.
     pub fn spares(&self, range: Cidr) -> bool {
         self.exceptions().any(|entry| entry == "*" || entry.parse::<Cidr>().is_ok_and(|cidr| cidr.covers(range)))
@@ -63,6 +87,18 @@ pub fn parse(source: &'static str, text: &str) -> Vec<ProxyVariable> {
 }
 
 impl Facts {
+    /// The proxy that the kubelet's unit or a drop-in of it sets; `None` where none does.
+    pub fn kubelet_proxy(&self) -> Known<Option<UnitProxy>> {
+        let Some(unit) = self.unit("kubelet").or_absent()? else { return Ok(None) };
+        let (mut proxy, mut at) = (Proxy::default(), None);
+        for (name, value, seen) in unit.variables() {
+            proxy.settings.extend(parse("kubelet.service", &format!("{name}={value}")));
+            let is_for_https = ["https_proxy", "all_proxy"].contains(&name.to_lowercase().as_str());
+            at = at.or(Some(seen).filter(|_| is_for_https && !value.is_empty()));
+        }
+        Ok(at.map(|seen| UnitProxy { proxy, seen }))
+    }
+
     pub fn proxy(&self) -> Known<Proxy> {
         let mut settings = parse(ENVIRONMENT.name, &self.query(&ENVIRONMENT)?.text);
         if let Some(capture) = self.file(ETC_ENVIRONMENT).or_absent()? {
@@ -88,6 +124,23 @@ mod tests {
         let proxy = Proxy { settings };
         assert_eq!(proxy.proxies().count(), 1);
         assert_eq!(proxy.exceptions().collect::<Vec<_>>(), ["localhost", "10.0.0.0/8"]);
+    }
+
+    #[test]
+    fn a_host_is_spared_as_go_reads_the_list() {
+        for (list, host, expected) in [
+            ("10.0.0.0/8", "10.0.0.11", true),
+            ("10.0.0.11", "10.0.0.11", true),
+            ("10.0.0.1", "10.0.0.11", false),
+            ("example.com", "cp.example.com", true),
+            (".example.com", "cp.example.com", true),
+            ("ample.com", "cp.example.com", false),
+            ("*", "cp", true),
+            ("localhost", "cp", false),
+        ] {
+            let proxy = Proxy { settings: parse("here", &format!("NO_PROXY={list}")) };
+            assert_eq!(proxy.spares_host(host), expected, "{list} {host}");
+        }
     }
 
     #[test]

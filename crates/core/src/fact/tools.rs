@@ -13,6 +13,11 @@ pub const INSTALLED: Query = Query {
 for t in mount losetup cp touch conntrack iptables ip nsenter socat ethtool ebtables tc crictl apparmor_parser \
   modprobe kubelet kubeadm containerd runc; do
   echo "$t $(command -v "$t")"
+done
+for t in kubelet kubeadm containerd containerd-shim-runc-v2 runc crun; do
+  for d in /usr/local/sbin /usr/local/bin /usr/sbin /usr/bin /sbin /bin; do
+    if [ -f "$d/$t" ] && [ ! -x "$d/$t" ]; then echo "not-executable $d/$t"; fi
+  done
 done"#,
     ],
     keep: USUAL,
@@ -29,7 +34,17 @@ pub fn parse(text: &str, tool: &str) -> Option<Option<String>> {
     text.lines().find_map(path)
 }
 
+/// Files with the name of a program that nobody may execute.
+pub fn parse_not_executable(text: &str) -> Vec<String> {
+    text.lines().filter_map(|line| line.trim().strip_prefix("not-executable ")).map(str::to_owned).collect()
+}
+
 impl Facts {
+    /// Programs that are there and that nobody may execute.
+    pub fn not_executable(&self) -> Known<Vec<String>> {
+        Ok(parse_not_executable(&self.query(&INSTALLED)?.text))
+    }
+
     /// The path of a program; `None` where it is not installed.
     pub fn tool(&self, tool: &str) -> Known<Option<String>> {
         let capture = self.query(&INSTALLED)?;

@@ -11,9 +11,10 @@
 use crate::catalogue::{Class, Role, Stops};
 use crate::check::{Check, CheckPolicy, Evidence, FixedBy, InJoin, Needed, Subsystem, Verdict, nothing, pass, warn};
 use crate::fact::cidr::Cidr;
-use crate::fact::proxy::Proxy;
+use crate::fact::proxy::{Proxy, UnitProxy};
 use crate::fact::{Facts, Known, Missing, Why};
 use crate::id;
+use crate::names::Names;
 
 pub const CHECK: Check = Check {
     id: "network.proxy",
@@ -31,6 +32,12 @@ pub const CHECK: Check = Check {
 };
 
 fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
+    // A unit that nobody read is told by the checks of units.
+    if let Some(set) = facts.kubelet_proxy().ok().flatten()
+        && let Some(verdict) = of_kubelet(facts, &set)
+    {
+        return Ok(verdict);
+    }
     let proxy = facts.proxy()?;
     if proxy.proxies().next().is_none() {
         return Ok(pass("no proxy is set"));
@@ -58,6 +65,36 @@ fn judge(facts: &Facts, _: &CheckPolicy) -> Known<Verdict> {
         .fix(format!("export no_proxy={known},{}    # and in /etc/environment", through.join(","))))
 }
 
+/// What its unit sends to a proxy, the kubelet asks nobody else for.
+fn of_kubelet(facts: &Facts, set: &UnitProxy) -> Option<Verdict> {
+    let known = Names::of(facts);
+    let is_spared = match known.get("server_host") {
+        Some(server) => set.proxy.spares_host(server),
+        None => set.proxy.exceptions().next().is_some(),
+    };
+    let file = &set.seen.source;
+    let drop_in = "/etc/systemd/system/kubelet.service.d/zz-no-proxy.conf";
+    let kept: String = set.proxy.exceptions().map(|entry| format!("{entry},")).collect();
+    let reload = "systemctl daemon-reload && systemctl restart kubelet";
+    (!is_spared).then(|| {
+        warn(format!("{} sends the kubelet's requests to a proxy", file.rsplit('/').next().unwrap_or(file)))
+            .seen([set.seen.clone()])
+            .fix(format!(
+                "mkdir -p /etc/systemd/system/kubelet.service.d && printf '[Service]\\nEnvironment=\"NO_PROXY={kept}localhost,127.0.0.1,\
+                 {{server_host}},.svc,.cluster.local\"\\n' >{drop_in} && {reload}"
+            ))
+            .fix(format!("sed -i.before '{}s/^/# /' {file} && {reload}    # or the kubelet needs no proxy", set.seen.line.unwrap_or(1)))
+            .explains([
+                id!("api.kubelet-unanswered"),
+                id!("kubelet.no-certificate"),
+                id!("kubelet.cannot-report"),
+                id!("kubeadm.tls-timeout"),
+                id!("node.never-registered"),
+                id!("node.not-ready"),
+            ])
+    })
+}
+
 fn cited(proxy: &Proxy, verdict: Verdict) -> Verdict {
     let settings = proxy.settings.iter();
     verdict.seen(settings.map(|s| Evidence::at(s.source, s.line, format!("{}={}", s.name, s.value))))
@@ -69,12 +106,22 @@ mod tests {
     use crate::check::Outcome::{Pass, Unknown, Warn};
     use crate::fact::Source;
     use crate::fact::proxy::{ENVIRONMENT, ETC_ENVIRONMENT};
+    use crate::fact::unit::{KUBELET, sample};
     use crate::testing::{facts, table};
 
     const CONFIG: &str = "networking:\n  podSubnet: 10.244.0.0/16\n  serviceSubnet: 10.96.0.0/12\n";
 
     fn env(text: &str) -> Facts {
         facts().with_query(&ENVIRONMENT, text).without_file(ETC_ENVIRONMENT)
+    }
+
+    const DROP_IN: &str = "/etc/systemd/system/kubelet.service.d/20-proxy.conf";
+
+    /// Of a cluster at 10.77.0.11.
+    fn kubelet(variables: &str) -> Facts {
+        let drop_in = format!("[Service]\nEnvironment=\"{variables}\"\n");
+        let path = r#"{"endpoint":"10.77.0.11:6443","steps":[]}"#;
+        env("").with_api("path", path).with_query(&KUBELET, &sample::and_drop_in(DROP_IN, &drop_in))
     }
 
     #[test]
@@ -96,8 +143,16 @@ mod tests {
                     Unknown,
                 ),
                 ("not looked", facts(), Unknown),
+                ("a drop-in of the kubelet's sends it there", kubelet("HTTPS_PROXY=http://proxy:3128"), Warn),
+                ("and spares the cluster", kubelet("HTTPS_PROXY=http://proxy:3128\" \"NO_PROXY=10.0.0.0/8"), Pass),
+                ("and spares others", kubelet("HTTPS_PROXY=http://proxy:3128\" \"NO_PROXY=localhost"), Warn),
+                ("only plain HTTP", kubelet("HTTP_PROXY=http://proxy:3128"), Pass),
             ],
         );
+        let verdict = CHECK.verdict(&kubelet("HTTPS_PROXY=http://proxy:3128"), &CheckPolicy::default());
+        assert_eq!(verdict.says, "20-proxy.conf sends the kubelet's requests to a proxy");
+        assert!(verdict.remedy[0].contains("NO_PROXY=localhost,127.0.0.1,10.77.0.11,"), "{:?}", verdict.remedy);
+        assert!(verdict.remedy[1].contains(&format!("'2s/^/# /' {DROP_IN} ")), "{:?}", verdict.remedy);
         let verdict = CHECK.verdict(&with("10.244.0.0/16").with_api("kubeadm-config", CONFIG), &CheckPolicy::default());
         assert_eq!(verdict.says, "no_proxy does not spare the cluster's 10.96.0.0/12");
         assert!(verdict.remedy[0].starts_with("export no_proxy=10.244.0.0/16,10.96.0.0/12 "));
