@@ -341,7 +341,10 @@ const LOOKS: &[(Subsystem, &str)] = &[
         Subsystem::Kubelet,
         "systemctl status kubelet; systemctl cat kubelet; journalctl -u kubelet --no-pager | tail -200",
     ),
-    (Subsystem::Runtime, "systemctl status containerd; crictl info; journalctl -u containerd --no-pager | tail -100"),
+    (
+        Subsystem::Runtime,
+        "systemctl status containerd; ctr -n k8s.io version; journalctl -u containerd --no-pager | tail -100",
+    ),
     (Subsystem::Cni, "ls -la /etc/cni/net.d /opt/cni/bin; cat /etc/cni/net.d/*"),
     (Subsystem::ControlPlane, "kubeadm join … -v5    # and on the control plane: kubectl get nodes,csr -o wide"),
     (Subsystem::Network, "ip -brief address; ip route; ss -ltnp; iptables-save"),

@@ -53,6 +53,13 @@ fn text(signature: &Signature) -> Vec<String> {
         for (text, name) in [("NODE", "node"), ("HOST:6443", "server")].into_iter().filter(|(text, _)| literal(text)) {
             wrong.push(format!("has {text} in {command:?}: write {{{name}}}, and the real one is put in"));
         }
+        let does = command.split("    # ").next().unwrap_or_default();
+        let calls = does.split([' ', ';', '(', '|']).any(|word| word == "crictl");
+        if calls && !command.contains("without crictl") && !id.contains("crictl") {
+            wrong.push(format!(
+                "{command:?} needs crictl, which many machines have not: say what does \"without crictl\""
+            ));
+        }
     }
     if *severity >= Severity::Warning && remedy.is_empty() && next.is_empty() {
         wrong.push("there is neither a remedy nor a next command".to_owned());

@@ -35,7 +35,7 @@ const TOKEN: TokenCheck = TokenCheck {
     tells: "kubectl -n kube-system get pods -l component=kube-controller-manager    # none, or none Running and ready, means that nobody signs",
     fixes: &[
         "kubectl -n kube-system get pods -l component=kube-controller-manager    # is it Running, and ready?",
-        "ls /etc/kubernetes/manifests/kube-controller-manager.yaml && crictl ps -a --name kube-controller-manager    # on the control plane: crictl logs says why it ended",
+        "ls /etc/kubernetes/manifests/kube-controller-manager.yaml && tail -n 20 /var/log/pods/kube-system_kube-controller-manager-*/*/*.log    # on the control plane",
         "grep -e --controllers /etc/kubernetes/manifests/kube-controller-manager.yaml    # on the control plane: must name bootstrapsigner, or bootstrap-signer-controller",
     ],
 };

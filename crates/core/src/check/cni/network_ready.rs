@@ -43,7 +43,7 @@ fn judge(facts: &Facts, policy: &CheckPolicy) -> Known<Verdict> {
     Ok(fail(format!("the runtime's network is not ready ({configured})"))
         .seen(Evidence::of("crictl info", format!("NetworkReady=false {}: {}", ready.reason, ready.message)))
         .seen(status.last_cni_load.map(|said| Evidence::of("crictl info", format!("lastCNILoadStatus: {said}"))))
-        .fix("systemctl restart containerd && crictl info | grep -A3 NetworkReady")
+        .fix("systemctl restart containerd && carrick cni status")
         .explains([id!("node.not-ready")]))
 }
 

@@ -48,7 +48,8 @@ fn of(resource: Resource) -> (About<'static>, &'static str, &'static [&'static s
             "disk",
             &[
                 "df -h /var/lib/kubelet /var/lib/containerd; df -i /var/lib/kubelet    # which is full",
-                "crictl rmi --prune; journalctl --vacuum-size=500M    # removes unused images and old journals",
+                "journalctl --vacuum-size=500M    # removes old journals",
+                "crictl rmi --prune    # removes unused images; or, without crictl, one by one: ctr -n k8s.io images ls -q; ctr -n k8s.io images rm NAME",
             ],
         ),
         Resource::Memory => (
