@@ -116,7 +116,7 @@ mod tests {
         let cut_off = NotDialled("the sandbox was stopped meanwhile".into());
         table(
             &PROOF,
-            [
+            vec![
                 ("one answers", dialled(&[Silent, Answered], &[]), Pass),
                 ("one answers, whatever a rule says", dialled(&[Answered], drops), Pass),
                 ("none does", dialled(&[Silent, Silent], &[]), Warn),
