@@ -184,12 +184,13 @@ fn may_explain(a: &Suspect, b: &Suspect) -> bool {
     a.checked || a.severity >= Severity::Error.min(b.severity)
 }
 
-/// On the very line on which one says only that something is wrong, the other says why.
+/// On every line on which one says only that something is wrong, the other says why.
 fn says_why(a: &Suspect, b: &Suspect) -> bool {
     let on_one_line = |a: &Evidence, b: &Evidence| a.line.is_some() && (&a.source, a.line) == (&b.source, b.line);
     is_symptom(b)
         && !is_symptom(a)
-        && a.evidence.iter().any(|seen| b.evidence.iter().any(|other| on_one_line(seen, other)))
+        && !b.evidence.is_empty()
+        && b.evidence.iter().all(|seen| a.evidence.iter().any(|other| on_one_line(other, seen)))
 }
 
 /// Words that nobody knows are no reason of what is certain.
