@@ -1,5 +1,5 @@
 //! `carrick verify`: whether a machine has really joined. The API server is asked, and a throw-away sandbox is started, or
-//! with an admin's rights a throw-away Pod where the network needs one; nothing else is changed, and nothing is taken on
+//! with an admin's rights a throw-away Pod where nothing else is proof; nothing else is changed, and nothing is taken on
 //! kubeadm's word.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ use crate::signals::Signals;
 use crate::terminal::{self, WaitLine};
 
 /// Prove that a machine has joined: asks the API server, starts a throw-away sandbox (with --kubeconfig a throw-away Pod where
-/// the network needs one); changes nothing else
+/// nothing else is proof); changes nothing else
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
@@ -62,7 +62,7 @@ pub fn described(command: clap::Command) -> clap::Command {
         .mut_arg("kubeconfig", |arg| {
             arg.help(
                 "An admin's kubeconfig: asks with that instead of the kubelet's own credential, has the API server reach this \
-                 node, and where only a Pod proves the network, starts a throw-away one",
+                 node, and where nothing else is proof, starts a throw-away Pod",
             )
         })
 }
