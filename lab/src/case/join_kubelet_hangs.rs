@@ -59,6 +59,10 @@ fn hangs(bench: &mut Bench) -> Result<Arc<Machine>> {
 
 fn diagnosed(bench: &mut Bench, worker: &Arc<Machine>) -> Result<()> {
     let carrick = Carrick { machine: Arc::clone(worker) };
+    // A kubelet makes its lease ten seconds after its Node: one that is stopped before has none that could grow old.
+    let lease = format!("lease/{}", worker.identity.name);
+    let made = ["wait", "--for=create", "-n", "kube-node-lease", &lease, "--timeout=30s"];
+    bench.cluster()?.kubectl(made).ok()?;
     worker.ok(["sh", "-ec", &signal("STOP")])?;
     let seen = carrick.ends(bench, "diagnose", 3, &["the kubelet runs, and does not answer"]).and_then(|_| {
         pause(STALE)?;

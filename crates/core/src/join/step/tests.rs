@@ -154,6 +154,23 @@ fn what_no_network_agent_sets_right_is_believed_the_second_time() {
     }
 }
 
+#[test]
+fn who_refuses_sandboxes_while_the_networks_agent_is_down_is_asked_again() {
+    let network = JoinEvent::Runtime(sample::joined().runtime);
+    let agent = |ready| {
+        let pod =
+            AgentPod { ready, network: Some("flannel".into()), ..sample::agent("kube-flannel/kube-flannel-ds-a") };
+        JoinEvent::Agents(Ok(vec![pod]))
+    };
+    let refused = || tried(Err(Why::Broken("open /run/flannel/subnet.env: no such file or directory".into())));
+    let down = Story::registered(JoinPolicy::default()).then(11, network).then(12, agent(false));
+    let waits = down.then(13, refused()).then(60, refused());
+    assert_eq!(waits.state.stage, Stage::NetworkReady, "it may be in its back-off");
+    let up = waits.then(61, agent(true)).then(62, refused()).then(81, refused());
+    assert_eq!(up.state.stage, Stage::NetworkReady, "its twenty seconds begin now");
+    assert_eq!(up.then(82, refused()).state.stage, Stage::Failed);
+}
+
 /// A sandbox that the runtime refuses for something that is known.
 fn refused(id: &str) -> JoinEvent {
     let refused_for = vec![JoinCause::of(about(id).unwrap(), "x").under(Circumstance::GoesOn)];

@@ -7,7 +7,9 @@ use crate::catalogue::Class;
 use crate::fact::Why;
 use crate::join::failure::{JoinCause, worst};
 use crate::join::state::{JoinStatus, Stage, later};
-use crate::join::verify::{StandIn, failed_sandbox, first_missing, holds_but_for_a_pod, is_unreached, unreached};
+use crate::join::verify::{
+    AgentPod, StandIn, failed_sandbox, first_missing, holds_but_for_a_pod, is_unreached, unreached,
+};
 
 /// Between two sandboxes: the network agent may be a moment behind the CNI configuration, and a refusal costs the runtime 0.1 s.
 pub(super) const SANDBOX_AGAIN: SignedDuration = SignedDuration::from_millis(300);
@@ -104,9 +106,15 @@ impl JoinStatus {
                 return None;
             }
         };
-        let since = *self.memory.refused_since.get_or_insert(now);
         let lasting: Vec<JoinCause> = trial.refused_for.iter().cloned().map(JoinCause::lasting).collect();
         let for_good = worst(&lasting) > Class::Transient;
+        // An agent that is down comes back, or crash-loops, and that is judged by itself.
+        let is_down = |pod: &AgentPod| pod.network.is_some() && !pod.ready;
+        if !for_good && self.seen.agents.iter().flatten().any(is_down) {
+            self.memory.refused_since = None;
+            return None;
+        }
+        let since = *self.memory.refused_since.get_or_insert(now);
         if now < later(since, if for_good { REFUSES_FOR_GOOD } else { REFUSES }) {
             return None;
         }
