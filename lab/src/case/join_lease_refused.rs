@@ -42,16 +42,17 @@ fn run(bench: &mut Bench) -> Result<()> {
     Ok(())
 }
 
-/// One that may not be made, or not be renewed: a kubelet that made it is alone with it for ten seconds.
+/// One that may not be made; or not be renewed, which can be told only of one that was made: ten seconds after a join.
 fn refused(bench: &mut Bench, verb: &str) -> Result<()> {
     let (worker, cluster) = (fresh(bench)?, bench.cluster()?);
     let node = worker.identity.name.clone();
     let lease = format!(
         "{{\"apiVersion\":\"coordination.k8s.io/v1\",\"kind\":\"Lease\",\"metadata\":{{\"name\":\"{node}\",\"namespace\":\"kube-node-lease\"}}}}"
     );
-    // Whether a renewal is refused shows only where there is one.
     if verb == "UPDATE" {
-        cluster.apply(&lease)?;
+        joins(bench, &worker)?;
+        let made = format!("lease/{node}");
+        cluster.kubectl(["wait", "--for=create", "-n", "kube-node-lease", &made, "--timeout=30s"]).ok()?;
     }
     cluster.apply(&POLICY.replace("@NODE@", &node).replace("@VERB@", verb))?;
     let in_force = wait_for("the policy to be in force", Duration::from_mins(1), || {
@@ -62,9 +63,6 @@ fn refused(bench: &mut Bench, verb: &str) -> Result<()> {
         };
         Ok(if tried.status.success() { Polled::NotYet(tried.text()) } else { Polled::Seen(()) })
     });
-    if verb == "UPDATE" {
-        cluster.kubectl(["delete", "lease", "-n", "kube-node-lease", &node]).ok()?;
-    }
     let refused = in_force.and_then(|()| {
         let done = join(&worker, &SHORT, &["-"], &line(cluster))?;
         bench.say(format_args!("where the policy refuses {verb} it ended with {}\n{}", done.code(), done.text()));

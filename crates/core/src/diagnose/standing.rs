@@ -40,7 +40,7 @@ pub(super) fn of(library: &Library, suspects: &[Suspect], causes: &[Cause], igno
 }
 
 fn says_no_address(suspect: &Suspect) -> bool {
-    !suspect.checked && evidence::denies_addresses(&suspect.id, suspect.explains.iter().map(String::as_str))
+    !suspect.checked && evidence::denies_addresses(suspect.explains.iter().map(String::as_str))
 }
 
 /// What is known of an id; of a signature of the operator's own, by its file.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Until;
 use crate::catalogue::{About, Class, Role, Stops};
-use crate::check::{self, Evidence, Needed, Subsystem, Verdict, fail};
+use crate::check::{Evidence, Needed, Subsystem, Verdict, fail};
 use crate::fact::Why;
 use crate::fact::cidr::Cidr;
 use crate::id;
@@ -82,10 +82,10 @@ pub struct StandingCause {
     pub denies_addresses: bool,
 }
 
-/// Whether a cause that was read in lines says that pods get no address here. What a check finds is so now, whatever a sandbox
-/// gets.
-pub(crate) fn denies_addresses<'a>(id: &str, explains: impl IntoIterator<Item = &'a str>) -> bool {
-    check::about(id).is_none() && explains.into_iter().any(|caused| caused == id!("pod.no-address").id)
+/// Whether a cause that was read in lines says that pods get no address here. It may go by the id of a check: what that finds is
+/// so now, whatever a sandbox gets, and is not asked here.
+pub(crate) fn denies_addresses<'a>(explains: impl IntoIterator<Item = &'a str>) -> bool {
+    explains.into_iter().any(|caused| caused == id!("pod.no-address").id)
 }
 
 impl StandingCause {

@@ -253,7 +253,7 @@ pub(super) fn forbidding(seen: &NodeEvidence, until: Until) -> impl Iterator<Ite
 /// Whether a cause that was heard is over: it says that pods get no address, nobody who looked says so, and in this look one got
 /// an address.
 pub(super) fn is_proven_over(seen: &NodeEvidence, heard: &JoinCause) -> bool {
-    seen.sandbox.is_ok() && evidence::denies_addresses(&heard.id, heard.explains.iter().map(String::as_str))
+    seen.sandbox.is_ok() && evidence::denies_addresses(heard.explains.iter().map(String::as_str))
 }
 
 /// What the rules of this machine seem to forbid and was seen to work: packets may take another way, as with konnectivity.
