@@ -21,7 +21,6 @@ pub const CASE: Case = Case {
         Covers::Promise(3),
         Covers::Family("kubelet"),
         Covers::Family("runtime"),
-        Covers::Family("permissions"),
         Covers::Family("filesystem"),
     ],
     needs: &[Need::Cluster, Need::Machine(Kind::Debian12)],
