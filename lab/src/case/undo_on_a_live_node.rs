@@ -79,7 +79,7 @@ fn needed_by_the_node(bench: &mut Bench, worker: &Arc<Machine>) -> Result<()> {
     let carrick = Carrick::on(worker, &bench.carrick()?)?;
     let before = Tree::of(worker)?;
     fixer.fix()?;
-    demand!(worker.read(FORWARDING)?.trim() == "1", "check --fix did not turn forwarding on");
+    demand!(worker.ok(["cat", FORWARDING])?.trim() == "1", "check --fix did not turn forwarding on");
     demand!(!Tree::of(worker)?.changes_since(&before).is_empty(), "check --fix changed nothing");
     let is_there = || Ok::<_, crate::error::Error>(worker.run(["test", "-e", FILE]).done()?.status.success());
     demand!(is_there()?, "check --fix did not write {FILE}");
@@ -92,7 +92,7 @@ fn needed_by_the_node(bench: &mut Bench, worker: &Arc<Machine>) -> Result<()> {
     let said = done.text().split_whitespace().collect::<Vec<_>>().join(" ");
     demand!(matches!(done.code(), 3 | 4), "undo 1 ended with {}:\n{}", done.code(), done.text());
     demand!(said.contains(since) && said.contains("(--force)"), "undo 1 does not warn:\n{}", done.text());
-    demand!(worker.read(FORWARDING)?.trim() == "1" && is_there()?, "undo 1 took back what the node needs");
+    demand!(worker.ok(["cat", FORWARDING])?.trim() == "1" && is_there()?, "undo 1 took back what the node needs");
     let cluster = bench.cluster()?;
     cluster.wait_ready(&name)?;
     cluster.pod_answers(worker)?;
